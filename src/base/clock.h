@@ -1,0 +1,8 @@
+/* clock.h - time. Intervals are monotonic. */
+#ifndef TRI_BASE_CLOCK_H
+#define TRI_BASE_CLOCK_H
+
+double tri__clock(void);       /* seconds, monotonic */
+double tri__clock_wall(void);  /* seconds since 1970 */
+
+#endif

@@ -1,0 +1,31 @@
+/* file.h - files and paths. Failures name the path and the cause: TRI_NOINPUT when it is missing, TRI_IO otherwise. */
+#ifndef TRI_BASE_FILE_H
+#define TRI_BASE_FILE_H
+
+#include "base/status.h"
+
+/* A whole file, read-only in memory. */
+typedef struct tri_map {
+    const char *data; /* [size]; "" when the file is empty */
+    size_t size;
+} tri_map;
+
+tri_status tri__file_map(const char *path, tri_map *map);   /* regular files only */
+void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
+/* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes. */
+tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
+/* To a temporary sibling, fsync, rename. */
+tri_status tri__file_write(const char *path, const void *data, size_t size);
+/* All of it or an error; restarts after signals and short writes. `path` stands in the message. */
+tri_status tri__write_all(int fd, const void *data, size_t size, const char *path);
+tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
+tri_status tri__folder_remove(const char *path);            /* and what is in it, one level of plain files */
+tri_status tri__folder_sync(const char *path);              /* fsync of a folder */
+int tri__is_file(const char *path);
+int tri__is_folder(const char *path);
+
+enum { TRI_PATH_MAX = 4096 };
+/* "folder/name" into `out`; an absolute name alone. TRI_USAGE when it is too long. */
+tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);
+
+#endif

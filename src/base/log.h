@@ -1,0 +1,15 @@
+/* log.h - words for people, handed to whoever opened the session. The library itself prints nothing. */
+#ifndef TRI_BASE_LOG_H
+#define TRI_BASE_LOG_H
+
+typedef enum tri_log_level { TRI_LOG_INFO, TRI_LOG_WARN } tri_log_level;
+
+typedef struct tri_log {
+    void (*say)(void *context, tri_log_level level, const char *text); /* NULL: silence */
+    void *context;
+} tri_log;
+
+/* One line, without its newline. */
+void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

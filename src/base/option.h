@@ -1,0 +1,55 @@
+/* option.h - options as rows: one table drives parsing of the command line and of the configuration file, help, the man
+ * page, shell completion and the recorded configuration. A module that reads options owns their rows and the struct
+ * they fill. Adding an option: a row and a field. docs/adding-an-option.md */
+#ifndef TRI_BASE_OPTION_H
+#define TRI_BASE_OPTION_H
+
+#include "base/json.h"
+
+typedef enum tri_option_kind {
+    TRI_OPTION_BOOL,    /* int */
+    TRI_OPTION_INT,     /* int64_t */
+    TRI_OPTION_REAL,    /* double */
+    TRI_OPTION_TEXT,    /* char *, owned; NULL when unset */
+    TRI_OPTION_CHOICE,  /* int: index into choices */
+    TRI_OPTION_TEXTS,   /* tri_texts, owned: a JSON array of strings, or comma-separated on the command line */
+    TRI_OPTION_REALS,   /* tri_reals, owned: likewise of numbers */
+    TRI_OPTION_OBJECT   /* json_t *, owned: an object; not on the command line */
+} tri_option_kind;
+
+typedef struct tri_texts {
+    char **at;
+    int n;
+} tri_texts;
+
+typedef struct tri_reals {
+    double *at;
+    int n;
+} tri_reals;
+
+typedef struct tri_option {
+    const char *name;      /* with underscores; dashes are equal to them */
+    tri_option_kind kind;
+    size_t offset;         /* of the field in the module's struct */
+    const char *value;     /* default, as text; NULL: unset / 0 / empty */
+    double min, max;       /* INT and REAL; both 0: any */
+    const char *choices;   /* CHOICE: "none|zero1|zero2"; a choice "a=b" accepts a as another name of b */
+    const char *alias;     /* another name, e.g. PyTorch's; NULL */
+    const char *scope;     /* where it is listed: "model", "train", "eval", ...; comma-separated */
+    const char *help;      /* one line */
+} tri_option;
+
+/* Rows end with a NULL name. */
+void tri__options_init(const tri_option *rows, void *into);    /* sets the defaults */
+void tri__options_free(const tri_option *rows, void *into);    /* frees what is owned */
+/* NULL when there is none; names and aliases, dashes = underscores. */
+const tri_option *tri__option_find(const tri_option *rows, const char *name);
+/* TRI_USAGE with option, value and what is expected. `origin`: "--lr", or "config.json: lr". */
+tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text);
+tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const json_t *value);
+/* A new reference; JSON null when unset. */
+json_t *tri__option_json(const tri_option *row, const void *from);
+/* Names of all rows, for tri__text_nearest: fills at most `max`, returns how many. */
+int tri__option_names(const tri_option *rows, const char **names, int max);
+
+#endif

@@ -1,0 +1,37 @@
+/* status.c - the text of a thread's last failure: the one piece of mutable static state in the library. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 2048 };
+
+static _Thread_local char error_text[TEXT_BYTES];
+
+const char *tri_error(void) { return error_text; }
+
+tri_status tri__fail(tri_status code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error_text, TEXT_BYTES, format, args);
+    va_end(args);
+    return code;
+}
+
+tri_status tri__fail_in(tri_status code, const char *format, ...) {
+    char text[TEXT_BYTES];
+    memcpy(text, error_text, TEXT_BYTES);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(error_text, TEXT_BYTES, format, args);
+    va_end(args);
+    if (used >= 0 && used < TEXT_BYTES) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %s", text);
+    return code;
+}
+
+void tri__assert_failed(const char *file, int line, const char *condition) {
+    fprintf(stderr, "trident: defect at %s:%d: %s\n", file, line, condition);
+    abort();
+}

@@ -1,0 +1,22 @@
+/* status.h - how functions fail. The world failed: return a status, its text kept per thread, passed on by TRI_TRY.
+ * We have a bug: TRI_ASSERT, always on, which says where and aborts. "Not applicable" is an ordinary answer. */
+#ifndef TRI_BASE_STATUS_H
+#define TRI_BASE_STATUS_H
+
+#include "trident.h"
+
+/* Records the text of a failure and returns `code`. */
+tri_status tri__fail(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Puts "context: " in front of the recorded text and returns `code`. */
+tri_status tri__fail_in(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tri__assert_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
+
+#define TRI_TRY(call)                               \
+    do {                                            \
+        tri_status status_ = (call);                \
+        if (status_ != TRI_OK) return status_;      \
+    } while (0)
+
+#define TRI_ASSERT(condition) ((condition) ? (void)0 : tri__assert_failed(__FILE__, __LINE__, #condition))
+
+#endif

@@ -1,0 +1,20 @@
+/* text.h - small helpers on text. */
+#ifndef TRI_BASE_TEXT_H
+#define TRI_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The nearest of `names` by edit distance, case, dashes and underscores ignored; NULL when none is near enough to be meant. */
+const char *tri__text_nearest(const char *word, const char *const *names, int n);
+/* Decodes one code point of UTF-8 at text[*at], moves *at; -1 when it is no valid UTF-8 (overlong, surrogate, cut short). */
+int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
+/* Encodes a code point; returns the bytes written, 1 to 4. */
+int tri__utf8_put(int32_t code, char out[static 4]);
+/* "1.5 GiB"; "12,345"; into `out`, which is returned. */
+const char *tri__text_bytes(double bytes, char out[static 32]);
+const char *tri__text_count(int64_t count, char out[static 32]);
+/* "1h 02m", "3m 07s", "12.3 s" */
+const char *tri__text_seconds(double seconds, char out[static 32]);
+
+#endif

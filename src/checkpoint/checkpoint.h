@@ -1,0 +1,55 @@
+/* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors carry logical names; which
+ * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
+ *
+ *   manifest.json              version, step, tensors (name, dtype, shape, slices), files (bytes, xxh3-128), state
+ *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*
+ *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
+ */
+#ifndef TRI_CHECKPOINT_CHECKPOINT_H
+#define TRI_CHECKPOINT_CHECKPOINT_H
+
+#include "base/json.h"
+#include "layout/slice.h"
+
+typedef struct tri_checkpoint_out {
+    const char *folder;        /* the run folder; checkpoint-<step> is made in it */
+    int64_t step;
+    const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
+    int n_weights, n_optimizer;
+    const json_t *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
+    /* Writes vocabularies and the like into the folder being made; NULL: none. */
+    tri_status (*extras)(void *context, const char *folder);
+    void *context;
+} tri_checkpoint_out;
+
+/* Temporary folder, fsync of each file, manifest last, rename, fsync of the parent. An existing checkpoint of the same
+ * step is replaced only by the rename. */
+tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
+
+typedef struct tri_checkpoint tri_checkpoint;
+
+/* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that
+ * best_checkpoint.json names, if there). Verifies sizes and checksums; TRI_DATA naming file and reason. */
+tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out);
+void tri__checkpoint_close(tri_checkpoint *checkpoint);
+const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
+int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);
+/* Borrowed objects. */
+const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint);
+const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
+const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint);
+int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
+/* Fills piece->data with the piece's slice. TRI_DATA when name, shape or dtype do not fit. */
+tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece);
+
+/* Names which checkpoint of a run folder was best; atomic. */
+tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
+/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. */
+tri_status tri__checkpoint_prune(const char *folder, int keep);
+
+/* 32 hex digits: one hash of all logical tensors (weights and optimizer state), independent of files and slices:
+ * xxh3-128 over the sorted list of (name, dtype, shape, xxh3-128 of the whole tensor's bytes). */
+tri_status tri__checkpoint_digest(const tri_checkpoint *checkpoint, char hex[static 33]);
+tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]);
+
+#endif

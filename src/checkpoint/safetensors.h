@@ -1,0 +1,37 @@
+/* safetensors.h - the file format, read and written by the reference's rules (docs/formats.md). */
+#ifndef TRI_CHECKPOINT_SAFETENSORS_H
+#define TRI_CHECKPOINT_SAFETENSORS_H
+
+#include "base/file.h"
+#include "base/json.h"
+#include "layout/slice.h"
+
+typedef struct tri_st_entry {
+    const char *name;
+    tri_dtype dtype;
+    tri_shape shape;
+    int64_t begin, end;    /* bytes, from the start of the data */
+} tri_st_entry;
+
+typedef struct tri_st_file {
+    char *path;
+    tri_map map;
+    const char *data;      /* start of the data in the map */
+    tri_st_entry *entry;   /* [n], by offset */
+    int n;
+    json_t *header;        /* owns the names */
+} tri_st_file;
+
+/* Every rule of the reference reader; TRI_DATA naming the file, the tensor and the rule. */
+tri_status tri__st_open(const char *path, tri_st_file *file);
+void tri__st_close(tri_st_file *file);
+const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name);
+const char *tri__st_metadata(const tri_st_file *file, const char *key); /* NULL when absent */
+/* Elements [begin, begin + n) of a tensor as fp32, from F32, F16 or BF16. */
+tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out);
+
+/* Writes whole pieces (each slice must be a whole tensor) in the reference writer's order and padding. metadata: an
+ * object of strings, or NULL. fsyncs; the file must not exist. */
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata);
+
+#endif

@@ -1,0 +1,60 @@
+/* device.h - what runs kernels: a vtable and a table of kernels indexed by operation and element type.
+ * Adding a kernel: a row in the file of its operation family. docs/adding-a-kernel.md */
+#ifndef TRI_DEVICE_DEVICE_H
+#define TRI_DEVICE_DEVICE_H
+
+#include "base/status.h"
+#include "program/op.h"
+#include "program/target.h"
+
+/* A dense row-major matrix in device memory. */
+typedef struct tri_tensor {
+    void *data;           /* [rows, cols]; NULL when the operand is left out */
+    int64_t rows, cols;
+} tri_tensor;
+
+typedef struct tri_call {
+    tri_tensor t[TRI_MAX_ARGS]; /* in the order of the operation's row */
+    unsigned acc;               /* bit k: operand k is added to, not overwritten */
+    const tri_attr *attr;
+    uint32_t seed, step;        /* of random numbers */
+    int threads;
+    void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
+} tri_call;
+
+typedef void tri_kernel(const tri_call *call);
+
+typedef struct tri_kernel_row {
+    tri_op op;
+    tri_dtype dtype;     /* the computing type */
+    tri_kernel *run;     /* NULL ends a list of rows */
+    tri_workspace work;
+} tri_kernel_row;
+
+typedef struct tri_kernel_table {
+    tri_kernel *run[TRI_OP_COUNT][TRI_DTYPE_COUNT];
+    tri_workspace work[TRI_OP_COUNT];
+} tri_kernel_table;
+
+typedef struct tri_device tri_device;
+struct tri_device {
+    const char *name;
+    /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
+    void (*kernels)(tri_kernel_table *table);
+    /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
+    tri_status (*alloc)(size_t bytes, void **out);
+    void (*free)(void *memory, size_t bytes);
+    /* A line for people: "cpu: neoverse-v1, neon, blis". */
+    const char *(*describe)(void);
+};
+
+/* "cpu" or "reference" (plain kernels only). NULL when there is none of that name. */
+const tri_device *tri__device_find(const char *name);
+/* The names there are, for messages: "cpu, reference". */
+const char *tri__device_names(void);
+/* Adds rows to a table; later rows override earlier ones. */
+void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows);
+/* The target that describes a device to the planner. */
+void tri__device_target(const tri_device *device, tri_target *target);
+
+#endif

@@ -1,0 +1,47 @@
+/* config.h - what a model is made of: the keys of the configuration file, and of an encoder's config.json. */
+#ifndef TRI_MODEL_CONFIG_H
+#define TRI_MODEL_CONFIG_H
+
+#include "base/option.h"
+
+typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
+
+typedef struct tri_model_config {
+    char *label_name, *primary_text_name, *secondary_text_name;
+    tri_texts tab_field_list;
+    char *primary_tokenizer, *secondary_tokenizer;
+    int64_t hidden_common_dim, fusion_hidden_dim;
+    double fusion_dropout;
+    int is_binary;
+    int64_t num_classes;
+    tri_reals class_weights;
+    int64_t max_sen_len;
+    int pooling;                                  /* tri_pooling */
+    json_t *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
+} tri_model_config;
+
+extern const tri_option tri__model_options[];
+
+/* is_binary against num_classes, class_weights' length, names that must be given. TRI_USAGE. */
+tri_status tri__model_config_check(const tri_model_config *config);
+
+/* An encoder's architecture. */
+typedef struct tri_encoder {
+    int roberta;           /* 0 BERT: positions count from 0; 1 RoBERTa: from pad_token_id + 1 */
+    int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+    int64_t max_position_embeddings, type_vocab_size, pad_token_id;
+    double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
+} tri_encoder;
+
+/* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
+int tri__encoder_preset(const char *name, tri_encoder *encoder);
+/* Reads config.json keys over what *encoder holds. Unknown keys are ignored; a model_type other than bert or roberta,
+ * an activation other than gelu, relative positions: TRI_USAGE. */
+tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encoder *encoder);
+/* Divisibility of heads, max_len within the position table, sizes above 0. */
+tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
+json_t *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
+/* Rows of the position table before the first usable one: 0, or pad_token_id + 1. */
+int tri__encoder_position_base(const tri_encoder *encoder);
+
+#endif

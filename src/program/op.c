@@ -1,0 +1,80 @@
+/* op.c - expands ops.def into the operation table. */
+#include "program/op.h"
+
+#include <string.h>
+
+/* The letters of dims, as variables of the cost expressions. */
+#define C (d->of['C' - 'A'])
+#define H (d->of['H' - 'A'])
+#define I (d->of['I' - 'A'])
+#define K (d->of['K' - 'A'])
+#define N (d->of['N' - 'A'])
+#define O (d->of['O' - 'A'])
+#define Q (d->of['Q' - 'A'])
+#define T (d->of['T' - 'A'])
+#define TRI_OP(name, phase, flops, ...) \
+    static double flops_##name(const tri_dims *d) { return (void)d, (double)(flops); }
+#include "program/ops.def"
+#undef TRI_OP
+#undef C
+#undef H
+#undef I
+#undef K
+#undef N
+#undef O
+#undef Q
+#undef T
+
+enum {
+    KIND_C = TRI_DTYPE_COMPUTE,
+    KIND_ANY = TRI_DTYPE_ANY,
+#define X(upper, lower, bytes) KIND_##upper = TRI_##upper,
+    TRI_DTYPES(X)
+#undef X
+};
+
+#define OPERAND(access_, optional_, name_, dims_, dtype_, ...)                                                \
+    {.name = #name_, .access = TRI_ACCESS_##access_, .optional = optional_, .dtype = KIND_##dtype_, .dims = dims_}
+#define R(...) OPERAND(R, 0, __VA_ARGS__, C, 0)
+#define Ro(...) OPERAND(R, 1, __VA_ARGS__, C, 0)
+#define G(...) OPERAND(G, 0, __VA_ARGS__, C, 0)
+#define W(...) OPERAND(W, 0, __VA_ARGS__, C, 0)
+#define Wo(...) OPERAND(W, 1, __VA_ARGS__, C, 0)
+#define A(...) OPERAND(A, 0, __VA_ARGS__, C, 0)
+#define Ao(...) OPERAND(A, 1, __VA_ARGS__, C, 0)
+#define U(...) OPERAND(U, 0, __VA_ARGS__, C, 0)
+
+static const tri_op_row rows[TRI_OP_COUNT] = {
+#define TRI_OP(name_, phase_, cost_, adjoint_, formula_, ...)           \
+    [TRI_OP_##name_] = {.name = #name_,                                 \
+                        .phase = TRI_PHASE_##phase_,                    \
+                        .flops = flops_##name_,                         \
+                        .adjoint = adjoint_,                            \
+                        .formula = formula_,                            \
+                        .arg = {__VA_ARGS__},                           \
+                        .n_args = (int)(sizeof((tri_operand[]){__VA_ARGS__}) / sizeof(tri_operand))},
+#include "program/ops.def"
+#undef TRI_OP
+};
+
+const tri_op_row *tri__op_row(tri_op op) { return &rows[op]; }
+
+int tri__op_find(const char *name) {
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        if (strcmp(rows[op].name, name) == 0) return op;
+    return -1;
+}
+
+int tri__op_arg(tri_op op, const char *name) {
+    for (int k = 0; k < rows[op].n_args; k++)
+        if (strcmp(rows[op].arg[k].name, name) == 0) return k;
+    return -1;
+}
+
+int tri__access_reads(tri_access access) {
+    return access == TRI_ACCESS_R || access == TRI_ACCESS_G || access == TRI_ACCESS_U;
+}
+
+int tri__access_writes(tri_access access) {
+    return access == TRI_ACCESS_W || access == TRI_ACCESS_A || access == TRI_ACCESS_U;
+}

@@ -1,0 +1,93 @@
+/* op.h - the operations, as a table made from ops.def. */
+#ifndef TRI_PROGRAM_OP_H
+#define TRI_PROGRAM_OP_H
+
+#include "layout/dtype.h"
+
+#include <stdint.h>
+
+typedef enum tri_op {
+#define TRI_OP(name, ...) TRI_OP_##name,
+#include "program/ops.def"
+#undef TRI_OP
+    TRI_OP_COUNT
+} tri_op;
+
+typedef enum tri_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U } tri_phase;
+
+typedef enum tri_access {
+    TRI_ACCESS_NONE,  /* ends an operand list */
+    TRI_ACCESS_R,     /* read */
+    TRI_ACCESS_G,     /* read, only gathered rows */
+    TRI_ACCESS_W,     /* write */
+    TRI_ACCESS_A,     /* write or accumulate */
+    TRI_ACCESS_U      /* read and write */
+} tri_access;
+
+enum { TRI_MAX_ARGS = 8, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2 };
+
+typedef struct tri_operand {
+    const char *name;
+    tri_access access;
+    int optional;
+    int dtype;         /* a tri_dtype, TRI_DTYPE_COMPUTE or TRI_DTYPE_ANY */
+    const char *dims;  /* "T,H" */
+} tri_operand;
+
+/* The extents that one instruction's operands bind the dim letters to. */
+typedef struct tri_dims {
+    double of[26]; /* by letter; 0 where unbound */
+} tri_dims;
+
+typedef struct tri_op_row {
+    const char *name;
+    tri_phase phase;
+    double (*flops)(const tri_dims *dims);
+    const char *adjoint, *formula;
+    tri_operand arg[TRI_MAX_ARGS];
+    int n_args;
+} tri_op_row;
+
+const tri_op_row *tri__op_row(tri_op op);
+int tri__op_find(const char *name);                     /* -1 when there is none */
+int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
+int tri__access_reads(tri_access access);               /* R, G, U */
+int tri__access_writes(tri_access access);              /* W, A, U */
+
+/* What an instruction carries beside its slots. A field that its operation does not use is 0. */
+typedef struct tri_attr {
+    float p;            /* dropout probability */
+    float eps;          /* norm, adamw */
+    uint32_t id;        /* the logical operation, for random numbers: xxh32 of its name */
+    int32_t heads;      /* attention: heads held here */
+    int32_t head0;      /* attention: global number of the first of them */
+    int32_t max_len;    /* attention: max_sen_len, for random numbers */
+    int32_t field;      /* input: a tri_field */
+    float max_norm;     /* clip */
+    float beta1, beta2; /* adamw */
+    float decay;        /* adamw: weight decay */
+    int64_t n_decay;    /* adamw: how many leading elements decay */
+} tri_attr;
+
+/* What a microbatch brings in. N samples; T tokens of the branch. */
+#define TRI_FIELDS(X)                                                                              \
+    X(ids0, "token ids [T0,1] i32")                                                                \
+    X(pos0, "rows of the position table [T0,1] i32")                                               \
+    X(key0, "random-number key of each token [T0,2] i32: data row, place in its sequence")         \
+    X(seq0, "first token of each sequence, and T0 [N+1,1] i32")                                    \
+    X(ids1, "the same for the secondary text") X(pos1, "") X(key1, "") X(seq1, "")                 \
+    X(numbers, "tabular columns, preprocessed [N,F] f32")                                          \
+    X(labels, "class indices [N,1] i32")                                                           \
+    X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
+    X(class_weights, "[1,classes] f32")                                                            \
+    X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
+    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")
+
+typedef enum tri_field {
+#define X(name, text) TRI_FIELD_##name,
+    TRI_FIELDS(X)
+#undef X
+    TRI_FIELD_COUNT
+} tri_field;
+
+#endif

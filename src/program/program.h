@@ -1,0 +1,95 @@
+/* program.h - one rank's instructions for one step: fixed-size records over slots.
+ *
+ * A slot is a matrix: rows (constant, or a count bound for each microbatch) by columns. The memory pass gives it an
+ * offset in the one allocation of its class. A slot with a parent is a view of a range of the parent's elements:
+ * the parameters of a unit are views of one flat slot. */
+#ifndef TRI_PROGRAM_PROGRAM_H
+#define TRI_PROGRAM_PROGRAM_H
+
+#include "base/arena.h"
+#include "layout/mesh.h"
+#include "program/op.h"
+
+/* Row counts that are known only when a microbatch is bound. */
+typedef enum tri_sym {
+    TRI_SYM_NONE,
+    TRI_SYM_T0,    /* tokens of the primary text */
+    TRI_SYM_T1,    /* tokens of the secondary text */
+    TRI_SYM_N,     /* samples */
+    TRI_SYM_COUNT
+} tri_sym;
+
+typedef struct tri_rows {
+    tri_sym sym;
+    int64_t add; /* rows = count(sym) + add; count(TRI_SYM_NONE) is 0 */
+} tri_rows;
+
+/* Row counts of one microbatch, and of a step's largest (which size the slots). */
+typedef struct tri_counts {
+    int64_t of[TRI_SYM_COUNT];      /* [TRI_SYM_NONE] is 0 */
+    double squares[TRI_SYM_COUNT];  /* T0, T1: sum over sequences of length squared, for costs */
+} tri_counts;
+
+typedef enum tri_mem {
+    TRI_MEM_PARAM,   /* weights */
+    TRI_MEM_GRAD,    /* gradients of weights */
+    TRI_MEM_STATE,   /* optimizer state */
+    TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
+    TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
+    TRI_MEM_WORK,    /* kernels' scratch space: one slot */
+    TRI_MEM_COUNT
+} tri_mem;
+
+typedef struct tri_slot {
+    const char *name;
+    tri_dtype dtype;
+    tri_mem mem;
+    tri_rows rows;
+    int64_t cols;
+    int unit;            /* index of units[]; -1 none */
+    int parent;          /* the slot this is a view of; -1 none */
+    int64_t parent_at;   /* first element in the parent */
+    int64_t offset;      /* bytes into its class's allocation; set by the memory pass; views: from the parent */
+} tri_slot;
+
+typedef struct tri_instr {
+    uint16_t op;                /* tri_op */
+    uint16_t acc;               /* bit k: operand k is added to, not overwritten */
+    int16_t unit;               /* index of units[]; -1 none */
+    int16_t mb;                 /* microbatch; -1: of the whole step */
+    int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
+    tri_attr attr;
+} tri_instr;
+
+typedef struct tri_program {
+    const char *title;     /* model and kind: "trimodal train" */
+    tri_mesh mesh;
+    int rank, n_mb;
+    tri_counts max;        /* per microbatch; sizes the slots */
+    int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
+    const char **unit;
+    tri_slot *slot;
+    tri_instr *instr;
+    int n_units, n_slots, n_instrs;
+    int cap_units, cap_slots, cap_instrs;
+} tri_program;
+
+const char *tri__mem_name(tri_mem mem);
+const char *tri__sym_name(tri_sym sym);
+/* Rows and bytes of a slot when the row counts are `counts`. */
+int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
+int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);
+/* The slot that owns the memory: the slot itself or its outermost parent. */
+int tri__slot_root(const tri_program *program, int slot);
+int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
+int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
+
+/* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
+tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);
+/* Floating point operations and bytes moved by one instruction. */
+typedef struct tri_cost {
+    double flops, bytes;
+} tri_cost;
+tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
+
+#endif

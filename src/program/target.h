@@ -1,0 +1,20 @@
+/* target.h - what plans may know of hardware, as plain data. A device fills one in; a test can too. */
+#ifndef TRI_PROGRAM_TARGET_H
+#define TRI_PROGRAM_TARGET_H
+
+#include "program/op.h"
+
+/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first operand. */
+typedef struct tri_workspace {
+    int64_t fixed, row, col, row_cols;
+} tri_workspace;
+
+typedef struct tri_target {
+    const char *name;
+    uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
+    tri_workspace work[TRI_OP_COUNT];
+    int granule;                                /* bound row counts are rounded up to it */
+    double flops, bytes;                        /* a second, for predictions; 0 unknown */
+} tri_target;
+
+#endif

@@ -1,0 +1,76 @@
+/* events.h - what a run tells the world. The loop emits events to a sink; progress lines, metrics files, traces and
+ * tables are sinks (src/report/). */
+#ifndef TRI_TRAIN_EVENTS_H
+#define TRI_TRAIN_EVENTS_H
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/status.h"
+
+/* What evaluation measures. Per-class arrays have n_classes entries. */
+typedef struct tri_scores {
+    int64_t rows;
+    int n_classes;
+    double loss;              /* class-weighted cross-entropy, as trained */
+    double log_loss;          /* unweighted */
+    double accuracy, f1_macro, pr_auc, roc_auc;
+    double *f1, *precision, *recall; /* [n_classes]; owned */
+    int64_t *support;                /* [n_classes] rows of each class; owned */
+    double seconds;
+} tri_scores;
+
+typedef enum tri_event_kind {
+    TRI_EVENT_START,       /* the run is planned and about to begin */
+    TRI_EVENT_TRAIN,       /* a step was taken */
+    TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
+    TRI_EVENT_CHECKPOINT,  /* one was committed */
+    TRI_EVENT_MESSAGE,     /* words: loaded, ignored, assumed, warned */
+    TRI_EVENT_PROFILE,     /* the recorded steps, once */
+    TRI_EVENT_END
+} tri_event_kind;
+
+/* One executed instruction of a profiled step. */
+typedef struct tri_span {
+    const char *name, *unit;   /* operation; unit or "" */
+    const char *shape;         /* "[2048,384] <- ..." or "" */
+    double begin, end;         /* seconds, from the first recorded step's start */
+    double flops, bytes;
+    int64_t step;
+    int mb;                    /* microbatch; -1 */
+    int track;                 /* 0 main, 1 data, 2 comm */
+} tri_span;
+
+typedef struct tri_event {
+    tri_event_kind kind;
+    double time;                   /* seconds since 1970 */
+    int64_t step, steps;           /* steps taken; steps in all */
+    double epoch;                  /* epochs taken, fractional */
+    /* TRAIN */
+    double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
+    int64_t samples, tokens;       /* of the step */
+    double flops;                  /* of the step, counted from the program */
+    int64_t mem_bytes;             /* planned */
+    /* EPOCH */
+    int64_t epoch_index, epochs;   /* 1-based index */
+    double train_loss;             /* mean over the epoch's samples */
+    const tri_scores *valid;       /* NULL: none */
+    double seconds;                /* EPOCH, END */
+    int best;                      /* EPOCH: the best so far */
+    /* MESSAGE */
+    tri_log_level level;
+    const char *text;              /* MESSAGE; CHECKPOINT: its folder */
+    /* START, END: facts as an object, borrowed: version, argv, config, plan, seeds / summary */
+    const json_t *facts;
+    /* PROFILE */
+    const tri_span *spans;
+    int64_t n_spans;
+    int rank, world;
+} tri_event;
+
+/* A sink must not keep pointers of the event. A failing sink stops the run with its status. */
+typedef struct tri_sink {
+    tri_status (*emit)(void *context, const tri_event *event);
+    void *context;
+} tri_sink;
+
+#endif

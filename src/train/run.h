@@ -1,0 +1,29 @@
+/* run.h - whole runs, as the commands ask for them. */
+#ifndef TRI_TRAIN_RUN_H
+#define TRI_TRAIN_RUN_H
+
+#include "train/events.h"
+#include "train/settings.h"
+
+/* Trains as the settings say: epochs, validation, checkpoints, summary. facts of the END event: the summary. */
+tri_status tri__run_train(const tri_settings *settings, const tri_sink *sink);
+
+/* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
+tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
+
+/* Predictions of settings->checkpoint for settings->data_path. */
+typedef struct tri_predictions {
+    int64_t n;
+    int n_classes;
+    char **label;      /* [n_classes]; owned */
+    float *probs;      /* [n, n_classes]; owned */
+} tri_predictions;
+tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
+void tri__predictions_free(tri_predictions *predictions);
+
+/* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
+ * reference): per rank bytes of each class, instructions, flops a step. `program`: text of --print-program, or NULL;
+ * the caller frees it. */
+tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program);
+
+#endif

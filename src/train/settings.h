@@ -1,0 +1,44 @@
+/* settings.h - everything a run is told: the model's keys and the run's options, from the configuration file and the
+ * command line. */
+#ifndef TRI_TRAIN_SETTINGS_H
+#define TRI_TRAIN_SETTINGS_H
+
+#include "model/config.h"
+
+typedef struct tri_settings {
+    tri_model_config model;
+    /* optimisation: may stand in the configuration file or on the command line */
+    double lr, weight_decay, adam_beta1, adam_beta2, adam_eps, max_grad_norm;
+    int64_t warmup_steps;
+    tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */
+    /* the run */
+    char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
+    int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
+    int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every;
+    /* the mesh: one rank until ranks exist */
+    int64_t nproc_per_node, world_size, pp_size, tp_size, dp_size;
+    int precision, shard, schedule, recompute;   /* indices of their rows' choices */
+    char *offload;
+    /* eval, predict, plan */
+    char *checkpoint, *output;
+    int64_t print_program;         /* plan: a rank; -1 none */
+    int check, json, quiet, no_color;
+} tri_settings;
+
+extern const tri_option tri__run_options[];
+
+void tri__settings_init(tri_settings *settings);
+void tri__settings_free(tri_settings *settings);
+/* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them, so
+ * that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words). Unknown
+ * names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
+tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
+                               const char **words, int max_words, int *n_words);
+/* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the nearest. */
+tri_status tri__settings_config(tri_settings *settings, const char *path);
+/* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
+tri_status tri__settings_check(const tri_settings *settings);
+/* Recorded configuration: all model keys, all run keys. */
+json_t *tri__settings_json(const tri_settings *settings);
+
+#endif
