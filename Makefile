@@ -1,21 +1,55 @@
-# make: builds build/trident and build/libtrident.so. No configure step; what is found is announced.
-CC ?= gcc
+# Trident. `make` builds build/trident and build/libtrident.so; there is no configure step, and what is found is announced.
+#   make test | demo | parity | bench | lint | asan | install      make BUILD=build-clang CC=clang
+VERSION := 0.1.0
+CC := gcc
 BUILD ?= build
 PREFIX ?= /usr/local
-VERSION := 0.1.0
-PKGS := jansson libutf8proc
-# BLIS first (83-86 % of fp32 peak on arm64, OpenBLAS 72-75 %); BLAS=openblas selects the other.
-BLAS ?= $(shell pkg-config --exists blis && echo blis || (pkg-config --exists openblas && echo openblas))
 CFLAGS ?= -O3 -g
-WARN := -std=gnu11 -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wno-unknown-pragmas
-ALL_CFLAGS = $(WARN) -D_GNU_SOURCE -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS_$(BLAS) -Iinclude -Isrc -fPIC -fvisibility=hidden \
-  -ffp-contract=off -fopenmp -pthread $(shell pkg-config --cflags $(PKGS) $(BLAS)) $(CFLAGS)
-LIBS = $(shell pkg-config --libs $(PKGS) $(BLAS)) -lm -ldl -fopenmp -pthread $(LDFLAGS)
+# BLIS first (83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %); BLAS=openblas chooses the other.
+BLAS ?= $(shell pkg-config --exists blis 2>/dev/null && echo blis || echo openblas)
+MPI := $(shell command -v mpicc 2>/dev/null)
+NVCC := $(shell command -v nvcc 2>/dev/null)
+PKGS := jansson libutf8proc $(BLAS)
 
-SOURCES := $(sort $(shell find src -name '*.c'))
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/main.c,$(SOURCES)))
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
+  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc $(shell pkg-config --cflags $(PKGS)) -fPIC -fvisibility=hidden -fopenmp -pthread -MMD -MP $(CFLAGS)
+LIBS = $(shell pkg-config --libs $(PKGS)) -fopenmp -pthread -lm $(LDFLAGS)
 
-.PHONY: all announce deps demo test parity bench lint asan soak install clean
-all: announce $(BUILD)/trident $(BUILD)/libtrident.so.0
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(sort $(shell find src -name '*.c'))))
+CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/test_*.c)))
 
-include tools/rules.mk
+.PHONY: all announce deps demo test parity bench lint asan install clean
+all: announce $(BUILD)/trident $(BUILD)/libtrident.so $(BUILD)/libtrident.a
+
+announce:
+	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found (not needed yet)), CUDA $(or $(NVCC),not found (not needed yet))"
+
+$(BUILD)/%.o: %.c | deps
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+$(BUILD)/libtrident.a: $(LIB_OBJECTS)
+	@rm -f $@ && ar rcs $@ $^
+$(BUILD)/libtrident.so: $(LIB_OBJECTS)
+	@$(CC) -shared -Wl,-soname,libtrident.so.0 -o $@ $^ $(LIBS)
+$(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
+	@echo "  LINK $@"
+	@$(CC) -o $@ $(CLI_OBJECTS) $(BUILD)/libtrident.a $(LIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libtrident.a
+	@$(CC) -o $@ $< $(BUILD)/libtrident.a -lcmocka $(LIBS)
+
+deps:
+	@tools/deps
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+.SECONDARY:
+
+demo: all
+	$(BUILD)/trident demo
+test: lint all $(TESTS)
+	@tests/run $(BUILD)
+lint:
+	@tools/lint
+clean:
+	rm -rf $(BUILD)
