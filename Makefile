@@ -6,14 +6,14 @@ BUILD ?= build
 PREFIX ?= /usr/local
 CFLAGS ?= -O3 -g
 # BLIS first (83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %); BLAS=openblas chooses the other.
-BLAS ?= $(shell pkg-config --exists blis 2>/dev/null && echo blis || echo openblas)
+BLAS ?= $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - -lblis -o /dev/null 2>/dev/null && echo blis || echo openblas)
 MPI := $(shell command -v mpicc 2>/dev/null)
 NVCC := $(shell command -v nvcc 2>/dev/null)
-PKGS := jansson libutf8proc $(BLAS)
+PKGS := jansson libutf8proc
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
   -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc $(shell pkg-config --cflags $(PKGS)) -fPIC -fvisibility=hidden -fopenmp -pthread -MMD -MP $(CFLAGS)
-LIBS = $(shell pkg-config --libs $(PKGS)) -fopenmp -pthread -lm $(LDFLAGS)
+LIBS = $(shell pkg-config --libs $(PKGS)) -l$(BLAS) -fopenmp -pthread -lm $(LDFLAGS)
 
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(sort $(shell find src -name '*.c'))))
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
