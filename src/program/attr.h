@@ -1,0 +1,32 @@
+/* attr.h - the fields of tri_attr as a table, for printing and parsing. */
+#ifndef TRI_PROGRAM_ATTR_H
+#define TRI_PROGRAM_ATTR_H
+
+#include "program/op.h"
+
+typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID, TRI_ATTR_LONG } tri_attr_kind;
+
+typedef struct tri_attr_row {
+    const char *name;
+    tri_attr_kind kind; /* float, int32_t, uint32_t, int64_t */
+    size_t offset;
+} tri_attr_row;
+
+static const tri_attr_row tri__attr_rows[] = {
+    {"p", TRI_ATTR_REAL, offsetof(tri_attr, p)},
+    {"eps", TRI_ATTR_REAL, offsetof(tri_attr, eps)},
+    {"id", TRI_ATTR_ID, offsetof(tri_attr, id)},
+    {"heads", TRI_ATTR_INT, offsetof(tri_attr, heads)},
+    {"head0", TRI_ATTR_INT, offsetof(tri_attr, head0)},
+    {"max_len", TRI_ATTR_INT, offsetof(tri_attr, max_len)},
+    {"field", TRI_ATTR_INT, offsetof(tri_attr, field)},
+    {"max_norm", TRI_ATTR_REAL, offsetof(tri_attr, max_norm)},
+    {"beta1", TRI_ATTR_REAL, offsetof(tri_attr, beta1)},
+    {"beta2", TRI_ATTR_REAL, offsetof(tri_attr, beta2)},
+    {"decay", TRI_ATTR_REAL, offsetof(tri_attr, decay)},
+    {"n_decay", TRI_ATTR_LONG, offsetof(tri_attr, n_decay)},
+};
+
+enum { TRI_ATTR_ROWS = sizeof tri__attr_rows / sizeof tri__attr_rows[0] };
+
+#endif

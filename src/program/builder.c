@@ -1,0 +1,63 @@
+/* builder.c - appends units, slots and instructions to a program. */
+#include "program/builder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+tri_program *tri__program_new(tri_arena *arena, const char *title) {
+    tri_program *program = tri__arena_alloc(arena, sizeof *program);
+    program->title = tri__arena_copy(arena, title);
+    program->mesh = (tri_mesh){1, 1, 1};
+    program->n_mb = 1;
+    return program;
+}
+
+int tri__build_unit(tri_builder *builder, const char *name) {
+    tri_program *program = builder->program;
+    for (int i = 0; i < program->n_units; i++)
+        if (strcmp(program->unit[i], name) == 0) return builder->unit = i;
+    *TRI_PUSH(builder->arena, program->unit, program->n_units, program->cap_units) = tri__arena_copy(builder->arena, name);
+    return builder->unit = program->n_units - 1;
+}
+
+static char *print_name(tri_arena *arena, const char *format, va_list args) {
+    char name[256];
+    int length = vsnprintf(name, sizeof name, format, args);
+    TRI_ASSERT(length > 0 && length < (int)sizeof name);
+    return tri__arena_copy(arena, name);
+}
+
+static int push_slot(tri_builder *builder, tri_slot slot) {
+    tri_program *program = builder->program;
+    *TRI_PUSH(builder->arena, program->slot, program->n_slots, program->cap_slots) = slot;
+    return program->n_slots - 1;
+}
+
+int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *name = print_name(builder->arena, format, args);
+    va_end(args);
+    return push_slot(builder, (tri_slot){.name = name, .dtype = dtype, .mem = mem, .rows = rows, .cols = cols,
+                                         .unit = builder->unit, .parent = -1});
+}
+
+int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *name = print_name(builder->arena, format, args);
+    va_end(args);
+    const tri_slot *of = &builder->program->slot[parent];
+    return push_slot(builder, (tri_slot){.name = name, .dtype = of->dtype, .mem = of->mem, .rows = {.add = rows}, .cols = cols,
+                                         .unit = of->unit, .parent = parent, .parent_at = at});
+}
+
+tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {
+    tri_program *program = builder->program;
+    tri_instr *instr = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);
+    *instr = (tri_instr){.op = (uint16_t)op, .unit = (int16_t)builder->unit, .mb = (int16_t)builder->mb, .attr = attr};
+    int n = tri__op_row(op)->n_args;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < n ? slots[k] : -1;
+    return instr;
+}

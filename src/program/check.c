@@ -1,0 +1,194 @@
+/* check.c - proves that programs can run: operands fit their operation's row, nothing is read before it is written or
+ * after its memory went to another slot, no instruction's output lies on another of its operands, all slots lie inside
+ * their class's allocation.
+ *
+ * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
+ * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch. */
+#include "program/check.h"
+
+#include <stdio.h>
+
+/* Elements [begin, end) of a root that hold a value. */
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+typedef struct root {
+    range *known;      /* sorted, apart */
+    int n;
+    int taken_by;      /* the slot whose writing took this root's memory; -1 */
+} root;
+
+typedef struct checker {
+    const tri_program *program;
+    tri_arena arena;
+    root *root;        /* [n_slots], used for roots */
+    int *live;         /* roots that hold a value, for the search of overlaps */
+    int n_live;
+    int line;
+} checker;
+
+static tri_status defect(const checker *c, const char *format, const char *a, const char *b) {
+    char what[256];
+    snprintf(what, sizeof what, format, a, b);
+    const tri_program *p = c->program;
+    return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", p->rank, c->line,
+                     c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
+}
+
+static range slot_range(const tri_program *program, int slot) {
+    int64_t begin = 0, count = tri__slot_rows(&program->slot[slot], &program->max) * program->slot[slot].cols;
+    for (int s = slot; program->slot[s].parent >= 0; s = program->slot[s].parent) begin += program->slot[s].parent_at;
+    return (range){begin, begin + count};
+}
+
+/* Adds a range to what a root is known to hold, merging what it touches. */
+static void know(checker *c, root *r, range add) {
+    int i = 0, n = 0;
+    range *merged = tri__arena_alloc(&c->arena, (size_t)(r->n + 1) * sizeof *merged);
+    for (; i < r->n && r->known[i].end < add.begin; i++) merged[n++] = r->known[i];
+    for (; i < r->n && r->known[i].begin <= add.end; i++) {
+        if (r->known[i].begin < add.begin) add.begin = r->known[i].begin;
+        if (r->known[i].end > add.end) add.end = r->known[i].end;
+    }
+    merged[n++] = add;
+    for (; i < r->n; i++) merged[n++] = r->known[i];
+    r->known = merged;
+    r->n = n;
+}
+
+static int knows(const root *r, range want) {
+    if (want.begin == want.end) return r->n > 0;
+    for (int i = 0; i < r->n; i++)
+        if (r->known[i].begin <= want.begin && want.end <= r->known[i].end) return 1;
+    return 0;
+}
+
+static int share_bytes(const tri_program *program, int a, int b) {
+    const tri_slot *x = &program->slot[a], *y = &program->slot[b];
+    if (x->mem != y->mem) return 0;
+    int64_t x_end = x->offset + tri__slot_bytes(x, &program->max), y_end = y->offset + tri__slot_bytes(y, &program->max);
+    return x->offset < y_end && y->offset < x_end;
+}
+
+static tri_status check_read(checker *c, int slot) {
+    const tri_program *p = c->program;
+    int at = tri__slot_root(p, slot);
+    if (knows(&c->root[at], slot_range(p, slot))) return TRI_OK;
+    if (c->root[at].taken_by >= 0)
+        return defect(c, "%s is read after its memory went to %s", p->slot[slot].name, p->slot[c->root[at].taken_by].name);
+    return defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
+}
+
+static void write_slot(checker *c, int slot) {
+    const tri_program *p = c->program;
+    int at = tri__slot_root(p, slot);
+    int kept = 0, known = 0;
+    for (int i = 0; i < c->n_live; i++) {
+        int other = c->live[i];
+        if (other != at && share_bytes(p, at, other)) {
+            c->root[other].n = 0;
+            c->root[other].taken_by = slot;
+            continue;
+        }
+        known |= other == at;
+        c->live[kept++] = other;
+    }
+    c->n_live = kept;
+    if (!known) c->live[c->n_live++] = at;
+    c->root[at].taken_by = -1;
+    know(c, &c->root[at], slot_range(p, slot));
+}
+
+/* An output must share no bytes with another operand, unless both are apart inside one root. */
+static tri_status check_apart(checker *c, const tri_instr *instr, int output) {
+    const tri_program *p = c->program;
+    const tri_op_row *row = tri__op_row(instr->op);
+    int mine = tri__slot_root(p, instr->slot[output]);
+    for (int k = 0; k < row->n_args; k++) {
+        if (k == output || instr->slot[k] < 0) continue;
+        int other = tri__slot_root(p, instr->slot[k]);
+        range a = slot_range(p, instr->slot[output]), b = slot_range(p, instr->slot[k]);
+        int overlap = other == mine ? a.begin < b.end && b.begin < a.end : share_bytes(p, mine, other);
+        if (overlap) return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
+    }
+    return TRI_OK;
+}
+
+static tri_status check_operand(checker *c, const tri_operand *operand, int slot) {
+    const tri_program *p = c->program;
+    if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
+    if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
+    if (operand->dtype >= 0 && p->slot[slot].dtype != (tri_dtype)operand->dtype)
+        return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
+    return TRI_OK;
+}
+
+static tri_status check_instr(checker *c, const tri_instr *instr) {
+    const tri_program *p = c->program;
+    if (instr->op >= TRI_OP_COUNT) return defect(c, "no such operation%s%s", "", "");
+    if (instr->mb >= p->n_mb) return defect(c, "no such microbatch%s%s", "", "");
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
+
+    /* Counts that no two dims share by accident. */
+    const tri_counts probe = {.of = {0, 100003, 200017, 301}};
+    tri_dims dims;
+    if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return defect(c, "%s%s", tri_error(), "");
+
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0) continue;
+        int adds = instr->acc >> k & 1;
+        if (adds && row->arg[k].access != TRI_ACCESS_A) return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
+        if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
+        if (tri__access_writes(row->arg[k].access)) TRI_TRY(check_apart(c, instr, k));
+    }
+    for (int k = 0; k < row->n_args; k++)
+        if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
+    return TRI_OK;
+}
+
+static tri_status check_slots(checker *c) {
+    const tri_program *p = c->program;
+    for (int s = 0; s < p->n_slots; s++) {
+        const tri_slot *slot = &p->slot[s];
+        if (slot->parent >= s) return defect(c, "view %s names a later slot%s", slot->name, "");
+        if (slot->parent >= 0) {
+            const tri_slot *parent = &p->slot[slot->parent];
+            int64_t room = tri__slot_rows(parent, &p->max) * parent->cols, need = slot->parent_at + slot->rows.add * slot->cols;
+            if (slot->parent_at < 0 || need > room || slot->mem != parent->mem)
+                return defect(c, "view %s leaves %s", slot->name, parent->name);
+            continue;
+        }
+        if (slot->offset < 0 || slot->offset + tri__slot_bytes(slot, &p->max) > p->bytes[slot->mem])
+            return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
+        c->root[s].taken_by = -1;
+    }
+    return TRI_OK;
+}
+
+static tri_status check_program(checker *c) {
+    const tri_program *p = c->program;
+    c->root = tri__arena_alloc(&c->arena, (size_t)p->n_slots * sizeof *c->root);
+    c->live = tri__arena_alloc(&c->arena, (size_t)p->n_slots * sizeof *c->live);
+    c->line = p->n_instrs;
+    TRI_TRY(check_slots(c));
+    for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
+        if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE)) write_slot(c, s);
+    for (c->line = 0; c->line < p->n_instrs; c->line++) TRI_TRY(check_instr(c, &p->instr[c->line]));
+    return TRI_OK;
+}
+
+tri_status tri__check(const tri_program *const *programs, int n) {
+    for (int i = 0; i < n; i++) {
+        if (programs[i]->n_mb != programs[0]->n_mb)
+            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", programs[0]->rank, programs[i]->rank,
+                             programs[0]->n_mb, programs[i]->n_mb);
+        checker c = {.program = programs[i]};
+        TRI_TRY(tri__arena_open(&c.arena, (size_t)1 << 32));
+        tri_status status = check_program(&c);
+        tri__arena_close(&c.arena);
+        TRI_TRY(status);
+    }
+    return TRI_OK;
+}

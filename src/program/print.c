@@ -1,0 +1,90 @@
+/* print.c - a program as text, one line a slot and a line an instruction:
+ *
+ *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0  primary.layer.1
+ *
+ * An operand that is added to has + in front; one that is left out is _. Attributes that are 0 are not printed. */
+#include "program/attr.h"
+#include "program/text.h"
+
+#include <stdio.h>
+
+static void print_rows(FILE *out, const tri_slot *slot) {
+    if (slot->rows.sym == TRI_SYM_NONE) fprintf(out, "[%lld,%lld]", (long long)slot->rows.add, (long long)slot->cols);
+    else if (slot->rows.add == 0) fprintf(out, "[%s,%lld]", tri__sym_name(slot->rows.sym), (long long)slot->cols);
+    else
+        fprintf(out, "[%s+%lld,%lld]", tri__sym_name(slot->rows.sym), (long long)slot->rows.add, (long long)slot->cols);
+}
+
+static void print_slot(FILE *out, const tri_program *program, const tri_slot *slot) {
+    if (slot->parent >= 0) {
+        fprintf(out, "view %s of %s +%lld ", slot->name, program->slot[slot->parent].name, (long long)slot->parent_at);
+        print_rows(out, slot);
+        fputc('\n', out);
+        return;
+    }
+    fprintf(out, "slot %s %s %s ", slot->name, tri__mem_name(slot->mem), tri__dtype_name(slot->dtype));
+    print_rows(out, slot);
+    fprintf(out, " @%lld", (long long)slot->offset);
+    if (slot->unit >= 0) fprintf(out, " %s", program->unit[slot->unit]);
+    fputc('\n', out);
+}
+
+static void print_attr(FILE *out, const tri_attr *attr) {
+    for (int i = 0; i < TRI_ATTR_ROWS; i++) {
+        const tri_attr_row *row = &tri__attr_rows[i];
+        const char *at = (const char *)attr + row->offset;
+        switch (row->kind) {
+        case TRI_ATTR_REAL:
+            if (*(const float *)at != 0) fprintf(out, " %s=%.9g", row->name, (double)*(const float *)at);
+            break;
+        case TRI_ATTR_INT:
+            if (*(const int32_t *)at) fprintf(out, " %s=%d", row->name, *(const int32_t *)at);
+            break;
+        case TRI_ATTR_ID:
+            if (*(const uint32_t *)at) fprintf(out, " %s=%u", row->name, *(const uint32_t *)at);
+            break;
+        case TRI_ATTR_LONG:
+            if (*(const int64_t *)at) fprintf(out, " %s=%lld", row->name, (long long)*(const int64_t *)at);
+            break;
+        }
+    }
+}
+
+static void print_instr(FILE *out, const tri_program *program, const tri_instr *instr, int line) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    fprintf(out, "%d %-20s", line, row->name);
+    int outputs = 1;
+    for (int k = 0; k < row->n_args; k++) {
+        if (outputs && !tri__access_writes(row->arg[k].access)) {
+            fputs(" <-", out);
+            outputs = 0;
+        }
+        if (instr->slot[k] < 0) {
+            fputs(" _", out);
+            continue;
+        }
+        const tri_slot *slot = &program->slot[instr->slot[k]];
+        fprintf(out, " %s%s", instr->acc >> k & 1 ? "+" : "", slot->name);
+        if (slot->rows.sym != TRI_SYM_NONE) print_rows(out, slot);
+    }
+    print_attr(out, &instr->attr);
+    if (instr->mb >= 0) fprintf(out, "  mb %d", instr->mb);
+    if (instr->unit >= 0) fprintf(out, "  %s", program->unit[instr->unit]);
+    fputc('\n', out);
+}
+
+void tri__program_print(const tri_program *program, FILE *out) {
+    const tri_counts *max = &program->max;
+    fprintf(out, "program %s\n", program->title);
+    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d\n", program->mesh.pp, program->mesh.tp, program->mesh.dp,
+            program->rank, program->n_mb);
+    fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0], (long long)max->of[TRI_SYM_T1],
+            (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0], max->squares[TRI_SYM_T1]);
+    fputs("bytes", out);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
+    fprintf(out, "\n# peak %lld B\n", (long long)tri__program_bytes(program));
+    for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
+    for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);
+    for (int i = 0; i < program->n_instrs; i++) print_instr(out, program, &program->instr[i], i);
+}
