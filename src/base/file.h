@@ -1,4 +1,5 @@
-/* file.h - files and paths. Failures name the path and the cause: TRI_NOINPUT when it is missing, TRI_IO otherwise. */
+/* file.h - files and paths. Failures name the path and the cause: TRI_NOINPUT when it is missing,
+ * TRI_RESOURCE when out of memory or descriptors, TRI_IO otherwise. */
 #ifndef TRI_BASE_FILE_H
 #define TRI_BASE_FILE_H
 
@@ -12,7 +13,8 @@ typedef struct tri_map {
 
 tri_status tri__file_map(const char *path, tri_map *map);   /* regular files only */
 void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
-/* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes. */
+/* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
+ * regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
 /* To a temporary sibling, fsync, rename. */
 tri_status tri__file_write(const char *path, const void *data, size_t size);

@@ -1,0 +1,17 @@
+/* log.c - formats a line for people and hands it on. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { LINE_BYTES = 2048 }; /* longer lines are cut */
+
+void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) {
+    if (!log || !log->say) return;
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log->say(log->context, level, line);
+}

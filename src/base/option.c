@@ -1,0 +1,360 @@
+/* option.c - reads and writes the fields that option rows describe. Every kind has one function that reads text and
+ * one that reads JSON; a field is only changed when its value was accepted. */
+#include "base/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { LIST_MAX = 100 * 1000 }; /* items of a list, as TRI_LIMIT_COLUMNS */
+
+static void *field(const tri_option *row, const void *of) { return (char *)of + row->offset; }
+
+/* Equal, with case ignored where asked and dashes = underscores; compares n bytes of `b`, which must be all of `a`. */
+static int same_word(const char *a, const char *b, size_t n, int any_case) {
+    if (strlen(a) != n) return 0;
+    for (size_t i = 0; i < n; i++) {
+        int x = a[i] == '-' ? '_' : (unsigned char)a[i], y = b[i] == '-' ? '_' : (unsigned char)b[i];
+        if (any_case ? tolower(x) != tolower(y) : x != y) return 0;
+    }
+    return 1;
+}
+
+static tri_status no_memory(const char *origin) {
+    return tri__fail(TRI_RESOURCE, "%s: no memory for the value", origin);
+}
+
+static tri_status set_bool(const char *origin, int *into, const char *text) {
+    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
+    for (int i = 0; i < 8; i++)
+        if (strcasecmp(text, words[i]) == 0) {
+            *into = i & 1;
+            return TRI_OK;
+        }
+    return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, text);
+}
+
+static tri_status check_range(const tri_option *row, const char *origin, double value, const char *text) {
+    if (row->min == 0 && row->max == 0) return TRI_OK;
+    if (value >= row->min && value <= row->max) return TRI_OK;
+    if (isinf(row->max))
+        return tri__fail(TRI_USAGE, "%s: %s is out of range; expected %.15g or more", origin, text, row->min);
+    return tri__fail(TRI_USAGE, "%s: %s is out of range; expected %.15g to %.15g", origin, text, row->min, row->max);
+}
+
+static tri_status set_int(const tri_option *row, const char *origin, int64_t *into, const char *text) {
+    const char *digits = text + (text[0] == '-');
+    size_t n = strspn(digits, "0123456789");
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (n == 0 || digits[n]) return tri__fail(TRI_USAGE, "%s: expected a whole number, not \"%s\"", origin, text);
+    if (errno) return tri__fail(TRI_USAGE, "%s: %s is too large", origin, text);
+    TRI_TRY(check_range(row, origin, (double)value, text));
+    *into = value;
+    return TRI_OK;
+}
+
+/* Decimal, finite. */
+static int read_real(const char *text, double *value) {
+    char *end;
+    size_t n = strspn(text, "+-.0123456789eE");
+    *value = strtod(text, &end);
+    return n > 0 && text[n] == 0 && end == text + n && isfinite(*value);
+}
+
+static tri_status set_real(const tri_option *row, const char *origin, double *into, const char *text) {
+    double value;
+    if (!read_real(text, &value)) return tri__fail(TRI_USAGE, "%s: expected a number, not \"%s\"", origin, text);
+    TRI_TRY(check_range(row, origin, value, text));
+    *into = value;
+    return TRI_OK;
+}
+
+static tri_status set_string(const char *origin, char **into, const char *text) {
+    char *copy = strdup(text);
+    if (!copy) return no_memory(origin);
+    free(*into);
+    *into = copy;
+    return TRI_OK;
+}
+
+/* One item of "none|zero1|NO_SHARD=none" at *at: its name [*name, *name + *n), and what it is another name of, or NULL.
+ * Moves *at; 0 at the end. */
+static int next_choice(const char **at, const char **name, size_t *n, const char **of, size_t *of_n) {
+    if (!**at) return 0;
+    size_t length = strcspn(*at, "|"), equal = strcspn(*at, "=|");
+    *name = *at, *n = equal;
+    *of = equal < length ? *at + equal + 1 : NULL;
+    *of_n = equal < length ? length - equal - 1 : 0;
+    *at += length + ((*at)[length] == '|');
+    return 1;
+}
+
+/* The index among the real choices, -1 when there is none. */
+static int find_choice(const char *choices, const char *text, size_t length) {
+    const char *name, *of;
+    size_t n, of_n;
+    char copy[64];
+    if (length >= sizeof copy) return -1;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    int index = 0;
+    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n); index += !of)
+        if (same_word(copy, name, n, 1)) return of ? find_choice(choices, of, of_n) : index;
+    return -1;
+}
+
+/* "none, zero1 or zero2" */
+static void list_choices(const char *choices, char *out, size_t size) {
+    const char *name, *of;
+    size_t n, of_n, used = 0;
+    int count = 0, seen = 0;
+    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n);) count += !of;
+    out[0] = 0;
+    for (const char *at = choices; next_choice(&at, &name, &n, &of, &of_n) && used < size;) {
+        if (of) continue;
+        const char *join = seen == 0 ? "" : seen == count - 1 ? " or " : ", ";
+        used += (size_t)snprintf(out + used, size - used, "%s%.*s", join, (int)n, name);
+        seen++;
+    }
+}
+
+static tri_status set_choice(const tri_option *row, const char *origin, int *into, const char *text) {
+    int index = find_choice(row->choices, text, strlen(text));
+    if (index < 0) {
+        char list[256];
+        list_choices(row->choices, list, sizeof list);
+        return tri__fail(TRI_USAGE, "%s: expected %s, not \"%s\"", origin, list, text);
+    }
+    *into = index;
+    return TRI_OK;
+}
+
+static void free_texts(tri_texts *texts) {
+    for (int i = 0; i < texts->n; i++) free(texts->at[i]);
+    free(texts->at);
+    *texts = (tri_texts){0};
+}
+
+/* Appends the `length` bytes at `text`; the caller made room. */
+static int add_text(tri_texts *texts, const char *text, size_t length) {
+    texts->at[texts->n] = strndup(text, length);
+    return texts->at[texts->n] ? (texts->n++, 1) : 0;
+}
+
+static tri_status set_texts(const char *origin, tri_texts *into, const char *text) {
+    tri_texts list = {0};
+    size_t room = 1;
+    for (const char *c = text; *c; c++) room += *c == ',';
+    if (room > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
+    if (!(list.at = calloc(room, sizeof *list.at))) return no_memory(origin);
+    for (const char *at = text; *text; at += strcspn(at, ",") + 1) {
+        const char *begin = at + strspn(at, " "), *end = at + strcspn(at, ",");
+        int last = *end == 0;
+        while (end > begin && end[-1] == ' ') end--;
+        tri_status status = TRI_OK;
+        if (end <= begin) status = tri__fail(TRI_USAGE, "%s: an empty item in \"%s\"", origin, text);
+        else if (!add_text(&list, begin, (size_t)(end - begin))) status = no_memory(origin);
+        if (status != TRI_OK) {
+            free_texts(&list);
+            return status;
+        }
+        if (last) break;
+    }
+    free_texts(into);
+    *into = list;
+    return TRI_OK;
+}
+
+static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
+    tri_texts items = {0};
+    TRI_TRY(set_texts(origin, &items, text));
+    tri_status status = TRI_OK;
+    double *at = calloc((size_t)items.n + 1, sizeof *at);
+    if (!at) status = no_memory(origin);
+    for (int i = 0; i < items.n && status == TRI_OK; i++) status = set_real(row, origin, &at[i], items.at[i]);
+    if (status == TRI_OK) {
+        free(into->at);
+        *into = (tri_reals){.at = at, .n = items.n};
+    } else {
+        free(at);
+    }
+    free_texts(&items);
+    return status;
+}
+
+tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text) {
+    void *to = field(row, into);
+    switch (row->kind) {
+    case TRI_OPTION_BOOL: return set_bool(origin, to, text);
+    case TRI_OPTION_INT: return set_int(row, origin, to, text);
+    case TRI_OPTION_REAL: return set_real(row, origin, to, text);
+    case TRI_OPTION_TEXT: return set_string(origin, to, text);
+    case TRI_OPTION_CHOICE: return set_choice(row, origin, to, text);
+    case TRI_OPTION_TEXTS: return set_texts(origin, to, text);
+    case TRI_OPTION_REALS: return set_reals(row, origin, to, text);
+    case TRI_OPTION_OBJECT: break;
+    }
+    return tri__fail(TRI_USAGE, "%s: an object is expected, which only the configuration file can give", origin);
+}
+
+static tri_status expected(const char *origin, const char *what, const json_t *value) {
+    static const char *const names[] = {"an object", "a list", "a string", "a whole number",
+                                        "a number",  "true",   "false",    "null"}; /* by json_type */
+    return tri__fail(TRI_USAGE, "%s: expected %s, not %s", origin, what, names[json_typeof(value)]);
+}
+
+static tri_status texts_from_json(const char *origin, tri_texts *into, const json_t *value) {
+    size_t n = json_array_size(value);
+    if (!json_is_array(value)) return expected(origin, "a list of strings", value);
+    if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
+    tri_texts list = {.at = calloc(n + 1, sizeof *list.at)};
+    tri_status status = list.at ? TRI_OK : no_memory(origin);
+    for (size_t i = 0; i < n && status == TRI_OK; i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_string(item)) status = expected(origin, "a list of strings", item);
+        else if (!add_text(&list, json_string_value(item), json_string_length(item))) status = no_memory(origin);
+    }
+    free_texts(status == TRI_OK ? into : &list);
+    if (status == TRI_OK) *into = list;
+    return status;
+}
+
+static tri_status real_from_json(const tri_option *row, const char *origin, double *into, const json_t *value) {
+    if (!json_is_number(value)) return expected(origin, "a number", value);
+    double number = json_number_value(value);
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", number);
+    TRI_TRY(check_range(row, origin, number, text));
+    *into = number;
+    return TRI_OK;
+}
+
+static tri_status reals_from_json(const tri_option *row, const char *origin, tri_reals *into, const json_t *value) {
+    size_t n = json_array_size(value);
+    if (!json_is_array(value)) return expected(origin, "a list of numbers", value);
+    if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
+    double *at = calloc(n + 1, sizeof *at);
+    tri_status status = at ? TRI_OK : no_memory(origin);
+    for (size_t i = 0; i < n && status == TRI_OK; i++)
+        status = real_from_json(row, origin, &at[i], json_array_get(value, i));
+    free(status == TRI_OK ? into->at : at);
+    if (status == TRI_OK) *into = (tri_reals){.at = at, .n = (int)n};
+    return status;
+}
+
+static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const json_t *value) {
+    if (!json_is_integer(value)) return expected(origin, "a whole number", value);
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+    return set_int(row, origin, into, text);
+}
+
+/* null unsets what can be unset. */
+static tri_status null_from_json(const tri_option *row, void *to, const char *origin, const json_t *value) {
+    if (row->kind == TRI_OPTION_TEXT) {
+        free(*(char **)to);
+        *(char **)to = NULL;
+    } else if (row->kind == TRI_OPTION_OBJECT) {
+        json_decref(*(json_t **)to);
+        *(json_t **)to = NULL;
+    } else {
+        return expected(origin, "a value", value);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const json_t *value) {
+    void *to = field(row, into);
+    if (json_is_null(value)) return null_from_json(row, to, origin, value);
+    switch (row->kind) {
+    case TRI_OPTION_BOOL:
+        if (!json_is_boolean(value)) return expected(origin, "true or false", value);
+        *(int *)to = json_is_true(value);
+        return TRI_OK;
+    case TRI_OPTION_INT: return int_from_json(row, origin, to, value);
+    case TRI_OPTION_REAL: return real_from_json(row, origin, to, value);
+    case TRI_OPTION_TEXT:
+    case TRI_OPTION_CHOICE:
+        if (!json_is_string(value)) return expected(origin, "a string", value);
+        return tri__option_set_text(row, into, origin, json_string_value(value));
+    case TRI_OPTION_TEXTS: return texts_from_json(origin, to, value);
+    case TRI_OPTION_REALS: return reals_from_json(row, origin, to, value);
+    case TRI_OPTION_OBJECT: break;
+    }
+    if (!json_is_object(value)) return expected(origin, "an object", value);
+    json_t *copy = json_deep_copy(value);
+    if (!copy) return no_memory(origin);
+    json_decref(*(json_t **)to);
+    *(json_t **)to = copy;
+    return TRI_OK;
+}
+
+static json_t *choice_json(const tri_option *row, int index) {
+    const char *name, *of;
+    size_t n, of_n;
+    for (const char *at = row->choices; next_choice(&at, &name, &n, &of, &of_n);)
+        if (!of && index-- == 0) return json_stringn(name, n);
+    return json_null();
+}
+
+json_t *tri__option_json(const tri_option *row, const void *from) {
+    const void *at = field(row, from);
+    switch (row->kind) {
+    case TRI_OPTION_BOOL: return json_boolean(*(const int *)at);
+    case TRI_OPTION_INT: return json_integer(*(const int64_t *)at);
+    case TRI_OPTION_REAL: return json_real(*(const double *)at);
+    case TRI_OPTION_TEXT: return *(char *const *)at ? json_string(*(char *const *)at) : json_null();
+    case TRI_OPTION_CHOICE: return choice_json(row, *(const int *)at);
+    case TRI_OPTION_OBJECT: return *(json_t *const *)at ? json_deep_copy(*(json_t *const *)at) : json_null();
+    case TRI_OPTION_TEXTS:
+    case TRI_OPTION_REALS: break;
+    }
+    json_t *list = json_array();
+    const tri_texts *texts = row->kind == TRI_OPTION_TEXTS ? at : NULL;
+    const tri_reals *reals = row->kind == TRI_OPTION_REALS ? at : NULL;
+    for (int i = 0; texts && i < texts->n; i++) json_array_append_new(list, json_string(texts->at[i]));
+    for (int i = 0; reals && i < reals->n; i++) json_array_append_new(list, json_real(reals->at[i]));
+    return list;
+}
+
+static const size_t field_bytes[] = {
+    [TRI_OPTION_BOOL] = sizeof(int),         [TRI_OPTION_INT] = sizeof(int64_t),
+    [TRI_OPTION_REAL] = sizeof(double),      [TRI_OPTION_TEXT] = sizeof(char *),
+    [TRI_OPTION_CHOICE] = sizeof(int),       [TRI_OPTION_TEXTS] = sizeof(tri_texts),
+    [TRI_OPTION_REALS] = sizeof(tri_reals),  [TRI_OPTION_OBJECT] = sizeof(json_t *)};
+
+void tri__options_init(const tri_option *rows, void *into) {
+    for (const tri_option *row = rows; row->name; row++) {
+        memset(field(row, into), 0, field_bytes[row->kind]);
+        if (row->value) TRI_ASSERT(tri__option_set_text(row, into, row->name, row->value) == TRI_OK);
+    }
+}
+
+void tri__options_free(const tri_option *rows, void *into) {
+    for (const tri_option *row = rows; row->name; row++) {
+        void *at = field(row, into);
+        if (row->kind == TRI_OPTION_TEXT) free(*(char **)at);
+        if (row->kind == TRI_OPTION_TEXTS) free_texts(at);
+        if (row->kind == TRI_OPTION_REALS) free(((tri_reals *)at)->at);
+        if (row->kind == TRI_OPTION_OBJECT) json_decref(*(json_t **)at);
+        memset(at, 0, field_bytes[row->kind]);
+    }
+}
+
+const tri_option *tri__option_find(const tri_option *rows, const char *name) {
+    for (const tri_option *row = rows; row->name; row++)
+        if (same_word(row->name, name, strlen(name), 0) || (row->alias && same_word(row->alias, name, strlen(name), 0)))
+            return row;
+    return NULL;
+}
+
+int tri__option_names(const tri_option *rows, const char **names, int max) {
+    int n = 0;
+    for (const tri_option *row = rows; row->name && n < max; row++) names[n++] = row->name;
+    return n;
+}

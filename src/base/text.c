@@ -1,0 +1,117 @@
+/* text.c - the nearest name (edit distance with swaps of neighbours), UTF-8, and numbers as people read them. */
+#include "base/text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_MAX = 128 }; /* bytes compared; longer words have no nearest */
+
+/* Lower case, without dashes and underscores. Returns the length; -1 when it is too long. */
+static int fold(const char *word, char out[WORD_MAX]) {
+    int n = 0;
+    for (; *word; word++) {
+        if (*word == '-' || *word == '_') continue;
+        if (n == WORD_MAX) return -1;
+        out[n++] = (char)tolower((unsigned char)*word);
+    }
+    return n;
+}
+
+static int min2(int a, int b) { return a < b ? a : b; }
+
+/* Insertions, deletions, replacements and swaps of neighbours that lead from a[n] to b[m]. */
+static int distance(const char *a, int n, const char *b, int m) {
+    int rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= m; j++) last[j] = j;
+    for (int i = 1; i <= n; i++) {
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            row[j] = min2(min2(last[j], row[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            int swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped) row[j] = min2(row[j], before[j - 2] + 1);
+        }
+        int *spare = before;
+        before = last, last = row, row = spare;
+    }
+    return last[m];
+}
+
+const char *tri__text_nearest(const char *word, const char *const *names, int n) {
+    char folded[WORD_MAX], other[WORD_MAX];
+    int length = fold(word, folded), least = 0;
+    if (length <= 0) return NULL;
+    const char *nearest = NULL;
+    for (int i = 0; i < n; i++) {
+        int other_length = fold(names[i], other);
+        if (other_length < 0) continue;
+        int steps = distance(folded, length, other, other_length);
+        if (!nearest || steps < least) nearest = names[i], least = steps;
+    }
+    /* A third of the letters wrong is still a slip; of a very short word, one, as long as a letter is left. */
+    int slack = length < 3 ? 1 : length / 3;
+    return nearest && least <= slack && least < length ? nearest : NULL;
+}
+
+int32_t tri__utf8_next(const char *text, size_t length, size_t *at) {
+    if (*at >= length) return -1;
+    const unsigned char *s = (const unsigned char *)text + *at;
+    size_t left = length - *at;
+    *at += 1;
+    if (s[0] < 0x80) return s[0];
+    int more = s[0] >= 0xF0 ? 3 : s[0] >= 0xE0 ? 2 : 1; /* bytes that follow */
+    if (s[0] < 0xC2 || s[0] > 0xF4 || left <= (size_t)more) return -1;
+    int32_t code = s[0] & (0x3F >> more);
+    for (int i = 1; i <= more; i++) {
+        if ((s[i] & 0xC0) != 0x80) return -1;
+        code = code << 6 | (s[i] & 0x3F);
+    }
+    static const int32_t least[4] = {0, 0x80, 0x800, 0x10000};
+    if (code < least[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return -1;
+    *at += (size_t)more;
+    return code;
+}
+
+int tri__utf8_put(int32_t code, char out[static 4]) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const int lead[4] = {0, 0xC0, 0xE0, 0xF0};
+    out[0] = (char)(lead[more] | code >> (6 * more));
+    for (int i = 1; i <= more; i++) out[i] = (char)(0x80 | (code >> (6 * (more - i)) & 0x3F));
+    return more + 1;
+}
+
+const char *tri__text_bytes(double bytes, char out[static 32]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    while (fabs(bytes) >= 1023.95 && unit < 6) bytes /= 1024, unit++;
+    snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}
+
+const char *tri__text_count(int64_t count, char out[static 32]) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)count), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0 && digits[i - 1] != '-') out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = 0;
+    return out;
+}
+
+const char *tri__text_seconds(double seconds, char out[static 32]) {
+    if (!(seconds < 59.95)) {
+        long long whole = isfinite(seconds) && seconds < 1e15 ? llround(seconds) : -1;
+        if (whole < 0) snprintf(out, 32, "?");
+        else if (whole < 3600) snprintf(out, 32, "%lldm %02llds", whole / 60, whole % 60);
+        else snprintf(out, 32, "%lldh %02lldm", whole / 3600, whole / 60 % 60);
+    } else {
+        snprintf(out, 32, "%.1f s", seconds);
+    }
+    return out;
+}
