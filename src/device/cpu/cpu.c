@@ -1,0 +1,50 @@
+/* cpu.c - two devices in this machine's memory: "cpu", reference rows overridden by fast ones, and "reference", the
+ * plain rows alone, against which all others are compared. */
+#include "device/cpu/cpu.h"
+
+#include "device/cpu/fast/fast.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 }; /* bytes */
+
+static void reference_kernels(tri_kernel_table *table) {
+    memset(table, 0, sizeof *table);
+#define X(family) tri__kernel_table_add(table, tri__cpu_##family##_reference);
+    TRI_CPU_FAMILIES(X)
+#undef X
+}
+
+static void cpu_kernels(tri_kernel_table *table) {
+    reference_kernels(table);
+    tri__cpu_fast_rows(table);
+}
+
+/* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
+static size_t mapped(size_t bytes) { return bytes ? bytes : 1; }
+
+static tri_status alloc(size_t bytes, void **out) {
+    void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        *out = NULL;
+        return tri__fail(TRI_RESOURCE, "cannot allocate %zu bytes: %s; try a smaller batch or a shorter max_sen_len",
+                         bytes, strerror(errno));
+    }
+    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: a kernel without them says no */
+    *out = memory;
+    return TRI_OK;
+}
+
+static void release(void *memory, size_t bytes) {
+    if (memory) munmap(memory, mapped(bytes));
+}
+
+static const char *describe_reference(void) { return "plain C, fp32, one thread"; }
+
+const tri_device tri__device_cpu = {
+    .name = "cpu", .kernels = cpu_kernels, .alloc = alloc, .free = release, .describe = tri__cpu_fast_name};
+
+const tri_device tri__device_reference = {
+    .name = "reference", .kernels = reference_kernels, .alloc = alloc, .free = release, .describe = describe_reference};

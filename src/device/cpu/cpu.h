@@ -1,0 +1,16 @@
+/* cpu.h - inside the CPU device: the lists of reference rows, one an operation family, each in a file of its name. */
+#ifndef TRI_DEVICE_CPU_CPU_H
+#define TRI_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+
+#define TRI_CPU_FAMILIES(X) \
+    X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(pool) X(fusion) X(loss) X(update)
+
+#define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];
+TRI_CPU_FAMILIES(X)
+#undef X
+
+extern const tri_device tri__device_cpu, tri__device_reference;
+
+#endif

@@ -1,0 +1,51 @@
+/* activation.c - GELU, tanh and ReLU, element by element. Values that are no numbers stay so: clipping looks for them. */
+#include "device/cpu/reference/gelu.h"
+#include "device/cpu/reference/reference.h"
+
+static int64_t count(const tri_call *call) { return call->t[0].rows * call->t[0].cols; }
+
+static void gelu(const tri_call *call) {
+    enum { Y, X };
+    const float *x = f32(call, X); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, gelu_at(x[i]));
+}
+
+static void gelu_din(const tri_call *call) {
+    enum { DX, DY, X };
+    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * gelu_slope(x[i]));
+}
+
+static void tanh_(const tri_call *call) {
+    enum { Y, X };
+    const float *x = f32(call, X); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, tanh(x[i]));
+}
+
+static void tanh_din(const tri_call *call) {
+    enum { DX, DY, Y };
+    const float *dy = f32(call, DY), *y = f32(call, Y); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * (1 - (double)y[i] * y[i]));
+}
+
+static void relu(const tri_call *call) {
+    enum { Y, X };
+    const float *x = f32(call, X); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, x[i] < 0 ? 0 : x[i]);
+}
+
+static void relu_din(const tri_call *call) {
+    enum { DX, DY, Y };
+    const float *dy = f32(call, DY), *y = f32(call, Y); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, y[i] > 0 ? dy[i] : 0);
+}
+
+const tri_kernel_row tri__cpu_activation_reference[] = {
+    {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
+    {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
+    {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = tanh_},
+    {.op = TRI_OP_tanh_din, .dtype = TRI_F32, .run = tanh_din},
+    {.op = TRI_OP_relu, .dtype = TRI_F32, .run = relu},
+    {.op = TRI_OP_relu_din, .dtype = TRI_F32, .run = relu_din},
+    {.run = NULL},
+};

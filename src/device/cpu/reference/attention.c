@@ -1,0 +1,124 @@
+/* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward keeps one number a row and head,
+ * the log of the softmax's denominator, from which the backward rebuilds the weights (Dao et al., 2022). Rows after
+ * the last sequence belong to none: they give 0 and get 0. */
+#include "device/cpu/reference/reference.h"
+
+/* One head, and where its columns are. Below, a sequence is rows [begin, end). */
+typedef struct head {
+    const tri_call *call;
+    const float *qkv;      /* [T,3H] */
+    const int32_t *key;    /* [T,2] */
+    int64_t H, d, h;       /* columns of ctx, of one head; the head's number here */
+} head;
+
+static head head_at(const tri_call *call, int qkv, int key, int64_t H, int64_t h) {
+    return (head){call, f32(call, qkv), i32(call, key), H, H / call->attr->heads, h};
+}
+
+/* Element c of the head's query (part 0), key (1) or value (2) of row t. */
+static int64_t column(const head *a, int64_t t, int part, int64_t c) {
+    return t * 3 * a->H + part * a->H + a->h * a->d + c;
+}
+
+static double score(const head *a, int64_t query, int64_t other) {
+    double sum = 0;
+    for (int64_t c = 0; c < a->d; c++) sum += (double)a->qkv[column(a, query, 0, c)] * a->qkv[column(a, other, 1, c)];
+    return sum / sqrt((double)a->d);
+}
+
+/* The dropout factor of the weight that row `query` gives to row `other`. */
+static double kept(const head *a, int64_t query, int64_t other) {
+    const tri_attr *attr = a->call->attr;
+    int64_t feature = (attr->head0 + a->h) * attr->max_len + a->key[2 * other + 1];
+    return keep(a->call, a->key[2 * query], a->key[2 * query + 1], feature);
+}
+
+static void attend(const head *a, int64_t begin, int64_t end, int64_t query) {
+    enum { CTX, LSE };
+    int64_t n = end - begin;
+    double *p = a->call->work; /* [n]: scores, then weights */
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = score(a, query, begin + j);
+        max = p[j] > max ? p[j] : max;
+    }
+    for (int64_t j = 0; j < n; j++) sum += exp(p[j] - max);
+    double lse = max + log(sum);
+    store(a->call, LSE, query * a->call->attr->heads + a->h, lse);
+    for (int64_t j = 0; j < n; j++) p[j] = exp(p[j] - lse) * kept(a, query, begin + j);
+    for (int64_t c = 0; c < a->d; c++) {
+        double value = 0;
+        for (int64_t j = 0; j < n; j++) value += p[j] * a->qkv[column(a, begin + j, 2, c)];
+        store(a->call, CTX, query * a->H + a->h * a->d + c, value);
+    }
+}
+
+static void attention(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    const int32_t *seq = i32(call, SEQ); /* [S] */
+    int64_t S = call->t[SEQ].rows, T = call->t[CTX].rows, H = call->t[CTX].cols, heads = call->attr->heads;
+    for (int64_t s = 0; s + 1 < S; s++)
+        for (int64_t h = 0; h < heads; h++) {
+            head a = head_at(call, QKV, KEY, H, h);
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend(&a, seq[s], seq[s + 1], t);
+        }
+    for (int64_t i = seq[S - 1] * H; i < T * H; i++) store(call, CTX, i, 0);
+    for (int64_t i = seq[S - 1] * heads; i < T * heads; i++) store(call, LSE, i, 0);
+}
+
+/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
+static void weight_gradient(const head *a, int64_t query, int64_t other, double *weight, double *ds) {
+    enum { DQKV, DCTX, QKV, CTX, LSE };
+    int64_t at = query * a->H + a->h * a->d;
+    const float *dctx = f32(a->call, DCTX) + at, *ctx = f32(a->call, CTX) + at; /* [d] */
+    double p = exp(score(a, query, other) - f32(a->call, LSE)[query * a->call->attr->heads + a->h]);
+    double m = kept(a, query, other), dp = 0, mean = 0; /* mean = sum_k p_k dp_k */
+    for (int64_t c = 0; c < a->d; c++) {
+        dp += m * dctx[c] * a->qkv[column(a, other, 2, c)];
+        mean += (double)dctx[c] * ctx[c];
+    }
+    *weight = p * m;
+    *ds = p * (dp - mean);
+}
+
+/* The gradients of one row's query (it looks at all rows), key and value (all rows look at it). */
+static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
+    enum { DQKV, DCTX, QKV };
+    int64_t n = end - begin;
+    double *out_ds = a->call->work, *in_ds = out_ds + n, *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
+    double scale = 1 / sqrt((double)a->d), unused;
+    for (int64_t j = 0; j < n; j++) {
+        weight_gradient(a, row, begin + j, &unused, &out_ds[j]);
+        weight_gradient(a, begin + j, row, &in_weight[j], &in_ds[j]);
+    }
+    for (int64_t c = 0; c < a->d; c++) {
+        double dq = 0, dk = 0, dv = 0;
+        for (int64_t j = 0; j < n; j++) {
+            dq += out_ds[j] * a->qkv[column(a, begin + j, 1, c)];
+            dk += in_ds[j] * a->qkv[column(a, begin + j, 0, c)];
+            dv += in_weight[j] * f32(a->call, DCTX)[(begin + j) * a->H + a->h * a->d + c];
+        }
+        store(a->call, DQKV, column(a, row, 0, c), dq * scale);
+        store(a->call, DQKV, column(a, row, 1, c), dk * scale);
+        store(a->call, DQKV, column(a, row, 2, c), dv);
+    }
+}
+
+static void attention_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    const int32_t *seq = i32(call, SEQ); /* [S] */
+    int64_t S = call->t[SEQ].rows, T = call->t[DQKV].rows, H = call->t[DCTX].cols;
+    for (int64_t s = 0; s + 1 < S; s++)
+        for (int64_t h = 0; h < call->attr->heads; h++) {
+            head a = head_at(call, QKV, KEY, H, h);
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend_din(&a, seq[s], seq[s + 1], t);
+        }
+    for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
+}
+
+/* Scratch: one double, or three, a row of the longest sequence, which all rows may belong to. */
+const tri_kernel_row tri__cpu_attention_reference[] = {
+    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.row = 8}},
+    {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = {.row = 24}},
+    {.run = NULL},
+};

@@ -1,0 +1,36 @@
+/* embed.c - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. */
+#include "device/cpu/reference/reference.h"
+
+static void embed(const tri_call *call) {
+    enum { Y, IDS, POS, WORD, POSITION, TYPE };
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
+    const float *word = f32(call, WORD), *position = f32(call, POSITION), *type = f32(call, TYPE); /* [V,H] [P,H] [Y,H] */
+    int64_t T = call->t[Y].rows, H = call->t[Y].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t c = 0; c < H; c++)
+            store(call, Y, t * H + c, (double)word[ids[t] * H + c] + position[pos[t] * H + c] + type[c]);
+}
+
+/* Added one token after the other, so that the order of addition is the order of the tokens. */
+static void embed_dw(const tri_call *call) {
+    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
+    const float *dy = f32(call, DY);                                                     /* [T,H] */
+    float *dword = f32(call, DWORD), *dposition = f32(call, DPOSITION), *dtype = f32(call, DTYPE); /* [V,H] [P,H] [Y,H] */
+    int64_t T = call->t[DY].rows, H = call->t[DY].cols;
+    clear(call, DWORD);
+    clear(call, DPOSITION);
+    clear(call, DTYPE);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t c = 0; c < H; c++) {
+            dword[ids[t] * H + c] += dy[t * H + c];
+            dposition[pos[t] * H + c] += dy[t * H + c];
+            dtype[c] += dy[t * H + c];
+        }
+}
+
+const tri_kernel_row tri__cpu_embed_reference[] = {
+    {.op = TRI_OP_embed, .dtype = TRI_F32, .run = embed},
+    {.op = TRI_OP_embed_dw, .dtype = TRI_F32, .run = embed_dw},
+    {.run = NULL},
+};

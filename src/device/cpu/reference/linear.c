@@ -1,0 +1,74 @@
+/* linear.c - dense layers, y = x w^T + b with w stored [out, in], and their gradients; one dot product an element. */
+#include "device/cpu/reference/reference.h"
+#include "device/cpu/reference/gelu.h"
+
+/* Row t of x times row o of w, plus b[o]. */
+static double element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t o) {
+    double sum = b[o];
+    for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[o * I + i];
+    return sum;
+}
+
+static void linear(const tri_call *call) {
+    enum { Y, X, W, B };
+    const float *x = f32(call, X), *w = f32(call, W), *b = f32(call, B); /* [T,I] [O,I] [O] */
+    int64_t T = call->t[Y].rows, O = call->t[W].rows, I = call->t[W].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t o = 0; o < O; o++) store(call, Y, t * O + o, element(x, w, b, I, t, o));
+}
+
+static void linear_gelu(const tri_call *call) {
+    enum { Y, H, X, W, B };
+    const float *x = f32(call, X), *w = f32(call, W), *b = f32(call, B); /* [T,I] [O,I] [O] */
+    int64_t T = call->t[Y].rows, O = call->t[W].rows, I = call->t[W].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t o = 0; o < O; o++) {
+            double h = element(x, w, b, I, t, o);
+            store(call, H, t * O + o, h);
+            store(call, Y, t * O + o, gelu_at(h));
+        }
+}
+
+static void linear_din(const tri_call *call) {
+    enum { DX, DY, W };
+    const float *dy = f32(call, DY), *w = f32(call, W); /* [T,O] [O,I] */
+    int64_t T = call->t[DX].rows, O = call->t[W].rows, I = call->t[W].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < I; i++) {
+            double sum = 0;
+            for (int64_t o = 0; o < O; o++) sum += (double)dy[t * O + o] * w[o * I + i];
+            store(call, DX, t * I + i, sum);
+        }
+}
+
+static void linear_dw(const tri_call *call) {
+    enum { DW, DY, X };
+    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,O] [T,I] */
+    int64_t T = call->t[DY].rows, O = call->t[DW].rows, I = call->t[DW].cols;
+    for (int64_t o = 0; o < O; o++)
+        for (int64_t i = 0; i < I; i++) {
+            double sum = 0;
+            for (int64_t t = 0; t < T; t++) sum += (double)dy[t * O + o] * x[t * I + i];
+            store(call, DW, o * I + i, sum);
+        }
+}
+
+static void bias_dw(const tri_call *call) {
+    enum { DB, DY };
+    const float *dy = f32(call, DY); /* [T,O] */
+    int64_t T = call->t[DY].rows, O = call->t[DB].cols;
+    for (int64_t o = 0; o < O; o++) {
+        double sum = 0;
+        for (int64_t t = 0; t < T; t++) sum += dy[t * O + o];
+        store(call, DB, o, sum);
+    }
+}
+
+const tri_kernel_row tri__cpu_linear_reference[] = {
+    {.op = TRI_OP_linear, .dtype = TRI_F32, .run = linear},
+    {.op = TRI_OP_linear_gelu, .dtype = TRI_F32, .run = linear_gelu},
+    {.op = TRI_OP_linear_din, .dtype = TRI_F32, .run = linear_din},
+    {.op = TRI_OP_linear_dw, .dtype = TRI_F32, .run = linear_dw},
+    {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw},
+    {.run = NULL},
+};

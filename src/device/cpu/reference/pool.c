@@ -1,0 +1,54 @@
+/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. */
+#include "device/cpu/reference/reference.h"
+
+static void pool_first(const tri_call *call) {
+    enum { Y, X, SEQ };
+    const float *x = f32(call, X);       /* [T,H] */
+    const int32_t *seq = i32(call, SEQ); /* [N+1] */
+    int64_t N = call->t[Y].rows, H = call->t[Y].cols;
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t c = 0; c < H; c++) store(call, Y, s * H + c, x[seq[s] * H + c]);
+}
+
+static void pool_first_din(const tri_call *call) {
+    enum { DX, DY, SEQ };
+    float *dx = f32(call, DX);           /* [T,H] */
+    const float *dy = f32(call, DY);     /* [N,H] */
+    const int32_t *seq = i32(call, SEQ); /* [N+1] */
+    int64_t N = call->t[DY].rows, H = call->t[DY].cols;
+    clear(call, DX);
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t c = 0; c < H; c++) dx[seq[s] * H + c] += dy[s * H + c];
+}
+
+static void pool_mean(const tri_call *call) {
+    enum { Y, X, SEQ };
+    const float *x = f32(call, X);       /* [T,H] */
+    const int32_t *seq = i32(call, SEQ); /* [N+1] */
+    int64_t N = call->t[Y].rows, H = call->t[Y].cols;
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t c = 0; c < H; c++) {
+            double sum = 0;
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) sum += x[t * H + c];
+            store(call, Y, s * H + c, sum / (seq[s + 1] - seq[s]));
+        }
+}
+
+static void pool_mean_din(const tri_call *call) {
+    enum { DX, DY, SEQ };
+    const float *dy = f32(call, DY);     /* [N,H] */
+    const int32_t *seq = i32(call, SEQ); /* [N+1] */
+    int64_t N = call->t[DY].rows, T = call->t[DX].rows, H = call->t[DY].cols;
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t t = seq[s]; t < seq[s + 1]; t++)
+            for (int64_t c = 0; c < H; c++) store(call, DX, t * H + c, (double)dy[s * H + c] / (seq[s + 1] - seq[s]));
+    for (int64_t i = seq[N] * H; i < T * H; i++) store(call, DX, i, 0); /* rows of no sequence */
+}
+
+const tri_kernel_row tri__cpu_pool_reference[] = {
+    {.op = TRI_OP_pool_first, .dtype = TRI_F32, .run = pool_first},
+    {.op = TRI_OP_pool_first_din, .dtype = TRI_F32, .run = pool_first_din},
+    {.op = TRI_OP_pool_mean, .dtype = TRI_F32, .run = pool_mean},
+    {.op = TRI_OP_pool_mean_din, .dtype = TRI_F32, .run = pool_mean_din},
+    {.run = NULL},
+};

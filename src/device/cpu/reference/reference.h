@@ -1,0 +1,38 @@
+/* reference.h - how reference kernels reach their operands.
+ *
+ * Reference kernels are the specification of the operations: plain, serial, and exact where it is cheap, so they
+ * compute in double and round once when they store. A local enum names the operands in the order of ops.def. */
+#ifndef TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
+#define TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
+
+#include "base/random.h"
+#include "device/cpu/cpu.h"
+
+static inline float *f32(const tri_call *call, int k) { return call->t[k].data; }
+static inline double *f64(const tri_call *call, int k) { return call->t[k].data; }
+static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k].data; }
+
+static inline int adds(const tri_call *call, int k) { return (call->acc >> k) & 1; }
+
+/* Writes element i of operand k, or adds to it when the instruction says so. Does nothing when it is left out. */
+static inline void store(const tri_call *call, int k, int64_t i, double value) {
+    float *out = f32(call, k);
+    if (out) out[i] = (float)(adds(call, k) ? out[i] + value : value);
+}
+
+/* Writes zeros over a whole operand that is not added to. */
+static inline void clear(const tri_call *call, int k) {
+    int64_t n = adds(call, k) ? 0 : call->t[k].rows * call->t[k].cols;
+    for (int64_t i = 0; i < n; i++) f32(call, k)[i] = 0;
+}
+
+/* What dropout multiplies one value by: 0, or 1 / (1 - p). */
+static inline double keep(const tri_call *call, int32_t sample, int32_t place, int64_t feature) {
+    if (call->attr->p == 0) return 1;
+    uint32_t threshold = tri__random_threshold(call->attr->p);
+    tri_random random = tri__philox(call->seed, call->attr->id, call->step, (uint32_t)sample, (uint32_t)place,
+                                    (uint32_t)(feature / 8));
+    return tri__random_decision(&random, feature % 8) < threshold ? 0 : tri__random_scale(threshold);
+}
+
+#endif
