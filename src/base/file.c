@@ -37,8 +37,8 @@ static tri_status open_regular(const char *path, int *fd, size_t *size) {
 
 tri_status tri__file_map(const char *path, tri_map *map) {
     *map = (tri_map){0};
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     TRI_TRY(open_regular(path, &fd, &size));
     tri_status status = TRI_OK;
     if (size == 0) {
@@ -58,8 +58,8 @@ void tri__file_unmap(tri_map *map) {
 }
 
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size) {
-    int fd;
-    size_t expected, got = 0;
+    int fd = -1;
+    size_t expected = 0, got = 0;
     TRI_TRY(open_regular(path, &fd, &expected));
     tri_status status = TRI_OK;
     char *data = NULL;

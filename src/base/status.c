@@ -27,7 +27,8 @@ tri_status tri__fail_in(tri_status code, const char *format, ...) {
     va_start(args, format);
     int used = vsnprintf(error_text, TEXT_BYTES, format, args);
     va_end(args);
-    if (used >= 0 && used < TEXT_BYTES) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %s", text);
+    int room = TEXT_BYTES - used - 3; /* for the text, after ": " and before the 0 byte */
+    if (used >= 0 && room > 0) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %.*s", room, text);
     return code;
 }
 
