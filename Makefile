@@ -1,31 +1,57 @@
-# Trident. `make` builds build/trident and build/libtrident.so; there is no configure step, and what is found is announced.
-#   make test | demo | parity | bench | lint | asan | install      make BUILD=build-clang CC=clang
+# Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
+#   make test | demo | parity | bench | lint | asan | tsan | examples | install PREFIX=/usr/local DESTDIR=
+#   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
+SONAME := libtrident.so.0
 CC := gcc
 BUILD ?= build
 PREFIX ?= /usr/local
 CFLAGS ?= -O3 -g
-# BLIS first (83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %); BLAS=openblas chooses the other.
-BLAS ?= $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - -lblis -o /dev/null 2>/dev/null && echo blis || echo openblas)
-MPI := $(shell command -v mpicc 2>/dev/null)
-NVCC := $(shell command -v nvcc 2>/dev/null)
+OPENMP ?= -fopenmp
 PKGS := jansson libutf8proc
 
+# What this machine has is looked up once for each build folder: tools/deps first, then BLAS (BLIS first: 83-86 % of the fp32
+# peak on arm64, OpenBLAS 72-75 %), MPI, CUDA. `make clean` forgets it.
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan,$(MAKECMDGOALS)),all),)
+-include $(BUILD)/found.mk
+endif
+$(BUILD)/found.mk: tools/deps
+	@CC='$(CC)' BLAS='$(or $(BLAS),any)' tools/deps
+	@mkdir -p $(@D)
+	@{ echo 'int main(void) { return 0; }' | $(CC) -x c - -lblis -o /dev/null 2>/dev/null && echo 'BLAS ?= blis' || echo 'BLAS ?= openblas'; \
+	   echo "PKG_CFLAGS := $$(pkg-config --cflags $(PKGS))"; echo "PKG_LIBS := $$(pkg-config --libs $(PKGS))"; \
+	   echo "MPI := $$(command -v mpicc)"; echo "NVCC := $$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)"; } > $@.tmp
+	@mv $@.tmp $@
+
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
-  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc $(shell pkg-config --cflags $(PKGS)) -fPIC -fvisibility=hidden -fopenmp -pthread -MMD -MP $(CFLAGS)
-LIBS = $(shell pkg-config --libs $(PKGS)) -l$(BLAS) -fopenmp -pthread -lm $(LDFLAGS)
+  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+# The BLAS stays needed even where a linker thinks otherwise: it is what the kernels are compiled against.
+LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
+LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(sort $(shell find src -name '*.c'))))
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
-TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/test_*.c)))
+TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c,$(sort $(wildcard tests/*.c))))
+BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
+LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce deps demo test parity bench lint asan install clean
-all: announce $(BUILD)/trident $(BUILD)/libtrident.so $(BUILD)/libtrident.a
+.PHONY: all announce demo test check parity bench lint asan tsan examples install clean
+.SECONDARY:
+.DEFAULT_GOAL := all
+all: announce $(BUILD)/trident $(LIBRARY)
 
 announce:
 	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found (not needed yet)), CUDA $(or $(NVCC),not found (not needed yet))"
 
-$(BUILD)/%.o: %.c | deps
+# Changes when the compiler or a flag does, and then everything is compiled again.
+$(BUILD)/flags: always
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS))' | cmp -s - $@ || echo '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS))' > $@
+.PHONY: always
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
 	@$(CC) $(ALL_CFLAGS) -c $< -o $@
@@ -33,23 +59,60 @@ $(BUILD)/%.o: %.c | deps
 $(BUILD)/libtrident.a: $(LIB_OBJECTS)
 	@rm -f $@ && ar rcs $@ $^
 $(BUILD)/libtrident.so: $(LIB_OBJECTS)
-	@$(CC) -shared -Wl,-soname,libtrident.so.0 -o $@ $^ $(LIBS)
+	@echo "  LINK $@"
+	@$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
+$(BUILD)/$(SONAME): $(BUILD)/libtrident.so
+	@ln -sf $(<F) $@
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
-	@$(CC) -o $@ $(CLI_OBJECTS) $(BUILD)/libtrident.a $(LIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libtrident.a
-	@$(CC) -o $@ $< $(BUILD)/libtrident.a -lcmocka $(LIBS)
+	@$(LINK) -o $@ $^ $(LIBS)
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
+	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libtrident.a
+	@$(LINK) -o $@ $^ $(LIBS)
+# An example is a user's program: the public header and the shared library, nothing else.
+$(BUILD)/examples/%: examples/%.c include/trident.h $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
+	@mkdir -p $(@D)
+	@$(LINK) -std=gnu11 -Wall -Wextra -Werror -Iinclude -o $@ $< -L$(BUILD) -ltrident -Wl,-rpath,'$$ORIGIN/..' -lm
 
-deps:
-	@tools/deps
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
-.SECONDARY:
 
 demo: all
 	$(BUILD)/trident demo
-test: lint all $(TESTS)
+test: all examples $(TESTS)
+	@tools/lint $(BUILD)
+	@tests/run $(BUILD)
+check: all examples $(TESTS)
 	@tests/run $(BUILD)
 lint:
-	@tools/lint
+	@tools/lint $(BUILD)
+examples: $(EXAMPLES)
+bench: all $(BENCHES)
+	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
+	@bench/step.sh $(BUILD)
+# Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
+parity:
+	@tools/venv
+	@$(MAKE) --no-print-directory all $(TESTS)
+	@.venv/bin/python tools/parity.py $(BUILD)
+# One build folder for each sanitizer. OpenMP's own synchronisation is unknown to TSan, so that build is serial inside a rank.
+asan:
+	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
+tsan:
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP= CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas' check
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BUILD)/trident $(DESTDIR)$(PREFIX)/bin/trident
+	install -m 644 include/trident.h $(DESTDIR)$(PREFIX)/include/trident.h
+	install -m 644 $(BUILD)/libtrident.a $(DESTDIR)$(PREFIX)/lib/libtrident.a
+	install -m 755 $(BUILD)/libtrident.so $(DESTDIR)$(PREFIX)/lib/libtrident.so.$(VERSION)
+	ln -sf libtrident.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libtrident.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' trident.pc.in \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/trident.pc
+	$(BUILD)/trident man > $(DESTDIR)$(PREFIX)/share/man/man1/trident.1
+	$(BUILD)/trident completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/trident
 clean:
 	rm -rf $(BUILD)

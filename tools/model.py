@@ -1,0 +1,132 @@
+"""The Trimodal BERT in PyTorch, parameter for parameter and name for name what Trident trains.
+
+Two Hugging Face encoders (BERT or RoBERTa) and a table of numbers, fused into one decision. state_dict() keys are
+Trident's logical names: primary.encoder.layer.0..., primary.projection.weight, tabular.norm.weight, fusion.dense.weight.
+Used by golden.py, parity.py and the benchmarks; Trident itself needs no Python.
+"""
+import math
+
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+
+ENCODERS = {"bert": (BertConfig, BertModel), "roberta": (RobertaConfig, RobertaModel)}
+ENCODER_KEYS = (
+    "model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "max_position_embeddings", "type_vocab_size", "pad_token_id", "hidden_dropout_prob", "attention_probs_dropout_prob",
+    "initializer_range", "layer_norm_eps",
+)
+
+
+def make_encoder(spec, pooling):
+    """spec: Hugging Face config.json keys, model_type among them."""
+    config_class, model_class = ENCODERS[spec.get("model_type", "bert")]
+    config = config_class(**{key: spec[key] for key in ENCODER_KEYS if key in spec and key != "model_type"})
+    config._attn_implementation = "sdpa"
+    return model_class(config, add_pooling_layer=pooling == "pooler")
+
+
+class Fusion(nn.Module):
+    def __init__(self, width, hidden, classes, dropout):
+        super().__init__()
+        self.dense = nn.Linear(width, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden, classes)
+
+    def forward(self, x):
+        return self.output(self.dropout(torch.relu(self.dense(x))))
+
+
+class Tabular(nn.Module):
+    """LayerNorm -> Linear -> ReLU. A LayerNorm over one column would erase it, so with one it is skipped."""
+
+    def __init__(self, columns, common):
+        super().__init__()
+        self.norm = nn.LayerNorm(columns, eps=1e-5) if columns > 1 else None
+        self.linear = nn.Linear(columns, common)
+
+    def forward(self, numbers):
+        return torch.relu(self.linear(numbers if self.norm is None else self.norm(numbers)))
+
+
+class Trimodal(nn.Module):
+    """config: the keys of Trident's configuration file; the encoders' architectures in primary_encoder, secondary_encoder."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.pooling = config.get("pooling", "pooler")
+        common = config["hidden_common_dim"]
+        self.branches = []
+        for name in ("primary", "secondary"):
+            if not config.get(f"{name}_text_name"):
+                continue
+            encoder = make_encoder(config[f"{name}_encoder"], self.pooling)
+            encoder.projection = nn.Linear(encoder.config.hidden_size, common)
+            setattr(self, name, encoder)
+            self.branches.append(name)
+        columns = len(config.get("tab_field_list") or [])
+        self.tabular = Tabular(columns, common) if columns else None
+        width = common * (len(self.branches) + (columns > 0))
+        self.fusion = Fusion(width, config["fusion_hidden_dim"], config["num_classes"], config.get("fusion_dropout", 0.1))
+        weights = config.get("class_weights") or [1.0] * config["num_classes"]
+        self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
+
+    def encode(self, name, ids, mask):
+        """ids, mask: [batch, length]; mask None: every position is a real token. Returns [batch, common]."""
+        encoder = getattr(self, name)
+        out = encoder(input_ids=ids, attention_mask=mask)
+        if self.pooling == "pooler":
+            pooled = out.pooler_output
+        elif self.pooling == "cls":
+            pooled = out.last_hidden_state[:, 0]
+        elif mask is None:
+            pooled = out.last_hidden_state.mean(1)
+        else:
+            real = mask.unsqueeze(-1).to(out.last_hidden_state.dtype)
+            pooled = (out.last_hidden_state * real).sum(1) / real.sum(1)
+        return encoder.projection(pooled)
+
+    def forward(self, texts, numbers=None):
+        """texts: {branch: (ids, mask)}; numbers: [batch, columns]. Returns logits [batch, classes]."""
+        parts = [self.encode(name, *texts[name]) for name in self.branches]
+        if self.tabular is not None:
+            parts.append(self.tabular(numbers))
+        return self.fusion(torch.cat(parts, dim=-1))
+
+    def loss(self, logits, labels):
+        """sum(weight * cross-entropy) / sum(weight)."""
+        return nn.functional.cross_entropy(logits, labels, weight=self.class_weights.to(logits.dtype))
+
+
+def pad(rows, pad_id):
+    """Lists of token ids -> (ids [n, longest], mask or None when nothing was padded)."""
+    longest = max(len(row) for row in rows)
+    ids = torch.tensor([list(row) + [pad_id] * (longest - len(row)) for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    if int(lengths.min()) == longest:
+        return ids, None
+    return ids, (torch.arange(longest)[None, :] < lengths[:, None]).to(torch.long)
+
+
+NO_DECAY = ("bias", "LayerNorm.weight", "norm.weight")
+
+
+def make_optimizer(model, lr, weight_decay, no_decay=NO_DECAY, **options):
+    """AdamW; a parameter whose name contains one of no_decay does not decay."""
+    decayed, plain = [], []
+    for name, parameter in model.named_parameters():
+        (plain if any(pattern in name for pattern in no_decay) else decayed).append(parameter)
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-8, **options)
+
+
+def rate_factor(step, warmup, total):
+    """Factor on the learning rate of the step with 0-based index `step`: transformers' get_linear_schedule_with_warmup."""
+    if step < warmup:
+        return step / max(1, warmup)
+    return max(0.0, (total - step) / max(1, total - warmup))
+
+
+def parameter_count(model):
+    return sum(math.prod(p.shape) for p in model.parameters())
