@@ -4,11 +4,11 @@
 
 #include "program/op.h"
 
-typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID, TRI_ATTR_LONG } tri_attr_kind;
+typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID } tri_attr_kind;
 
 typedef struct tri_attr_row {
     const char *name;
-    tri_attr_kind kind; /* float, int32_t, uint32_t, int64_t */
+    tri_attr_kind kind; /* float, int32_t, uint32_t */
     size_t offset;
 } tri_attr_row;
 
@@ -24,7 +24,6 @@ static const tri_attr_row tri__attr_rows[] = {
     {"beta1", TRI_ATTR_REAL, offsetof(tri_attr, beta1)},
     {"beta2", TRI_ATTR_REAL, offsetof(tri_attr, beta2)},
     {"decay", TRI_ATTR_REAL, offsetof(tri_attr, decay)},
-    {"n_decay", TRI_ATTR_LONG, offsetof(tri_attr, n_decay)},
 };
 
 enum { TRI_ATTR_ROWS = sizeof tri__attr_rows / sizeof tri__attr_rows[0] };

@@ -65,8 +65,7 @@ typedef struct tri_attr {
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */
     float beta1, beta2; /* adamw */
-    float decay;        /* adamw: weight decay */
-    int64_t n_decay;    /* adamw: how many leading elements decay */
+    float decay;        /* adamw: weight decay of these elements; 0 for those that do not decay */
 } tri_attr;
 
 /* What a microbatch brings in. N samples; T tokens of the branch. */

@@ -102,7 +102,6 @@ static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
         case TRI_ATTR_REAL: *(float *)at = strtof(value, NULL); break;
         case TRI_ATTR_INT: *(int32_t *)at = (int32_t)strtol(value, NULL, 10); break;
         case TRI_ATTR_ID: *(uint32_t *)at = (uint32_t)strtoul(value, NULL, 10); break;
-        case TRI_ATTR_LONG: *(int64_t *)at = strtoll(value, NULL, 10); break;
         }
         return TRI_OK;
     }

@@ -43,9 +43,6 @@ static void print_attr(FILE *out, const tri_attr *attr) {
         case TRI_ATTR_ID:
             if (*(const uint32_t *)at) fprintf(out, " %s=%u", row->name, *(const uint32_t *)at);
             break;
-        case TRI_ATTR_LONG:
-            if (*(const int64_t *)at) fprintf(out, " %s=%lld", row->name, (long long)*(const int64_t *)at);
-            break;
         }
     }
 }

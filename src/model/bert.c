@@ -1,0 +1,187 @@
+/* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width.
+ * Names and numerics are Hugging Face's: post-norm, exact-erf GELU. Weights stand before vectors in a unit's memory, and
+ * query, key and value side by side, so that they are one [3H, H] operand. */
+#include "base/random.h"
+#include "model/model.h"
+
+#include <stdio.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static void layer_params(tri_model *model, int branch, int64_t layer) {
+    const tri_encoder *e = &model->encoder[branch];
+    int64_t H = e->hidden_size, I = e->intermediate_size;
+    float d = (float)e->initializer_range;
+    const tri_param_row rows[] = {
+        {"attention.self.query.weight", H, H, TRI_INIT_NORMAL, d},
+        {"attention.self.key.weight", H, H, TRI_INIT_NORMAL, d},
+        {"attention.self.value.weight", H, H, TRI_INIT_NORMAL, d},
+        {"attention.output.dense.weight", H, H, TRI_INIT_NORMAL, d},
+        {"intermediate.dense.weight", I, H, TRI_INIT_NORMAL, d},
+        {"output.dense.weight", H, I, TRI_INIT_NORMAL, d},
+        {"attention.self.query.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"attention.self.key.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"attention.self.value.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"attention.output.dense.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"attention.output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
+        {"attention.output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0},
+        {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
+        {"output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
+    };
+    char prefix[128];
+    tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
+    snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld.", tri__branch_name(branch), (long long)layer);
+    tri__model_params(model, prefix, rows, COUNT(rows));
+}
+
+static void pooling_params(tri_model *model, int branch) {
+    const tri_encoder *e = &model->encoder[branch];
+    int64_t H = e->hidden_size;
+    const tri_param_row pooler[] = {
+        {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range},
+        {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0},
+    };
+    const tri_param_row projection[] = {
+        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H)},
+        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0},
+    };
+    char prefix[128];
+    tri__model_unit(model, "%s.pooling", tri__branch_name(branch));
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
+    if (model->pooling == TRI_POOLING_POOLER) tri__model_params(model, prefix, pooler, COUNT(pooler));
+    tri__model_params(model, prefix, projection, COUNT(projection));
+}
+
+void tri__bert_params(tri_model *model, int branch) {
+    const tri_encoder *e = &model->encoder[branch];
+    int64_t H = e->hidden_size;
+    float d = (float)e->initializer_range;
+    const tri_param_row rows[] = {
+        {"word_embeddings.weight", e->vocab_size, H, TRI_INIT_NORMAL, d},
+        {"position_embeddings.weight", e->max_position_embeddings, H, TRI_INIT_NORMAL, d},
+        {"token_type_embeddings.weight", e->type_vocab_size, H, TRI_INIT_NORMAL, d},
+        {"LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
+        {"LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
+    };
+    char prefix[128];
+    tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
+    snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
+    tri__model_params(model, prefix, rows, COUNT(rows));
+    for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
+    pooling_params(model, branch);
+}
+
+/* What the functions below share. */
+typedef struct branch {
+    tri_forward *f;
+    const tri_encoder *e;
+    int index;
+    tri_rows tokens;          /* T0 or T1 */
+    int seq;                  /* [N+1,1] */
+    char prefix[64];          /* of logical names */
+} branch;
+
+static tri_field field_of(const branch *b, tri_field primary) { return (tri_field)(primary + (b->index ? TRI_FIELD_ids1 : 0)); }
+
+static int embeddings(branch *b) {
+    tri_forward *f = b->f;
+    int64_t H = b->e->hidden_size;
+    char name[128];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
+    int ids = tri__forward_input(f, field_of(b, TRI_FIELD_ids0)), pos = tri__forward_input(f, field_of(b, TRI_FIELD_pos0));
+    int sum = tri__forward_slot(f, b->tokens, H, "sum");
+    snprintf(name, sizeof name, "%s.embeddings.word_embeddings.weight", b->prefix);
+    int word = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
+    snprintf(name, sizeof name, "%s.embeddings.position_embeddings.weight", b->prefix);
+    int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, H);
+    snprintf(name, sizeof name, "%s.embeddings.token_type_embeddings.weight", b->prefix);
+    int type = tri__forward_weight(f, "type", name, b->e->type_vocab_size, H);
+    TRI_BUILD(&f->build, embed, (tri_attr){0}, sum, ids, pos, word, position, type);
+    snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
+    int x = tri__forward_norm(f, sum, b->tokens, H, b->e->layer_norm_eps, "norm", name);
+    return tri__forward_dropout(f, x, b->tokens, H, b->e->hidden_dropout_prob, field_of(b, TRI_FIELD_key0), "dropout");
+}
+
+static int attention(branch *b, int x, const char *layer) {
+    tri_forward *f = b->f;
+    const tri_encoder *e = b->e;
+    int64_t H = e->hidden_size;
+    int qkv = tri__forward_slot(f, b->tokens, 3 * H, "qkv");
+    char name[160];
+    snprintf(name, sizeof name, "%s.attention.self.query.weight", layer);
+    int w = tri__forward_weight(f, "qkv.w", name, 3 * H, H);
+    snprintf(name, sizeof name, "%s.attention.self.query.bias", layer);
+    TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, tri__forward_weight(f, "qkv.b", name, 1, 3 * H));
+
+    float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
+    int key = p > 0 ? tri__forward_input(f, field_of(b, TRI_FIELD_key0)) : -1;
+    int ctx = tri__forward_slot(f, b->tokens, H, "ctx"), lse = tri__forward_slot(f, b->tokens, e->num_attention_heads, "lse");
+    tri_attr attr = {.heads = (int32_t)e->num_attention_heads};
+    if (p > 0) attr.p = p, attr.max_len = (int32_t)f->model->max_len, attr.id = tri__random_id(f->build.program->slot[ctx].name);
+    TRI_BUILD(&f->build, attention, attr, ctx, lse, qkv, b->seq, key);
+    snprintf(name, sizeof name, "%s.attention.output.dense", layer);
+    return tri__forward_linear(f, ctx, b->tokens, H, H, "attn", name);
+}
+
+/* norm(dropout(x) + residual) */
+static int residual(branch *b, int x, int res, const char *label, const char *name) {
+    tri_forward *f = b->f;
+    int64_t H = b->e->hidden_size;
+    tri_arena *arena = f->build.arena;
+    x = tri__forward_dropout(f, x, b->tokens, H, b->e->hidden_dropout_prob, field_of(b, TRI_FIELD_key0),
+                             tri__arena_print(arena, "%s.dropout", label));
+    int sum = tri__forward_slot(f, b->tokens, H, tri__arena_print(arena, "%s.sum", label));
+    TRI_BUILD(&f->build, add, (tri_attr){0}, sum, x, res);
+    return tri__forward_norm(f, sum, b->tokens, H, b->e->layer_norm_eps, label, name);
+}
+
+static int layer(branch *b, int x, int64_t index) {
+    tri_forward *f = b->f;
+    int64_t H = b->e->hidden_size, I = b->e->intermediate_size;
+    char prefix[96], name[160];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
+    snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
+
+    int attn = attention(b, x, prefix);
+    snprintf(name, sizeof name, "%s.attention.output.LayerNorm", prefix);
+    int mid = residual(b, attn, x, "norm1", name);
+
+    snprintf(name, sizeof name, "%s.intermediate.dense", prefix);
+    int h = tri__forward_linear(f, mid, b->tokens, I, H, "ff1", name);
+    int act = tri__forward_slot(f, b->tokens, I, "gelu");
+    TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
+    snprintf(name, sizeof name, "%s.output.dense", prefix);
+    int ff = tri__forward_linear(f, act, b->tokens, H, I, "ff2", name);
+    snprintf(name, sizeof name, "%s.output.LayerNorm", prefix);
+    return residual(b, ff, mid, "norm2", name);
+}
+
+static int pooling(branch *b, int x) {
+    tri_forward *f = b->f;
+    const tri_rows samples = {.sym = TRI_SYM_N};
+    int64_t H = b->e->hidden_size;
+    char name[128];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
+    int pooled = tri__forward_slot(f, samples, H, "pooled");
+    if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
+    else TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
+    if (f->model->pooling == TRI_POOLING_POOLER) {
+        snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
+        int dense = tri__forward_linear(f, pooled, samples, H, H, "pooler", name);
+        pooled = tri__forward_slot(f, samples, H, "tanh");
+        TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
+    }
+    snprintf(name, sizeof name, "%s.projection", b->prefix);
+    return tri__forward_linear(f, pooled, samples, f->model->common, H, "projection", name);
+}
+
+int tri__bert_forward(tri_forward *f, int index) {
+    branch b = {.f = f, .e = &f->model->encoder[index], .index = index, .tokens = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
+    snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
+    int x = embeddings(&b);
+    b.seq = tri__forward_input(f, field_of(&b, TRI_FIELD_seq0));
+    for (int64_t i = 0; i < b.e->num_hidden_layers; i++) x = layer(&b, x, i);
+    return pooling(&b, x);
+}

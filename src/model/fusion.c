@@ -1,0 +1,39 @@
+/* fusion.c - the head: the branches side by side, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
+#include "model/model.h"
+
+static int64_t fused_width(const tri_model *model) { return model->common * (model->n_texts + (model->n_columns > 0)); }
+
+void tri__fusion_params(tri_model *model) {
+    int64_t width = fused_width(model);
+    const tri_param_row rows[] = {
+        {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width)},
+        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion)},
+        {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0},
+        {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0},
+    };
+    tri__model_unit(model, "fusion");
+    tri__model_params(model, "fusion.", rows, 4);
+}
+
+void tri__fusion_forward(tri_forward *f, const int branch[3]) {
+    const tri_model *m = f->model;
+    const tri_rows samples = {.sym = TRI_SYM_N}, one = {.add = 1};
+    tri__build_unit(&f->build, "fusion");
+    int x = branch[0];
+    if (branch[1] >= 0) {
+        x = tri__forward_slot(f, samples, fused_width(m), "concat");
+        TRI_BUILD(&f->build, concat, (tri_attr){0}, x, branch[0], branch[1], branch[2]);
+    }
+    int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
+    int relu = tri__forward_slot(f, samples, m->fusion, "relu");
+    TRI_BUILD(&f->build, relu, (tri_attr){0}, relu, h);
+    int kept = tri__forward_dropout(f, relu, samples, m->fusion, m->fusion_dropout, TRI_FIELD_keyn, "dropout");
+    int logits = tri__forward_linear(f, kept, samples, m->n_classes, m->fusion, "logits", "fusion.output");
+
+    int labels = tri__forward_input(f, TRI_FIELD_labels), cw = tri__forward_input(f, TRI_FIELD_class_weights);
+    int inv = tri__forward_input(f, TRI_FIELD_loss_inv);
+    /* The host reads the loss after a step and the probabilities after a prediction. */
+    f->loss = tri__build_slot(&f->build, TRI_MEM_RESULT, TRI_F64, one, 1, "loss");
+    f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes, "probs");
+    TRI_BUILD(&f->build, cross_entropy, (tri_attr){0}, f->loss, f->probs, logits, labels, cw, inv);
+}

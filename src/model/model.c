@@ -1,0 +1,131 @@
+/* model.c - the tables of a model, and the pieces that its operation list is written with. */
+#include "model/model.h"
+#include "base/random.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
+
+void tri__model_unit(tri_model *model, const char *format, ...) {
+    char name[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    *TRI_PUSH(model->arena, model->unit, model->n_units, model->cap_units) =
+        (tri_unit){.name = tri__arena_copy(model->arena, name), .first = model->n_params};
+}
+
+static int decays(const tri_model *model, const char *name) {
+    for (int i = 0; i < model->no_decay.n; i++)
+        if (*model->no_decay.at[i] && strstr(name, model->no_decay.at[i])) return 0;
+    return 1;
+}
+
+void tri__model_params(tri_model *model, const char *prefix, const tri_param_row *rows, int n) {
+    tri_unit *unit = &model->unit[model->n_units - 1];
+    for (int i = 0; i < n; i++) {
+        const tri_param_row *row = &rows[i];
+        tri_param *param = TRI_PUSH(model->arena, model->param, model->n_params, model->cap_params);
+        *param = (tri_param){.name = tri__arena_print(model->arena, "%s%s", prefix, row->name),
+                             .shape = row->rows ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols),
+                             .unit = model->n_units - 1,
+                             .at = unit->count,
+                             .init = row->init,
+                             .deviation = row->deviation};
+        param->count = tri__shape_count(&param->shape);
+        param->decays = decays(model, param->name);
+        unit->count += param->count;
+        unit->n++;
+        model->n_elements += param->count;
+    }
+}
+
+const tri_param *tri__model_find(const tri_model *model, const char *name) {
+    for (int i = 0; i < model->n_params; i++)
+        if (strcmp(model->param[i].name, name) == 0) return &model->param[i];
+    return NULL;
+}
+
+int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols) {
+    const tri_param *param = tri__model_find(f->model, name);
+    TRI_ASSERT(param && param->at + rows * cols <= f->model->unit[param->unit].count);
+    int parent = f->unit_slot[param->unit];
+    return tri__build_view(&f->build, parent, param->at, rows, cols, "%s.%s", f->build.program->slot[parent].name, label);
+}
+
+/* Extents of the fields of one microbatch. */
+static void field_shape(const tri_model *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
+    int branch = field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1;
+    tri_sym tokens = branch ? TRI_SYM_T1 : TRI_SYM_T0;
+    *dtype = TRI_I32;
+    *cols = 1;
+    switch (field) {
+    case TRI_FIELD_ids0: case TRI_FIELD_ids1: case TRI_FIELD_pos0: case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
+    case TRI_FIELD_key0: case TRI_FIELD_key1: *rows = (tri_rows){.sym = tokens}, *cols = 2; return;
+    case TRI_FIELD_seq0: case TRI_FIELD_seq1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
+    case TRI_FIELD_labels: *rows = (tri_rows){.sym = TRI_SYM_N}; return;
+    case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
+    case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
+    case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;
+    case TRI_FIELD_loss_inv: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}; return;
+    case TRI_FIELD_hyper: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = 4; return;
+    case TRI_FIELD_COUNT: break;
+    }
+    TRI_ASSERT(!"a field without a shape");
+}
+
+int tri__forward_input(tri_forward *f, tri_field field) {
+    static const char *const names[TRI_FIELD_COUNT] = {
+#define X(name, text) #name,
+        TRI_FIELDS(X)
+#undef X
+    };
+    if (f->input[field] >= 0) return f->input[field];
+    tri_dtype dtype;
+    tri_rows rows;
+    int64_t cols;
+    field_shape(f->model, field, &dtype, &rows, &cols);
+    int slot = tri__build_slot(&f->build, TRI_MEM_ACT, dtype, rows, cols, "%s", names[field]);
+    TRI_BUILD(&f->build, input, ((tri_attr){.field = field}), slot);
+    return f->input[field] = slot;
+}
+
+int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *label) {
+    return tri__build_slot(&f->build, TRI_MEM_ACT, TRI_F32, rows, cols, "%s.%s", f->build.program->unit[f->build.unit], label);
+}
+
+int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label, const char *name) {
+    char text[256];
+    int y = tri__forward_slot(f, rows, out, label);
+    snprintf(text, sizeof text, "%s.weight", name);
+    int w = tri__forward_weight(f, tri__arena_print(f->build.arena, "%s.w", label), text, out, in);
+    snprintf(text, sizeof text, "%s.bias", name);
+    int b = tri__forward_weight(f, tri__arena_print(f->build.arena, "%s.b", label), text, 1, out);
+    TRI_BUILD(&f->build, linear, (tri_attr){0}, y, x, w, b);
+    return y;
+}
+
+int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label, const char *name) {
+    char text[256];
+    tri_arena *arena = f->build.arena;
+    int y = tri__forward_slot(f, rows, cols, label);
+    int xhat = tri__forward_slot(f, rows, cols, tri__arena_print(arena, "%s.xhat", label));
+    int rstd = tri__forward_slot(f, rows, 1, tri__arena_print(arena, "%s.rstd", label));
+    snprintf(text, sizeof text, "%s.weight", name);
+    int g = tri__forward_weight(f, tri__arena_print(arena, "%s.g", label), text, 1, cols);
+    snprintf(text, sizeof text, "%s.bias", name);
+    int b = tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), text, 1, cols);
+    TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)eps}), y, xhat, rstd, x, g, b);
+    return y;
+}
+
+int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key, const char *label) {
+    if (!f->training || p <= 0) return x;
+    int keys = tri__forward_input(f, key);
+    int y = tri__forward_slot(f, rows, cols, label);
+    TRI_BUILD(&f->build, dropout, ((tri_attr){.p = (float)p, .id = tri__random_id(f->build.program->slot[y].name)}), y, x, keys);
+    return y;
+}

@@ -1,0 +1,97 @@
+/* model.h - a model as tables: units, parameters, and the single-device list of operations. No rank appears here. */
+#ifndef TRI_MODEL_MODEL_H
+#define TRI_MODEL_MODEL_H
+
+#include "layout/slice.h"
+#include "model/config.h"
+#include "program/builder.h"
+
+#include <math.h>
+
+typedef enum tri_init { TRI_INIT_NORMAL, TRI_INIT_ZERO, TRI_INIT_ONE } tri_init;
+
+typedef struct tri_param {
+    const char *name;   /* logical: primary.encoder.layer.0.output.dense.weight */
+    tri_shape shape;
+    int unit;           /* index of tri_model.unit */
+    int64_t at, count;  /* elements [at, at + count) of the unit's flat memory */
+    tri_init init;
+    float deviation;    /* of TRI_INIT_NORMAL */
+    int decays;
+} tri_param;
+
+typedef struct tri_unit {
+    const char *name;   /* primary.layer.3 */
+    int64_t count;      /* elements */
+    int first, n;       /* parameters, in memory order */
+} tri_unit;
+
+typedef struct tri_model {
+    tri_arena *arena;
+    int n_texts;               /* 1, or 2 with a secondary text */
+    tri_encoder encoder[2];
+    int n_columns;             /* of the table; 0: no tabular branch */
+    int64_t n_classes, common, fusion; /* widths */
+    int64_t max_len;
+    double fusion_dropout;
+    int pooling;               /* tri_pooling */
+    tri_texts no_decay;        /* borrowed while the model is made */
+    tri_unit *unit;
+    tri_param *param;
+    int n_units, n_params, cap_units, cap_params;
+    int64_t n_elements;        /* of all parameters */
+} tri_model;
+
+/* Lays out a Trimodal BERT: encoders as given, n_columns numbers a row. */
+void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
+                     tri_texts no_decay, tri_model *model);
+const tri_param *tri__model_find(const tri_model *model, const char *name); /* NULL */
+
+/* What writing the operation list needs, and what it leaves behind. */
+typedef struct tri_forward {
+    tri_builder build;
+    const tri_model *model;
+    int training;                 /* 0: no dropout */
+    int *unit_slot;               /* [n_units] flat parameters of each unit */
+    int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
+    int loss, probs;              /* slots */
+} tri_forward;
+
+/* Writes the operations of one microbatch into forward->build.program. */
+void tri__model_forward(tri_forward *forward);
+
+/* For the files of this folder. */
+
+typedef struct tri_param_row {
+    const char *name;             /* after the unit's prefix */
+    int64_t rows, cols;           /* rows 0: a vector of cols */
+    tri_init init;
+    float deviation;
+} tri_param_row;
+
+/* Starts a unit, then adds parameters to it; their logical name is prefix + row name. */
+void tri__model_unit(tri_model *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tri__model_params(tri_model *model, const char *prefix, const tri_param_row *rows, int n);
+
+/* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
+int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);
+/* The slot of an input field; its first use adds the instruction that fills it. */
+int tri__forward_input(tri_forward *f, tri_field field);
+/* A slot of the current unit: activations named unit.label. */
+int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *label);
+/* y = x w^T + b. `name` is the logical name without .weight / .bias. */
+int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label, const char *name);
+/* y = norm(x). */
+int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label, const char *name);
+/* y = dropout(x); x itself when not training or p is 0. */
+int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key, const char *label);
+
+void tri__bert_params(tri_model *model, int branch);
+int tri__bert_forward(tri_forward *f, int branch);      /* a slot [N, common] */
+void tri__tabular_params(tri_model *model);
+int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
+void tri__fusion_params(tri_model *model);
+void tri__fusion_forward(tri_forward *f, const int branch[3]); /* sets f->loss and f->probs */
+const char *tri__branch_name(int branch);               /* primary, secondary */
+
+#endif

@@ -1,0 +1,32 @@
+/* tabular.c - the branch of numbers: norm, linear, ReLU. With one column the norm would erase it and is left out. */
+#include "model/model.h"
+
+enum { MIN_COLUMNS_TO_NORM = 2 };
+static const double EPS = 1e-5;
+
+void tri__tabular_params(tri_model *model) {
+    int64_t F = model->n_columns;
+    const tri_param_row linear[] = {
+        {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F)},
+        {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0},
+    };
+    const tri_param_row norm[] = {
+        {"norm.weight", 0, F, TRI_INIT_ONE, 0},
+        {"norm.bias", 0, F, TRI_INIT_ZERO, 0},
+    };
+    tri__model_unit(model, "tabular");
+    tri__model_params(model, "tabular.", linear, 2);
+    if (F >= MIN_COLUMNS_TO_NORM) tri__model_params(model, "tabular.", norm, 2);
+}
+
+int tri__tabular_forward(tri_forward *f) {
+    const tri_rows samples = {.sym = TRI_SYM_N};
+    int64_t F = f->model->n_columns, C = f->model->common;
+    tri__build_unit(&f->build, "tabular");
+    int x = tri__forward_input(f, TRI_FIELD_numbers);
+    if (F >= MIN_COLUMNS_TO_NORM) x = tri__forward_norm(f, x, samples, F, EPS, "norm", "tabular.norm");
+    int h = tri__forward_linear(f, x, samples, C, F, "linear", "tabular.linear");
+    int y = tri__forward_slot(f, samples, C, "relu");
+    TRI_BUILD(&f->build, relu, (tri_attr){0}, y, h);
+    return y;
+}

@@ -1,0 +1,36 @@
+/* trimodal.c - the model: text branches and the tabular branch, fused. Branches whose fields are left out are not there. */
+#include "model/model.h"
+
+void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
+                     tri_texts no_decay, tri_model *model) {
+    *model = (tri_model){.arena = arena,
+                         .n_texts = config->secondary_text_name ? 2 : 1,
+                         .encoder = {encoder[0], encoder[1]},
+                         .n_columns = n_columns,
+                         .n_classes = config->num_classes,
+                         .common = config->hidden_common_dim,
+                         .fusion = config->fusion_hidden_dim,
+                         .max_len = config->max_sen_len,
+                         .fusion_dropout = config->fusion_dropout,
+                         .pooling = config->pooling,
+                         .no_decay = no_decay};
+    for (int branch = 0; branch < model->n_texts; branch++) tri__bert_params(model, branch);
+    if (n_columns > 0) tri__tabular_params(model);
+    tri__fusion_params(model);
+    model->no_decay = (tri_texts){0};
+}
+
+void tri__model_forward(tri_forward *f) {
+    const tri_model *model = f->model;
+    for (int i = 0; i < TRI_FIELD_COUNT; i++) f->input[i] = -1;
+    f->unit_slot = tri__arena_alloc(f->build.arena, (size_t)model->n_units * sizeof *f->unit_slot);
+    for (int u = 0; u < model->n_units; u++) {
+        tri__build_unit(&f->build, model->unit[u].name);
+        f->unit_slot[u] = tri__build_slot(&f->build, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = 1}, model->unit[u].count, "p.%s",
+                                          model->unit[u].name);
+    }
+    int branch[3] = {-1, -1, -1}, n = 0;
+    for (int text = 0; text < model->n_texts; text++) branch[n++] = tri__bert_forward(f, text);
+    if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
+    tri__fusion_forward(f, branch);
+}

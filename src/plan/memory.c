@@ -1,0 +1,101 @@
+/* memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
+ *
+ * Weights, gradients, state and results keep their place; activations share memory by lifetime: the largest first, each
+ * at the lowest offset where no slot placed before it lives at the same time. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
+
+typedef struct life {
+    int slot, first, last;   /* instructions, inclusive */
+    int64_t bytes;
+} life;
+
+static int64_t align(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static int larger_first(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->slot < y->slot ? -1 : 1;
+}
+
+/* Lifetimes of the activations; returns how many. */
+static int find_lives(const tri_program *program, life *lives) {
+    for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
+    for (int i = 0; i < program->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            if (program->instr[i].slot[k] < 0) continue;
+            life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
+            if (at->first < 0) at->first = i;
+            at->last = i;
+        }
+    int n = 0;
+    for (int s = 0; s < program->n_slots; s++) {
+        if (program->slot[s].mem != TRI_MEM_ACT || lives[s].first < 0) continue;
+        life kept = lives[s];
+        kept.bytes = align(tri__slot_bytes(&program->slot[s], &program->max));
+        lives[n++] = kept;
+    }
+    return n;
+}
+
+/* Offsets of `placed` lives that overlap in time, kept sorted by offset, tell where the next one fits. */
+static int64_t lowest_fit(const tri_program *program, const life *lives, const int *order, int placed, const life *want) {
+    int64_t at = 0;
+    for (int i = 0; i < placed; i++) {
+        const life *other = &lives[order[i]];
+        if (other->last < want->first || want->last < other->first) continue;
+        int64_t begin = program->slot[other->slot].offset;
+        if (begin >= at + want->bytes) return at;
+        if (begin + other->bytes > at) at = begin + other->bytes;
+    }
+    return at;
+}
+
+static void place_activations(tri_pass *pass) {
+    tri_program *program = pass->program;
+    life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
+    int *order = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *order); /* placed lives, by offset */
+    int n = find_lives(program, lives);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    for (int i = 0; i < n; i++) {
+        int64_t offset = lowest_fit(program, lives, order, i, &lives[i]);
+        program->slot[lives[i].slot].offset = offset;
+        int j = i;
+        for (; j > 0 && program->slot[lives[order[j - 1]].slot].offset > offset; j--) order[j] = order[j - 1];
+        order[j] = i;
+        if (offset + lives[i].bytes > program->bytes[TRI_MEM_ACT]) program->bytes[TRI_MEM_ACT] = offset + lives[i].bytes;
+    }
+}
+
+/* Scratch space: one slot, as large as the neediest kernel wants it. */
+static void place_work(tri_pass *pass) {
+    tri_program *program = pass->program;
+    int64_t bytes = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        const tri_workspace *w = &pass->in->target->work[instr->op];
+        const tri_slot *slot = &program->slot[instr->slot[0]];
+        int64_t rows = tri__slot_rows(slot, &program->max), cols = slot->cols;
+        int64_t need = w->fixed + w->row * rows + w->col * cols + w->row_cols * rows * cols;
+        if (need > bytes) bytes = need;
+    }
+    tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
+    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, align(bytes), "work");
+    program->bytes[TRI_MEM_WORK] = align(bytes);
+}
+
+void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
+    tri_program *program = pass->program;
+    program->max = *max;
+    for (int s = 0; s < program->n_slots; s++) {
+        tri_slot *slot = &program->slot[s];
+        if (slot->parent >= 0 || slot->mem == TRI_MEM_ACT) continue;
+        slot->offset = program->bytes[slot->mem];
+        program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
+    }
+    place_activations(pass);
+    place_work(pass);
+}
