@@ -1,0 +1,179 @@
+/* kernel_call.h - one call of one kernel on made-up operands: filled from a seed, with guard bytes around each, poison
+ * where a kernel must write, and copies of what it must not change. */
+#ifndef TESTS_KERNEL_CALL_H
+#define TESTS_KERNEL_CALL_H
+
+#include "device/device.h"
+#include "kernel_cases.h"
+
+#include <math.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { GUARD = 72, GUARD_BYTE = 0xA5 }; /* 72: operands start at a multiple of 8, not of a vector */
+
+typedef struct kernel_call {
+    kernel_case at;
+    tri_attr attr;
+    tri_call call;
+    char *block[TRI_MAX_ARGS], *before[TRI_MAX_ARGS]; /* GUARD + bytes + GUARD; the same as filled */
+    size_t bytes[TRI_MAX_ARGS];
+    uint64_t random;
+} kernel_call;
+
+static inline uint64_t next_random(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+static inline double uniform(uint64_t *state, double low, double high) {
+    return low + (high - low) * (double)(next_random(state) >> 11) * 0x1p-53;
+}
+
+static inline tri_dtype operand_dtype(const tri_operand *arg) { return arg->dtype < 0 ? TRI_F32 : (tri_dtype)arg->dtype; }
+static inline int64_t operand_extent(const kernel_case *at, const char *dim) {
+    return *dim >= 'A' && *dim <= 'Z' ? at->dim[*dim - 'A'] : strtol(dim, NULL, 10);
+}
+static inline int64_t operand_count(const kernel_call *k, int arg) { return k->call.t[arg].rows * k->call.t[arg].cols; }
+
+/* Real operands are uniform in a range that suits them; those not listed are in -1 .. 1. */
+static const struct { const char *name; double low, high; } kernel_ranges[] = {
+    {"rstd", 0.5, 1.5}, {"v", 0, 1},     {"cw", 0.5, 2},     {"probs", 0, 1},    {"coef", 0.7, 0.8},
+    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sum", 3, 5},
+};
+
+static inline void fill_real(kernel_call *k, int arg) {
+    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    double low = -1, high = 1;
+    for (size_t i = 0; i < sizeof kernel_ranges / sizeof *kernel_ranges; i++)
+        if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
+    if (k->at.op == TRI_OP_gelu || k->at.op == TRI_OP_gelu_din || k->at.op == TRI_OP_tanh) low = -7, high = 7;
+    for (int64_t i = 0; i < operand_count(k, arg); i++) {
+        double value = uniform(&k->random, low, high);
+        if (operand_dtype(operand) == TRI_F64) ((double *)k->call.t[arg].data)[i] = value;
+        else ((float *)k->call.t[arg].data)[i] = (float)value;
+    }
+}
+
+/* Data rows of samples are 100, 101, ...; without sequences every seventh row begins a sample. */
+static inline void fill_keys(kernel_call *k, int32_t *key) {
+    int64_t T = k->at.dim['T' - 'A'], t = 0;
+    for (int32_t s = 0; k->at.lengths && k->at.lengths[s]; s++)
+        for (int32_t place = 0; place < k->at.lengths[s]; place++, t++) key[2 * t] = 100 + s, key[2 * t + 1] = place;
+    for (; t < T; t++) key[2 * t] = (int32_t)(100 + t / 7), key[2 * t + 1] = (int32_t)(t % 7);
+}
+
+static inline void fill_integers(kernel_call *k, int arg) {
+    const char *name = tri__op_row(k->at.op)->arg[arg].name;
+    int32_t *out = k->call.t[arg].data;
+    if (strcmp(name, "key") == 0) {
+        fill_keys(k, out);
+        return;
+    }
+    static const char limits[][2][8] = {{"ids", "V"}, {"pos", "P"}, {"labels", "C"}};
+    int64_t limit = 0;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, limits[i][0]) == 0) limit = k->at.dim[limits[i][1][0] - 'A'];
+    for (int64_t i = 0; i < operand_count(k, arg); i++) {
+        if (limit) out[i] = (int32_t)(next_random(&k->random) % (uint64_t)limit);
+        else if (strcmp(name, "seq") == 0) out[i] = i ? out[i - 1] + k->at.lengths[i - 1] : 0;
+        else out[i] = 1; /* apply */
+    }
+}
+
+/* attention_din reads what attention wrote. */
+static inline void fill_attention(kernel_call *k) {
+    tri_kernel_table table;
+    tri__device_find("reference")->kernels(&table);
+    const tri_tensor *t = k->call.t; /* dqkv, dctx, qkv, ctx, lse, seq, key */
+    tri_call call = {.t = {t[3], t[4], t[2], t[5], t[6]}, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    call.work = calloc((size_t)t[0].rows + 1, sizeof(double));
+    table.run[TRI_OP_attention][TRI_F32](&call);
+    free(call.work);
+}
+
+/* acc and left_out are bits by operand. Operands that are written and not read are poisoned: NaN, or -1. */
+static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
+    const tri_op_row *row = tri__op_row(at->op);
+    *k = (kernel_call){.at = *at, .random = 1234567 + (uint64_t)at->op};
+    k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
+                         .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
+    k->attr.n_decay = at->dim['K' - 'A'] / 2;
+    k->call = (tri_call){.acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
+    for (int a = 0; a < row->n_args; a++) {
+        const tri_operand *operand = &row->arg[a];
+        tri_tensor *t = &k->call.t[a];
+        t->rows = operand_extent(at, operand->dims);
+        t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
+        if ((left_out >> a & 1) || (operand->optional && t->cols == 0)) continue;
+        k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(operand));
+        k->block[a] = malloc(k->bytes[a] + 2 * GUARD);
+        k->before[a] = malloc(k->bytes[a] + 2 * GUARD);
+        assert_true(k->block[a] && k->before[a]);
+        memset(k->block[a], GUARD_BYTE, k->bytes[a] + 2 * GUARD);
+        t->data = k->block[a] + GUARD;
+        int reads = tri__access_reads(operand->access) || (acc >> a & 1);
+        if (!reads) memset(t->data, 0xFF, k->bytes[a]);
+        else if (operand_dtype(operand) == TRI_I32) fill_integers(k, a);
+        else fill_real(k, a);
+    }
+    if (at->op == TRI_OP_attention_din) fill_attention(k);
+    for (int a = 0; a < row->n_args; a++)
+        if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
+}
+
+static inline void kernel_call_close(kernel_call *k) {
+    for (int a = 0; a < TRI_MAX_ARGS; a++) {
+        free(k->block[a]);
+        free(k->before[a]);
+    }
+}
+
+static inline void kernel_call_fail(const kernel_call *k, int arg, const char *what) {
+    char text[160];
+    fail_msg("%s, p=%g acc=%u threads=%d: operand %s: %s", kernel_case_text(&k->at, text), (double)k->attr.p, k->call.acc,
+             k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
+}
+
+/* Runs with scratch space of exactly the size that the table asks for; then looks at guards and at what is only read. */
+static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
+    const tri_op_row *row = tri__op_row(k->at.op);
+    const tri_workspace *work = &table->work[k->at.op];
+    const tri_tensor *first = &k->call.t[0];
+    size_t scratch = (size_t)(work->fixed + first->rows * work->row + first->cols * work->col +
+                              first->rows * first->cols * work->row_cols);
+    char *space = aligned_alloc(64, (scratch + GUARD + 63) / 64 * 64);
+    assert_non_null(space);
+    memset(space, GUARD_BYTE, scratch + GUARD);
+    k->call.work = space;
+    k->call.threads = threads;
+    assert_non_null(table->run[k->at.op][TRI_F32]);
+    table->run[k->at.op][TRI_F32](&k->call);
+    for (int i = 0; i < GUARD; i++)
+        if (space[scratch + (size_t)i] != (char)GUARD_BYTE) kernel_call_fail(k, 0, "wrote past its scratch space");
+    free(space);
+    for (int a = 0; a < row->n_args; a++) {
+        if (!k->block[a]) continue;
+        if (memcmp(k->block[a], k->before[a], GUARD) != 0) kernel_call_fail(k, a, "wrote before its beginning");
+        size_t end = GUARD + k->bytes[a];
+        if (memcmp(k->block[a] + end, k->before[a] + end, GUARD) != 0) kernel_call_fail(k, a, "wrote past its end");
+        if (!tri__access_writes(row->arg[a].access) && memcmp(k->block[a], k->before[a], end) != 0)
+            kernel_call_fail(k, a, "is an input and was changed");
+    }
+}
+
+/* Element i of operand arg, whatever its type. */
+static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
+    const void *data = k->call.t[arg].data;
+    switch (operand_dtype(&tri__op_row(k->at.op)->arg[arg])) {
+    case TRI_F64: return ((const double *)data)[i];
+    case TRI_I32: return ((const int32_t *)data)[i];
+    default: return ((const float *)data)[i];
+    }
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* kernel_cases.h - what kernels are tried on: rows of operations and grids of extents, the product of which is visited.
+ *
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and two more:
+ *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
+ *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
+ * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and fit to be timed. */
+#ifndef TESTS_KERNEL_CASES_H
+#define TESTS_KERNEL_CASES_H
+
+#include "program/op.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct kernel_grid {
+    const char *ops, *dims; /* both separated by spaces */
+} kernel_grid;
+
+typedef struct kernel_case {
+    tri_op op;
+    int64_t dim[26];        /* by letter */
+    const int32_t *lengths; /* ended by 0; NULL without L */
+} kernel_case;
+
+enum { MAX_SEQUENCES = 12 };
+static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
+    {0},                         /* no sequence at all */
+    {1},
+    {2, 1, 3},
+    {1, 1, 1, 1, 1},
+    {5, 16, 1, 17},
+    {63, 64, 65},
+    {129},
+    {1, 130, 7, 200, 2},
+    {3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+};
+
+/* Ragged on purpose: around vector widths, tiles and the columns of real models. */
+#define ROWS "T=0,1,2,3,5,16,17,63,64,129"
+static const kernel_grid kernel_grids[] = {
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
+     "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},
+    {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu", "T=4,300 H=768,1025"},
+    {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
+    {"embed embed_dw", "T=300 H=20 V=1000 P=512 Y=1"},
+    {"linear linear_gelu linear_din linear_dw", ROWS " O=1,3,20,100 I=1,3,8,20,64"},
+    {"linear linear_gelu linear_din linear_dw", "T=65 O=384,100 I=100,384"},
+    {"linear linear_gelu linear_din linear_dw", "T=300 O=130,2 I=70"},
+    {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
+    {"attention attention_din", "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
+    {"attention attention_din", "L=5,6,7 A=2 E=16,20"},
+    {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
+    {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
+    {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
+    {"sumsq adamw", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000"},
+    {"clip", ""},
+};
+enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
+
+typedef void kernel_visit(const kernel_case *at, void *context);
+
+/* Completes the extents that follow from others, and visits. */
+static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *visit, void *context) {
+#define DIM(letter) at->dim[(letter) - 'A']
+    at->lengths = has_lengths ? kernel_lengths[DIM('L')] : NULL;
+    if (has_lengths) {
+        int64_t n = 0, sum = 0;
+        for (; at->lengths[n]; n++) sum += at->lengths[n];
+        DIM('T') = sum, DIM('N') = n, DIM('S') = n + 1;
+    }
+    if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
+    if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
+#undef DIM
+    visit(at, context);
+}
+
+static inline void kernel_case_expand(kernel_case *at, const char *dims, int has_lengths, kernel_visit *visit, void *context) {
+    while (*dims == ' ') dims++;
+    if (!*dims) {
+        kernel_case_done(at, has_lengths, visit, context);
+        return;
+    }
+    const char *rest = dims + strcspn(dims, " ");
+    for (const char *value = dims + 2; value < rest; value++) {
+        char *end;
+        at->dim[dims[0] - 'A'] = strtol(value, &end, 10);
+        value = end;
+        kernel_case_expand(at, rest, has_lengths || dims[0] == 'L', visit, context);
+    }
+}
+
+/* Visits every case of some grids: all values of each letter with all of the others, for each operation. */
+static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *visit, void *context) {
+    for (int g = 0; g < n; g++) {
+        const char *name = grids[g].ops;
+        while (*name) {
+            char word[64];
+            int length = (int)strcspn(name, " ");
+            snprintf(word, sizeof word, "%.*s", length, name);
+            int op = tri__op_find(word);
+            if (op < 0) {
+                fprintf(stderr, "kernel_cases.h: no operation '%s'\n", word);
+                abort();
+            }
+            kernel_case at = {.op = (tri_op)op};
+            kernel_case_expand(&at, grids[g].dims, 0, visit, context);
+            name += length;
+            name += strspn(name, " ");
+        }
+    }
+}
+
+/* "linear T=17 O=3 I=8" into text, which is returned. */
+static inline const char *kernel_case_text(const kernel_case *at, char text[static 160]) {
+    int used = snprintf(text, 160, "%s", tri__op_row(at->op)->name);
+    for (int i = 0; i < 26; i++)
+        if (at->dim[i] && used < 140) used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);
+    return text;
+}
+
+#endif

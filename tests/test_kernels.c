@@ -1,0 +1,184 @@
+/* test_kernels.c - every kernel row of device "cpu" against the plain rows of device "reference", over ragged shapes:
+ * added to or overwritten, optional operands left out, 1, 2 and 3 threads (bitwise the same), nothing written outside.
+ *
+ * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element. */
+#include "kernel_call.h"
+
+typedef struct tables {
+    tri_kernel_table cpu, reference;
+    int seen[TRI_OP_COUNT]; /* cases */
+} tables;
+
+static void compare(const kernel_call *got, const kernel_call *want, int arg) {
+    double difference = 0, norm = 0, largest = 0;
+    int64_t n = operand_count(want, arg);
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
+    for (int64_t i = 0; i < n; i++) {
+        double a = kernel_value(got, arg, i), b = kernel_value(want, arg, i), d = fabs(a - b);
+        if (!isfinite(b)) kernel_call_fail(want, arg, "the reference did not write all of it");
+        if (!(d <= 1e-4 * fabs(b) + 1e-5 * largest)) {
+            char text[100];
+            snprintf(text, sizeof text, "element %lld is %.9g, not %.9g", (long long)i, a, b);
+            kernel_call_fail(got, arg, text);
+        }
+        difference += d * d, norm += b * b;
+    }
+    if (sqrt(difference) > 1e-5 * sqrt(norm)) kernel_call_fail(got, arg, "the whole tensor is off by more than 1e-5");
+}
+
+static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
+    const tri_op_row *row = tri__op_row(at->op);
+    kernel_call want, got[3];
+    kernel_call_open(&want, at, p, acc, left_out);
+    kernel_call_run(&want, &all->reference, 1);
+    for (int i = 0; i < 3; i++) {
+        kernel_call_open(&got[i], at, p, acc, left_out);
+        kernel_call_run(&got[i], &all->cpu, i + 1);
+        for (int a = 0; a < row->n_args; a++) {
+            if (!tri__access_writes(row->arg[a].access) || !got[i].block[a]) continue;
+            if (i == 0) compare(&got[0], &want, a);
+            else if (memcmp(got[0].block[a], got[i].block[a], got[i].bytes[a] + GUARD) != 0)
+                kernel_call_fail(&got[i], a, "differs from the result of one thread");
+        }
+    }
+    for (int i = 0; i < 3; i++) kernel_call_close(&got[i]);
+    kernel_call_close(&want);
+}
+
+/* All ways of calling one case: dropout off and on, all sums into operands off and on, each set of optional outputs. */
+static void try_case(const kernel_case *at, void *context) {
+    tables *all = context;
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned sums = 0, optional = 0;
+    for (int a = 0; a < row->n_args; a++) {
+        if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
+        if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
+    }
+    int drops = tri__op_arg(at->op, "key") >= 0;
+    for (int on = 0; on <= drops; on++)
+        for (int add = 0; add <= (sums != 0); add++)
+            for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
+                try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out);
+                if (left_out == 0) break;
+            }
+    all->seen[at->op]++;
+}
+
+static void test_cpu_against_reference(void **state) {
+    (void)state;
+    tables *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    tri__device_find("cpu")->kernels(&all->cpu);
+    tri__device_find("reference")->kernels(&all->reference);
+    kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, all);
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        if (op != TRI_OP_input && !all->seen[op]) fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+    free(all);
+}
+
+/* One of two sums is added to, the other overwritten. */
+static void try_single_sums(const kernel_case *at, void *context) {
+    const tri_op_row *row = tri__op_row(at->op);
+    for (int a = 0; a < row->n_args; a++)
+        if (row->arg[a].access == TRI_ACCESS_A) try_variant(context, at, 0.3f, 1u << a, 0);
+}
+
+static void test_sums_one_at_a_time(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"}, {"norm_dw add_din dropout_add_norm_din", "T=9 H=20"}, {"concat_din", "N=5 A=3 B=9 C=8"},
+    };
+    tables *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    tri__device_find("cpu")->kernels(&all->cpu);
+    tri__device_find("reference")->kernels(&all->reference);
+    kernel_cases(grids, 3, try_single_sums, all);
+    free(all);
+}
+
+/* A number that is none must reach the gradients' norm, or a broken step would be applied. */
+static void try_not_a_number(const kernel_case *at, void *context) {
+    static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
+    const tri_kernel_table *table = context;
+    kernel_call k;
+    kernel_call_open(&k, at, 0, 0, 0);
+    int arg = -1;
+    for (int i = 0; i < 7; i++) {
+        int found = tri__op_arg(at->op, names[i]);
+        if (found >= 0 && tri__access_reads(tri__op_row(at->op)->arg[found].access)) arg = found;
+    }
+    assert_true(arg >= 0);
+    memset(k.call.t[arg].data, 0xFF, k.bytes[arg]);
+    memcpy(k.before[arg], k.block[arg], k.bytes[arg] + GUARD);
+    kernel_call_run(&k, table, 1);
+    int shows = 0;
+    for (int64_t i = 0; i < operand_count(&k, 0); i++) shows |= isnan(kernel_value(&k, 0, i));
+    if (!shows) kernel_call_fail(&k, arg, "is not a number, and the result does not show it");
+    kernel_call_close(&k);
+}
+
+static void test_not_a_number_shows(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
+         "relu relu_din", "T=5 H=7,64"},
+        {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
+        {"attention attention_din", "L=4 A=2 E=8"},
+        {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
+        {"cross_entropy cross_entropy_din", "N=5 C=3"},
+        {"bias_dw", "T=5 O=7"},
+        {"sumsq", "K=77"},
+    };
+    static const char *const devices[] = {"cpu", "reference"};
+    for (int i = 0; i < 2; i++) {
+        tri_kernel_table table;
+        tri__device_find(devices[i])->kernels(&table);
+        kernel_cases(grids, 7, try_not_a_number, &table);
+    }
+}
+
+static void test_every_operation_has_a_row(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "reference"};
+    for (int i = 0; i < 2; i++) {
+        tri_target target;
+        tri__device_target(tri__device_find(devices[i]), &target);
+        assert_string_equal(target.name, devices[i]);
+        assert_int_equal(target.granule, 1);
+        for (int op = 0; op < TRI_OP_COUNT; op++)
+            if (op != TRI_OP_input && !target.has[op][TRI_F32])
+                fail_msg("device %s has no row for %s", devices[i], tri__op_row((tri_op)op)->name);
+    }
+}
+
+static void test_devices(void **state) {
+    (void)state;
+    assert_null(tri__device_find("abacus"));
+    assert_string_equal(tri__device_names(), "cpu, reference");
+    const tri_device *device = tri__device_find("cpu");
+    assert_true(strlen(device->describe()) > 0);
+    size_t sizes[] = {0, 1, 4096, 5 << 20};
+    for (int i = 0; i < 4; i++) {
+        char *memory;
+        assert_int_equal(device->alloc(sizes[i], (void **)&memory), TRI_OK);
+        assert_int_equal((uintptr_t)memory % 4096, 0);
+        for (size_t b = 0; b < sizes[i]; b++) assert_int_equal(memory[b], 0);
+        device->free(memory, sizes[i]);
+    }
+    void *none = &none;
+    assert_int_equal(device->alloc((size_t)1 << 60, &none), TRI_RESOURCE);
+    assert_null(none);
+    assert_non_null(strstr(tri_error(), "1152921504606846976 bytes"));
+    device->free(NULL, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_every_operation_has_a_row),
+        cmocka_unit_test(test_cpu_against_reference),
+        cmocka_unit_test(test_sums_one_at_a_time),
+        cmocka_unit_test(test_not_a_number_shows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
