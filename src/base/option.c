@@ -75,6 +75,7 @@ static tri_status set_real(const tri_option *row, const char *origin, double *in
 }
 
 static tri_status set_string(const char *origin, char **into, const char *text) {
+    if (!*text) return tri__fail(TRI_USAGE, "%s: the value is empty", origin);
     char *copy = strdup(text);
     if (!copy) return no_memory(origin);
     free(*into);

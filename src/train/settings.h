@@ -38,7 +38,8 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 tri_status tri__settings_config(tri_settings *settings, const char *path);
 /* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
 tri_status tri__settings_check(const tri_settings *settings);
-/* Recorded configuration: all model keys, all run keys. */
+/* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
+ * reads it again. NULL when out of memory. */
 json_t *tri__settings_json(const tri_settings *settings);
 
 #endif

@@ -1,0 +1,75 @@
+/* config.c - the model's keys as option rows, and what must hold between them. */
+#include "model/config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* All may stand in the configuration file; all but objects on the command line too. */
+#define ROW(kind_, field_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
+     .scope = "model,train,plan,config", __VA_ARGS__}
+
+const tri_option tri__model_options[] = {
+    ROW(TEXT, label_name, .help = "column of the label"),
+    ROW(TEXT, primary_text_name, .help = "column of the first text"),
+    ROW(TEXT, secondary_text_name, .help = "column of the second text; left out: no such branch"),
+    ROW(TEXTS, tab_field_list, .help = "columns of numbers; left out: no such branch"),
+    ROW(TEXT, primary_tokenizer,
+        .help = "folder of the first text's tokenizer and encoder, or a known name (bert-base-cased, ...)"),
+    ROW(TEXT, secondary_tokenizer, .help = "likewise of the second text; left out: as the first"),
+    ROW(INT, hidden_common_dim, .value = "256", .min = 1, .max = 65536,
+        .help = "width that each branch is projected to"),
+    ROW(INT, fusion_hidden_dim, .value = "128", .min = 1, .max = 65536, .help = "width of the fusion's hidden layer"),
+    ROW(REAL, fusion_dropout, .value = "0.1", .min = 0, .max = 0.999, .help = "dropout in the fusion"),
+    ROW(BOOL, is_binary, .value = "true", .help = "two classes; false: num_classes of them"),
+    ROW(INT, num_classes, .value = "2", .min = 2, .max = 65536, .help = "number of classes"),
+    ROW(REALS, class_weights, .help = "weight of each class in the loss; left out: all 1"),
+    ROW(INT, max_sen_len, .value = "512", .min = 3, .max = 65536,
+        .help = "longest text in tokens; longer ones are cut"),
+    ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",
+        .help = "how a text's tokens become one vector"),
+    ROW(OBJECT, primary_encoder,
+        .help = "Hugging Face config.json keys that override the first encoder's architecture"),
+    ROW(OBJECT, secondary_encoder, .help = "likewise of the second encoder"),
+    {0}};
+
+static tri_status require(const char *name, const char *value, const char *what) {
+    if (value) return TRI_OK;
+    return tri__fail(TRI_USAGE, "%s is not given: it names %s; set it in the configuration file", name, what);
+}
+
+/* A column has one part to play. */
+static tri_status check_columns(const tri_model_config *config) {
+    const tri_texts *fields = &config->tab_field_list;
+    const char *label = config->label_name, *second = config->secondary_text_name;
+    if (strcmp(label, config->primary_text_name) == 0 || (second && strcmp(label, second) == 0))
+        return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
+    for (int i = 0; i < fields->n; i++) {
+        if (strcmp(fields->at[i], label) == 0)
+            return tri__fail(TRI_USAGE, "tab_field_list holds the label's column \"%s\": the model would see the answer",
+                             label);
+        for (int j = 0; j < i; j++)
+            if (strcmp(fields->at[i], fields->at[j]) == 0)
+                return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__model_config_check(const tri_model_config *config) {
+    TRI_TRY(require("label_name", config->label_name, "the label's column"));
+    TRI_TRY(require("primary_text_name", config->primary_text_name, "the first text's column"));
+    TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
+    TRI_TRY(check_columns(config));
+    if (config->is_binary && config->num_classes != 2)
+        return tri__fail(TRI_USAGE,
+                         "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",
+                         (long long)config->num_classes);
+    const tri_reals *weights = &config->class_weights;
+    if (weights->n && weights->n != config->num_classes)
+        return tri__fail(TRI_USAGE, "class_weights has %d numbers, but num_classes is %lld", weights->n,
+                         (long long)config->num_classes);
+    for (int i = 0; i < weights->n; i++)
+        if (!(weights->at[i] > 0))
+            return tri__fail(TRI_USAGE, "class_weights holds %g; weights must be above 0", weights->at[i]);
+    return TRI_OK;
+}

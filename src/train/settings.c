@@ -1,0 +1,280 @@
+/* settings.c - everything a run is told, from defaults, then the configuration file, then the command line. A request
+ * that this build cannot honour is refused by name; nothing is quietly replaced. */
+#include "train/settings.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 64, ORIGIN_BYTES = 512, ROWS_MAX = 128 };
+
+/* Which of two related values the user gave, rather than left at its default. */
+typedef struct given {
+    int batch_size, global_batch_size;
+} given;
+
+/* A row and the struct that it fills. */
+typedef struct place {
+    const tri_option *row;
+    void *into;
+} place;
+
+void tri__settings_init(tri_settings *settings) {
+    *settings = (tri_settings){0};
+    tri__options_init(tri__model_options, &settings->model);
+    tri__options_init(tri__run_options, settings);
+}
+
+void tri__settings_free(tri_settings *settings) {
+    tri__options_free(tri__model_options, &settings->model);
+    tri__options_free(tri__run_options, settings);
+}
+
+static place find(tri_settings *settings, const char *name) {
+    place at = {.row = tri__option_find(tri__model_options, name), .into = &settings->model};
+    if (!at.row) at = (place){.row = tri__option_find(tri__run_options, name), .into = settings};
+    return at;
+}
+
+/* Is `word` one of the comma-separated words of the row's scope? */
+static int in_scope(const tri_option *row, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = row->scope; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length == n && memcmp(at, word, n) == 0) return 1;
+        at += length + (at[length] == ',');
+    }
+    return 0;
+}
+
+/* The nearest name among those listed for `scope`; NULL when none is near. */
+static const char *nearest(const char *name, const char *scope) {
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const char *names[ROWS_MAX];
+    int n = 0;
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = tables[t]; row->name && n < ROWS_MAX; row++)
+            if (in_scope(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0))
+                names[n++] = row->name;
+    return tri__text_nearest(name, names, n);
+}
+
+/* "batch_size" as the command line writes it: --batch-size */
+static const char *flag(const char *name, char out[static NAME_MAX_BYTES]) {
+    int n = snprintf(out, NAME_MAX_BYTES, "--%s", name);
+    for (int i = 0; i < n && i < NAME_MAX_BYTES - 1; i++)
+        if (out[i] == '_') out[i] = '-';
+    return out;
+}
+
+static void note(given *seen, const tri_option *row) {
+    seen->batch_size |= strcmp(row->name, "batch_size") == 0;
+    seen->global_batch_size |= strcmp(row->name, "global_batch_size") == 0;
+}
+
+/* What is left out and follows from what is given. */
+static tri_status complete(tri_settings *settings, const given *seen) {
+    tri_model_config *model = &settings->model;
+    if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
+        model->secondary_tokenizer = strdup(model->primary_tokenizer);
+        if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+    }
+    if (seen->global_batch_size && !seen->batch_size && settings->global_batch_size) {
+        int64_t replicas = settings->dp_size ? settings->dp_size : 1;
+        if (settings->global_batch_size % replicas)
+            return tri__fail(TRI_USAGE, "global_batch_size %lld cannot be divided among %lld replicas",
+                             (long long)settings->global_batch_size, (long long)replicas);
+        settings->batch_size = settings->global_batch_size / replicas;
+    }
+    return TRI_OK;
+}
+
+static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value, given *seen) {
+    place at = find(settings, key);
+    if (!at.row) {
+        const char *near = nearest(key, "config");
+        if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", path, key, near);
+        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", path, key);
+    }
+    if (!in_scope(at.row, "config"))
+        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", path, key);
+    char origin[ORIGIN_BYTES];
+    snprintf(origin, sizeof origin, "%s: %s", path, key);
+    note(seen, at.row);
+    return tri__option_set_json(at.row, at.into, origin, value);
+}
+
+static tri_status read_config(tri_settings *settings, const char *path, given *seen) {
+    json_t *root;
+    TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
+    tri_status status = TRI_OK;
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+        if (strcmp(key, "_comments") == 0) continue;
+        status = read_key(settings, path, key, value, seen);
+        if (status != TRI_OK) break;
+    }
+    json_decref(root);
+    return status;
+}
+
+tri_status tri__settings_config(tri_settings *settings, const char *path) {
+    given seen = {0};
+    TRI_TRY(read_config(settings, path, &seen));
+    return complete(settings, &seen);
+}
+
+/* One option of a command line. */
+typedef struct argument {
+    char name[NAME_MAX_BYTES]; /* without dashes in front; cut when too long to be an option */
+    const char *value;         /* NULL: none */
+    int used;                  /* arguments taken: 1 or 2 */
+} argument;
+
+/* Splits "--name=value", or "--name" and the next argument where the option takes one. */
+static tri_status read_argument(tri_settings *settings, const char *scope, int n, const char *const *args,
+                                argument *out) {
+    const char *text = strcmp(args[0], "-o") == 0 ? "--output" : args[0];
+    if (strncmp(text, "--", 2)) return tri__fail(TRI_USAGE, "unknown option %s; options begin with --", text);
+    const char *equal = strchr(text, '=');
+    int length = equal ? (int)(equal - text) : (int)strlen(text);
+    *out = (argument){.value = equal ? equal + 1 : NULL, .used = 1};
+    snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
+    const tri_option *row = find(settings, out->name).row;
+    char written[NAME_MAX_BYTES];
+    if (!row) {
+        const char *near = nearest(out->name, scope);
+        if (near)
+            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, flag(near, written));
+        return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
+    }
+    if (!in_scope(row, scope))
+        return tri__fail(TRI_USAGE, "%.*s is no option of trident %s; trident %s --help lists them", length, text, scope,
+                         scope);
+    if (!out->value && row->kind == TRI_OPTION_BOOL) {
+        out->value = "true";
+    } else if (!out->value) {
+        if (n < 2 || strncmp(args[1], "--", 2) == 0) return tri__fail(TRI_USAGE, "%s needs a value", text);
+        out->value = args[1], out->used = 2;
+    }
+    return TRI_OK;
+}
+
+/* Goes through the arguments. With `config`, only remembers the value of --config there; else sets what they say. */
+static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
+                                 const char **config, given *seen) {
+    for (int i = 0; i < n;) {
+        if (args[i][0] != '-' || args[i][1] == 0) { /* a bare word; "-" is one too */
+            i++;
+            continue;
+        }
+        if (strcmp(args[i], "--") == 0) break;
+        argument argument;
+        TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
+        i += argument.used;
+        place at = find(settings, argument.name);
+        if (config) {
+            if (strcmp(at.row->name, "config") == 0) *config = argument.value;
+            continue;
+        }
+        char origin[NAME_MAX_BYTES];
+        note(seen, at.row);
+        TRI_TRY(tri__option_set_text(at.row, at.into, flag(argument.name, origin), argument.value));
+    }
+    return TRI_OK;
+}
+
+/* The bare words, and all after "--". The arguments were accepted by read_arguments. */
+static tri_status read_words(tri_settings *settings, const char *scope, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words) {
+    int only_words = 0;
+    *n_words = 0;
+    for (int i = 0; i < n;) {
+        argument argument = {.used = 1};
+        if (!only_words && strcmp(args[i], "--") == 0) {
+            only_words = 1;
+        } else if (!only_words && args[i][0] == '-' && args[i][1]) {
+            TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
+        } else {
+            if (*n_words == max_words)
+                return tri__fail(TRI_USAGE, "unexpected word \"%s\"; trident %s --help shows what is expected", args[i],
+                                 scope);
+            words[(*n_words)++] = args[i];
+        }
+        i += argument.used;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
+                               const char **words, int max_words, int *n_words) {
+    given seen = {0};
+    const char *config = NULL;
+    TRI_TRY(read_arguments(settings, scope, n, args, &config, &seen));
+    if (config) TRI_TRY(read_config(settings, config, &seen));
+    TRI_TRY(read_arguments(settings, scope, n, args, NULL, &seen));
+    TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
+    return complete(settings, &seen);
+}
+
+/* What has one value in this build, and why. Whole numbers may be at most 1. */
+static const struct {
+    const char *name, *why;
+} fixed[] = {
+    {"nproc_per_node", "this build runs one rank"},
+    {"world_size", "this build runs one rank"},
+    {"pp_size", "this build runs one rank"},
+    {"tp_size", "this build runs one rank"},
+    {"dp_size", "this build runs one rank"},
+    {"precision", "this build computes in fp32"},
+    {"shard", "this build runs one rank, so there is no one to share with"},
+    {"schedule", "this build runs one rank, so there is no pipeline; the default is 1f1b"},
+    {"recompute", "this build keeps every activation"},
+    {"offload", "this build keeps everything in one memory"},
+};
+
+static tri_status check_fixed(const tri_settings *settings, const char *name, const char *why) {
+    const tri_option *row = tri__option_find(tri__run_options, name);
+    json_t *value = tri__option_json(row, settings);
+    if (!value) return tri__fail(TRI_RESOURCE, "out of memory while checking options");
+    tri_status status = TRI_OK;
+    char written[NAME_MAX_BYTES];
+    const char *text = json_string_value(value); /* NULL for a number, and for null */
+    if (json_integer_value(value) > 1)
+        status = tri__fail(TRI_USAGE, "%s %lld: %s", flag(name, written), (long long)json_integer_value(value), why);
+    else if (text && strcmp(text, row->value))
+        status = tri__fail(TRI_USAGE, "%s %s: %s", flag(name, written), text, why);
+    json_decref(value);
+    return status;
+}
+
+tri_status tri__settings_check(const tri_settings *settings) {
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        TRI_TRY(check_fixed(settings, fixed[i].name, fixed[i].why));
+    if (settings->global_batch_size && settings->global_batch_size != settings->batch_size)
+        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x 1 replica; give one of them",
+                         (long long)settings->global_batch_size, (long long)settings->batch_size);
+    if (settings->num_microbatches > settings->batch_size)
+        return tri__fail(TRI_USAGE, "num_microbatches %lld is more than the %lld samples of a batch",
+                         (long long)settings->num_microbatches, (long long)settings->batch_size);
+    return TRI_OK;
+}
+
+json_t *tri__settings_json(const tri_settings *settings) {
+    const struct {
+        const tri_option *rows;
+        const void *from;
+    } parts[] = {{tri__model_options, &settings->model}, {tri__run_options, settings}};
+    json_t *all = json_object();
+    for (int i = 0; i < 2 && all; i++)
+        for (const tri_option *row = parts[i].rows; row->name; row++)
+            if (in_scope(row, "config") && json_object_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
+                json_decref(all);
+                return NULL;
+            }
+    return all;
+}
