@@ -24,7 +24,7 @@ $(BUILD)/found.mk: tools/deps
 	@mv $@.tmp $@
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
-  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc -I. $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
 # The BLAS stays needed even where a linker thinks otherwise: it is what the kernels are compiled against.
 LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)

@@ -1,0 +1,161 @@
+/* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. */
+#include "exec/exec.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An instruction bound to memory: what does not change from step to step. */
+typedef struct bound {
+    tri_kernel *run;   /* NULL: input, done here */
+    tri_call call;
+} bound;
+
+struct tri_exec {
+    const tri_device *device;
+    const tri_program *const *program;
+    bound **bound;              /* [n] arrays of n_instrs */
+    int n;
+    int64_t bytes[TRI_MEM_COUNT];
+    size_t guard;
+    char *memory[TRI_MEM_COUNT];
+};
+
+static int64_t slot_offset(const tri_program *program, int slot) {
+    const tri_slot *s = &program->slot[slot];
+    if (s->parent < 0) return s->offset;
+    return slot_offset(program, s->parent) + s->parent_at * (int64_t)tri__dtype_bytes(s->dtype);
+}
+
+void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    return exec->memory[p->slot[slot].mem] + slot_offset(p, slot);
+}
+
+void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes) {
+    *bytes = exec->bytes[mem];
+    return exec->memory[mem];
+}
+
+int64_t tri__exec_bytes(const tri_exec *exec) {
+    int64_t bytes = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) bytes += exec->bytes[mem];
+    return bytes;
+}
+
+static void bind_program(tri_exec *exec, int index, const tri_kernel_table *table, int threads, uint32_t seed) {
+    const tri_program *p = exec->program[index];
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        bound *b = &exec->bound[index][i];
+        b->run = table->run[instr->op][TRI_F32];
+        TRI_ASSERT(b->run || instr->op == TRI_OP_input);
+        b->call = (tri_call){.acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
+                             .work = exec->memory[TRI_MEM_WORK]};
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            if (instr->slot[k] < 0) continue;
+            const tri_slot *slot = &p->slot[instr->slot[k]];
+            b->call.t[k] = (tri_tensor){tri__exec_slot(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
+        }
+    }
+}
+
+tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
+                          size_t guard, tri_exec **out) {
+    tri_exec *exec = calloc(1, sizeof *exec);
+    tri_kernel_table *table = calloc(1, sizeof *table);
+    tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
+    if (!exec || !table) goto fail;
+    *exec = (tri_exec){.device = device, .program = programs, .n = n, .guard = guard};
+    exec->bound = calloc((size_t)n, sizeof *exec->bound);
+    if (!exec->bound) goto fail;
+    for (int i = 0; i < n; i++) {
+        exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
+        if (!exec->bound[i]) goto fail;
+        for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+            if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
+    }
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        size_t bytes = (size_t)exec->bytes[mem] + guard;
+        if (bytes && (status = device->alloc(bytes, (void **)&exec->memory[mem])) != TRI_OK) goto fail;
+    }
+    device->kernels(table);
+    for (int i = 0; i < n; i++) bind_program(exec, i, table, threads, seed);
+    free(table);
+    *out = exec;
+    return TRI_OK;
+fail:
+    free(table);
+    tri__exec_close(exec);
+    return status;
+}
+
+void tri__exec_close(tri_exec *exec) {
+    if (!exec) return;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (exec->memory[mem]) exec->device->free(exec->memory[mem], (size_t)exec->bytes[mem] + exec->guard);
+    for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
+    free(exec->bound);
+    free(exec);
+}
+
+static void run_input(const bound *b, const tri_slot *slot, const tri_feed *feed) {
+    const tri_tensor *y = &b->call.t[0];
+    const void *from = feed->field[b->call.attr->field];
+    size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(slot->dtype);
+    if (!bytes) return;
+    TRI_ASSERT(from);
+    memcpy(y->data, from, bytes);
+}
+
+static void run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
+    const tri_program *p = exec->program[program];
+    const tri_instr *instr = &p->instr[i];
+    bound *b = &exec->bound[program][i];
+    const tri_feed *from = &feed[instr->mb < 0 ? 0 : instr->mb];
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
+    b->call.step = step;
+    if (b->run) b->run(&b->call);
+    else run_input(b, &p->slot[instr->slot[0]], from);
+}
+
+void tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+    for (int i = begin; i < end; i++) {
+        if (times) times[i].begin = tri__clock();
+        run_one(exec, program, i, step, feed);
+        if (times) times[i].end = tri__clock();
+    }
+}
+
+static int is_finite(const tri_tensor *t, tri_dtype dtype) {
+    int64_t n = t->rows * t->cols;
+    if (dtype == TRI_F32) {
+        const float *x = t->data; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(x[i])) return 0;
+    }
+    if (dtype == TRI_F64) {
+        const double *x = t->data; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(x[i])) return 0;
+    }
+    return 1;
+}
+
+int tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *slot) {
+    const tri_program *p = exec->program[program];
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_op_row *row = tri__op_row(p->instr[i].op);
+        if (p->instr[i].op == TRI_OP_adamw) continue;
+        run_one(exec, program, i, step, feed);
+        for (int k = 0; k < row->n_args; k++) {
+            int at = p->instr[i].slot[k];
+            if (at < 0 || is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) continue;
+            *slot = at;
+            return i;
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,41 @@
+/* exec.h - binds a plan's programs to a device's memory and runs them. Knows operations, nothing of models or strategies. */
+#ifndef TRI_EXEC_EXEC_H
+#define TRI_EXEC_EXEC_H
+
+#include "device/device.h"
+#include "program/program.h"
+
+/* What one microbatch brings: row counts and the fields that `input` instructions copy in. */
+typedef struct tri_feed {
+    tri_counts counts;
+    const void *field[TRI_FIELD_COUNT]; /* shapes: TRI_FIELDS in program/op.h */
+} tri_feed;
+
+/* When an instruction ran: seconds on tri__clock. */
+typedef struct tri_time {
+    double begin, end;
+} tri_time;
+
+typedef struct tri_exec tri_exec;
+
+/* Programs of one plan: their parameters (and every slot of the same class and offset) share memory. One allocation per
+ * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests. */
+tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
+                          size_t guard, tri_exec **out);
+void tri__exec_close(tri_exec *exec);
+
+/* A slot's memory, as the largest microbatch uses it. */
+void *tri__exec_slot(const tri_exec *exec, int program, int slot);
+/* The allocation of a class: its start and the bytes that the plan asked for (the guard follows). */
+void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);
+int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
+
+/* Runs instructions [begin, end) of a program: all of them with 0 and n_instrs. feed[n_mb]; instructions of the whole step
+ * take feed[0]. `times` [n_instrs], or NULL. Allocates nothing. */
+void tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
+
+/* Runs [begin, end) again, looking at every value written: returns the first instruction whose output is not finite and
+ * the slot that holds it, or -1. Updates of weights are not run. */
+int tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *slot);
+
+#endif

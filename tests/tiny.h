@@ -1,0 +1,146 @@
+/* tiny.h - a small Trimodal BERT with packed ragged inputs, planned for a device: what tests of programs run on. */
+#ifndef TESTS_TINY_H
+#define TESTS_TINY_H
+
+#include "base/random.h"
+#include "device/device.h"
+#include "exec/exec.h"
+#include "plan/plan.h"
+#include "program/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define OK(call) assert_int_equal_or_say((call), __FILE__, __LINE__)
+static inline void assert_int_equal_or_say(tri_status status, const char *file, int line) {
+    if (status != TRI_OK) fail_msg("%s:%d: status %d: %s", file, line, status, tri_error());
+}
+
+enum { TINY_MAX_MB = 4, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
+
+typedef struct tiny {
+    tri_arena arena;
+    tri_model_config config;
+    tri_encoder encoder[2];
+    tri_model model;
+    tri_target target;
+    tri_plan_in in;
+    tri_plan plan;
+    const tri_program *program[2];  /* train, infer */
+    /* one batch of samples, split over microbatches */
+    tri_feed feed[TINY_MAX_MB];
+    int32_t ids[TINY_MAX_MB][2][TINY_TOKENS], pos[TINY_MAX_MB][2][TINY_TOKENS], key[TINY_MAX_MB][2][2 * TINY_TOKENS];
+    int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES], keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
+    float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
+    double inv;
+} tiny;
+
+static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
+
+/* Sample s goes to microbatch s % n_mb; its data row is s. */
+static inline void tiny_feed(tiny *t, int n_mb) {
+    double weight = 0;
+    for (int mb = 0; mb < n_mb; mb++) {
+        tri_feed *feed = &t->feed[mb];
+        *feed = (tri_feed){0};
+        int n = 0;
+        for (int s = mb; s < TINY_SAMPLES; s += n_mb, n++) {
+            for (int b = 0; b < t->model.n_texts; b++) {
+                int64_t *T = &feed->counts.of[b ? TRI_SYM_T1 : TRI_SYM_T0];
+                t->seq[mb][b][n] = (int32_t)*T;
+                for (int i = 0; i < tiny_length[b][s]; i++, ++*T) {
+                    t->ids[mb][b][*T] = (s * 7 + i * 3 + b) % (int)t->encoder[b].vocab_size;
+                    t->pos[mb][b][*T] = i + tri__encoder_position_base(&t->encoder[b]);
+                    t->key[mb][b][2 * *T] = s;
+                    t->key[mb][b][2 * *T + 1] = i;
+                }
+                t->seq[mb][b][n + 1] = (int32_t)*T;
+                feed->counts.squares[b ? TRI_SYM_T1 : TRI_SYM_T0] += tiny_length[b][s] * tiny_length[b][s];
+            }
+            for (int c = 0; c < 3; c++) t->numbers[mb][n * 3 + c] = (float)((s * 5 + c * 3) % 7) - 3;
+            t->labels[mb][n] = s % (int)t->model.n_classes;
+            t->keyn[mb][2 * n] = s;
+            t->keyn[mb][2 * n + 1] = 0;
+            weight += t->class_weights[t->labels[mb][n]];
+        }
+        feed->counts.of[TRI_SYM_N] = n;
+    }
+    t->inv = 1 / weight;
+    for (int mb = 0; mb < n_mb; mb++) {
+        const void **field = t->feed[mb].field;
+        for (int b = 0; b < 2; b++) {
+            int at = b ? TRI_FIELD_ids1 : 0;
+            field[TRI_FIELD_ids0 + at] = t->ids[mb][b], field[TRI_FIELD_pos0 + at] = t->pos[mb][b];
+            field[TRI_FIELD_key0 + at] = t->key[mb][b], field[TRI_FIELD_seq0 + at] = t->seq[mb][b];
+        }
+        field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb], field[TRI_FIELD_keyn] = t->keyn[mb];
+        field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv, field[TRI_FIELD_hyper] = t->hyper;
+    }
+}
+
+/* texts 1 or 2, columns 0 to 3, dropout p. */
+static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
+    static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
+    *t = (tiny){0};
+    OK(tri__arena_open(&t->arena, (size_t)1 << 30));
+    t->config = (tri_model_config){.label_name = "label", .primary_text_name = "a", .secondary_text_name = texts > 1 ? "b" : NULL,
+                                   .hidden_common_dim = 12, .fusion_hidden_dim = 10, .fusion_dropout = p, .num_classes = 3,
+                                   .max_sen_len = 20};
+    t->encoder[0] = (tri_encoder){.vocab_size = 40, .hidden_size = 16, .num_hidden_layers = 2, .num_attention_heads = 4,
+                                  .intermediate_size = 24, .max_position_embeddings = 24, .type_vocab_size = 2,
+                                  .hidden_dropout_prob = p, .attention_probs_dropout_prob = p, .initializer_range = 0.1,
+                                  .layer_norm_eps = 1e-12};
+    t->encoder[1] = t->encoder[0];
+    t->encoder[1].hidden_size = 12, t->encoder[1].num_attention_heads = 3, t->encoder[1].num_hidden_layers = 1;
+    t->encoder[1].roberta = 1, t->encoder[1].pad_token_id = 1, t->encoder[1].type_vocab_size = 1;
+    tri__model_make(&t->arena, &t->config, t->encoder, columns, (tri_texts){no_decay, 3}, &t->model);
+    const tri_device *d = tri__device_find(device);
+    assert_non_null(d);
+    tri__device_target(d, &t->target);
+    const float weights[3] = {1, 2, 0.5f}, hyper[4] = {1e-3f, 0.1f, 0.001f, 0};
+    memcpy(t->class_weights, weights, sizeof weights);
+    memcpy(t->hyper, hyper, sizeof hyper);
+    tiny_feed(t, n_mb);
+    t->in = (tri_plan_in){.model = &t->model, .mesh = {1, 1, 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
+                          .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
+    for (int mb = 0; mb < n_mb; mb++)
+        for (int s = 0; s < TRI_SYM_COUNT; s++) {
+            if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
+            if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
+        }
+    t->in.max_infer = t->in.max;
+    OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
+    t->program[0] = t->plan.train.program;
+    t->program[1] = t->plan.infer.program;
+    OK(tri__check(t->program, 1));
+    OK(tri__check(t->program + 1, 1));
+}
+
+static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
+
+/* Initial weights by parameter name. */
+static inline void tiny_init(const tiny *t, tri_exec *exec) {
+    for (int i = 0; i < t->model.n_params; i++) {
+        const tri_param *param = &t->model.param[i];
+        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at; /* [count] */
+        tri__random_normal(1, tri__random_id(param->name), 0.2f, 0, param->count, w);
+        if (param->init == TRI_INIT_ONE)
+            for (int64_t k = 0; k < param->count; k++) w[k] += 1;
+    }
+}
+
+static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
+    tri_exec *exec;
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, &exec));
+    tiny_init(t, exec);
+    return exec;
+}
+
+static inline double tiny_loss(const tiny *t, const tri_exec *exec) {
+    return *(const double *)tri__exec_slot(exec, 0, t->plan.train.loss);
+}
+
+#endif
