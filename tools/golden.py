@@ -1,0 +1,163 @@
+"""Makes the golden files of tests/golden/: what PyTorch computes for three small models, for test_golden to compare with.
+
+    .venv/bin/python tools/golden.py [FOLDER] [--seed N]
+
+Each NAME.json holds the configuration (Trident's keys), the samples (token ids, numbers, labels), the training recipe and the
+expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` + name.
+Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded: what is compared with is the
+true answer, not another engine's rounding.
+"""
+import argparse
+import copy
+import json
+import os
+import random
+
+import torch
+from safetensors.torch import save_file
+
+from model import NO_DECAY, Trimodal, make_optimizer, pad, rate_factor
+
+STEPS = 50
+RECIPE = {
+    "lr": 2e-3, "weight_decay": 0.05, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_eps": 1e-8, "max_grad_norm": 1.0,
+    "warmup_steps": 10, "total_steps": STEPS, "no_decay": list(NO_DECAY),
+}
+NOTES = {
+    "learning_rate": "factor for 0-based step s: s < warmup_steps: s / max(1, warmup_steps); else max(0, (total_steps - s) / "
+                     "max(1, total_steps - warmup_steps)): transformers' get_linear_schedule_with_warmup. The first step has rate 0",
+    "clip": "gradients times min(1, max_grad_norm / (norm + 1e-6)), norm over all parameters together",
+    "decay": "decoupled: p -= lr * weight_decay * p, except where the name contains one of no_decay",
+    "losses": "losses[s] is the loss of step s, before its update, on the samples of batches[s % len(batches)]; "
+              "grad_norms[s] its norm before clipping",
+    "logits": "of all samples with the initial weights; loss and grad.* likewise, all samples as one batch",
+}
+
+
+def encoder(model_type, hidden, intermediate, vocab, positions, **more):
+    spec = {
+        "model_type": model_type, "vocab_size": vocab, "hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": intermediate, "max_position_embeddings": positions, "type_vocab_size": 2, "pad_token_id": 0,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.02, "layer_norm_eps": 1e-12,
+    }
+    spec.update(more)
+    return spec
+
+
+ROBERTA = {"type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-5}
+COMMON = {"label_name": "label", "fusion_dropout": 0.0, "max_sen_len": 20}
+CONFIGS = {
+    # One text, three classes, class weights.
+    "bert": {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert", "primary_encoder": encoder("bert", 32, 64, 100, 24),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3, "class_weights": [1.0, 2.5, 0.5],
+        "pooling": "pooler",
+    },
+    # RoBERTa's positions, epsilon and single token type.
+    "roberta": {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-roberta",
+        "primary_encoder": encoder("roberta", 32, 64, 90, 24, **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 4, "class_weights": [1.0] * 4,
+        "pooling": "mean",
+    },
+    # Three branches; the encoders differ in kind, width and vocabulary.
+    "trimodal": {
+        **COMMON, "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["a", "b", "c"],
+        "primary_tokenizer": "golden-bert", "secondary_tokenizer": "golden-roberta",
+        "primary_encoder": encoder("bert", 32, 48, 80, 22), "secondary_encoder": encoder("roberta", 24, 40, 60, 24, **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2, "class_weights": [1.0, 2.0],
+        "pooling": "cls",
+    },
+}
+
+
+def make_samples(config, count, rng):
+    """Ragged samples: one shortest possible (2 tokens), one of max_sen_len. Token ids avoid the padding id."""
+    lengths = [2, config["max_sen_len"]] + [rng.randrange(3, config["max_sen_len"]) for _ in range(count - 2)]
+    samples = []
+    for i in range(count):
+        sample = {"label": i % config["num_classes"]}
+        for name, length in (("primary", lengths[i]), ("secondary", lengths[-1 - i])):
+            if config.get(f"{name}_text_name"):
+                sample[name] = [rng.randrange(2, config[f"{name}_encoder"]["vocab_size"]) for _ in range(length)]
+        if config.get("tab_field_list"):
+            sample["numbers"] = [round(rng.gauss(0, 1.5), 3) for _ in config["tab_field_list"]]
+        samples.append(sample)
+    return samples
+
+
+def forward_loss(model, config, samples):
+    texts = {name: pad([s[name] for s in samples], config[f"{name}_encoder"]["pad_token_id"]) for name in model.branches}
+    dtype = next(model.parameters()).dtype
+    numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
+    logits = model(texts, numbers)
+    return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
+
+
+def train(model, config, samples, batches):
+    optimizer = make_optimizer(model, RECIPE["lr"], RECIPE["weight_decay"], RECIPE["no_decay"])
+    losses, norms = [], []
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = RECIPE["lr"] * rate_factor(step, RECIPE["warmup_steps"], RECIPE["total_steps"])
+        optimizer.zero_grad()
+        _, loss = forward_loss(model, config, [samples[i] for i in batches[step % len(batches)]])
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), RECIPE["max_grad_norm"]).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms
+
+
+def make(name, folder, seed):
+    config = copy.deepcopy(CONFIGS[name])
+    torch.manual_seed(seed)
+    model = Trimodal(config).eval()
+    # Biases and gains that do something. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves rounding
+    # noise in its place, and the bound on it (1e-10 of the whole gradient's norm) must leave room for that noise.
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            gain = key.endswith("norm.weight") or key.endswith("LayerNorm.weight")
+            spread = 0.02 if ".self.query." in key or ".self.key." in key else 0.05
+            parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if gain else 0.0))
+    weights = {key: value.detach().clone() for key, value in model.named_parameters()}
+    samples = make_samples(config, 6, random.Random(seed))
+    batches = [[0, 1, 2, 3, 4, 5], [5, 1, 3], [0, 2, 4, 1]]
+
+    model = model.double()
+    logits, loss = forward_loss(model, config, samples)
+    loss.backward()
+    tensors = dict(weights)
+    tensors["logits"] = logits.detach().float()
+    for key, parameter in model.named_parameters():
+        tensors["grad." + key] = parameter.grad.float()
+    losses, norms = train(model, config, samples, batches)
+
+    os.makedirs(folder, exist_ok=True)
+    save_file({key: value.contiguous() for key, value in tensors.items()}, os.path.join(folder, name + ".safetensors"), {"format": "pt"})
+    document = {
+        "name": name, "config": config, "recipe": RECIPE, "notes": NOTES, "samples": samples, "batches": batches,
+        "loss": loss.item(), "losses": losses, "grad_norms": norms,
+        "made_by": f"tools/golden.py --seed {seed}, torch {torch.__version__}",
+    }
+    with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+    size = os.path.getsize(os.path.join(folder, name + ".safetensors"))
+    print(f"{name}: {sum(v.numel() for v in weights.values())} parameters, loss {loss.item():.6f}, "
+          f"after {STEPS} steps {losses[-1]:.6f}, {size} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("folder", nargs="?", default=os.path.join(here, "..", "tests", "golden"))
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in CONFIGS:
+        make(name, options.folder, options.seed)
+
+
+if __name__ == "__main__":
+    main()
