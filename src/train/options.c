@@ -1,5 +1,6 @@
 /* options.c - the run's options, one row each. Adding one: a row here and a field of tri_settings. Rows whose scope has
- * "config" may stand in the configuration file and are recorded; the others only say how to show things. */
+ * "config" may stand in the configuration file and are recorded; the others only say how to show things. Help lists those of
+ * "optimisation" under a heading of their own. */
 #include "train/settings.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan", .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, .scope = "train,eval,predict,plan,config",
-        .help = "CSV or JSONL file, or a folder of train, valid and test files"),
+        .help = "CSV file, or a folder of train.csv, valid.csv (or val.csv) and test.csv"),
     ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,config",
         .help = "run folder: metrics, checkpoints, summary"),
     ROW(TEXT, models_dir, .scope = "train,plan,config",
@@ -22,32 +23,32 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, checkpoint, .scope = "eval,predict,digest", .help = "a checkpoint, or a run folder"),
     ROW(TEXT, output, .scope = "predict", .help = "file to write; -o for short; left out: stdout"),
 
-    ROW(INT, batch_size, .value = "32", .min = 1, .max = 1 << 20, .scope = "train,eval,predict,plan,demo,config",
+    ROW(INT, batch_size, .value = "32", .min = 1, .max = 1 << 20, .scope = "train,eval,predict,plan,config,optimisation",
         .help = "samples of a step on each replica"),
-    ROW(INT, global_batch_size, .value = "0", .min = 0, .max = 1 << 24, .scope = "train,plan,config",
+    ROW(INT, global_batch_size, .value = "0", .min = 0, .max = 1 << 24, .scope = "train,plan,config,optimisation",
         .help = "samples of a step in all; 0: batch_size on each replica"),
-    ROW(INT, num_microbatches, .value = "1", .min = 1, .max = 1 << 16, .scope = "train,plan,config",
+    ROW(INT, num_microbatches, .value = "1", .min = 1, .max = 1 << 16, .scope = "train,plan,config,optimisation",
         .help = "parts that a replica's batch is computed in, one after another"),
-    ROW(INT, epochs, .value = "10", .min = 1, .max = 1e9, .scope = "train,plan,demo,config",
+    ROW(INT, epochs, .value = "10", .min = 1, .max = 1e9, .scope = "train,plan,config,optimisation",
         .help = "passes over the data"),
-    ROW(INT, max_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,plan,demo,config",
+    ROW(INT, max_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,plan,config,optimisation",
         .help = "stop after so many steps; 0: no limit"),
     ROW(INT, max_tokens, .value = "0", FROM(0), .scope = "train,eval,predict,plan,config",
         .help = "most tokens of one text branch in a microbatch; 0: as the data needs"),
 
-    ROW(REAL, lr, .value = "2e-5", FROM(0), .alias = "learning_rate", .scope = "train,demo,config",
+    ROW(REAL, lr, .value = "2e-5", FROM(0), .alias = "learning_rate", .scope = "train,config,optimisation",
         .help = "learning rate after warm-up; it then falls to 0 linearly"),
-    ROW(INT, warmup_steps, .value = "0", FROM(0), .scope = "train,demo,config", .help = "steps of linear warm-up"),
-    ROW(REAL, weight_decay, .value = "0.01", FROM(0), .scope = "train,config",
+    ROW(INT, warmup_steps, .value = "0", FROM(0), .scope = "train,config,optimisation", .help = "steps of linear warm-up"),
+    ROW(REAL, weight_decay, .value = "0.01", FROM(0), .scope = "train,config,optimisation",
         .help = "decoupled weight decay of AdamW"),
-    ROW(TEXTS, no_decay, .value = "bias,LayerNorm.weight,LayerNorm.bias", .scope = "train,config",
+    ROW(TEXTS, no_decay, .value = "bias,LayerNorm.weight,LayerNorm.bias", .scope = "train,config,optimisation",
         .help = "parameters whose name contains one of these do not decay"),
-    ROW(REAL, adam_beta1, .value = "0.9", .min = 0, .max = 0.9999999, .scope = "train,config",
+    ROW(REAL, adam_beta1, .value = "0.9", .min = 0, .max = 0.9999999, .scope = "train,config,optimisation",
         .help = "AdamW's decay of the mean"),
-    ROW(REAL, adam_beta2, .value = "0.999", .min = 0, .max = 0.9999999, .scope = "train,config",
+    ROW(REAL, adam_beta2, .value = "0.999", .min = 0, .max = 0.9999999, .scope = "train,config,optimisation",
         .help = "AdamW's decay of the mean square"),
-    ROW(REAL, adam_eps, .value = "1e-8", .min = 1e-30, .max = 1, .scope = "train,config", .help = "AdamW's epsilon"),
-    ROW(REAL, max_grad_norm, .value = "1.0", FROM(0), .scope = "train,config",
+    ROW(REAL, adam_eps, .value = "1e-8", .min = 1e-30, .max = 1, .scope = "train,config,optimisation", .help = "AdamW's epsilon"),
+    ROW(REAL, max_grad_norm, .value = "1.0", FROM(0), .scope = "train,config,optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
     ROW(CHOICE, precision, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,config",
         .help = "arithmetic"),
@@ -63,7 +64,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,config",
         .help = "checkpoints to keep, besides the best"),
 
-    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,demo,config", .help = "where to compute"),
+    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,config", .help = "where to compute"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,demo,config",
         .help = "threads of a rank; 0: the cores this process may use"),
     ROW(INT, nproc_per_node, .value = "1", RANKS, .scope = "train,config", .help = "ranks to start on this machine"),
@@ -82,9 +83,9 @@ const tri_option tri__run_options[] = {
         .help = "activations to compute again instead of keeping"),
     ROW(TEXT, offload, .value = "none", .scope = "train,plan,config", .help = "what to keep in the second memory"),
 
-    ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,demo,config",
+    ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
-    ROW(TEXT, profile, .scope = "train,demo,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
+    ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
     ROW(BOOL, check, .value = "false", .scope = "plan", .help = "prove that all ranks' programs fit together"),

@@ -1,0 +1,65 @@
+/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file; the row's scope says which
+ * option rows it accepts. Errors are returned, and printed in one place: main. stdout carries results only. */
+#ifndef TRI_CLI_CLI_H
+#define TRI_CLI_CLI_H
+
+#include "train/settings.h"
+#include "train/events.h"
+
+#include <stdio.h>
+
+/* What the outside told us: the environment is read in main.c and nowhere else. */
+typedef struct tri_cli {
+    FILE *out, *err;          /* results; progress and errors */
+    int out_color, err_color; /* may be coloured */
+    int err_terminal;         /* someone watches err: a progress line may be redrawn */
+    const char *path;         /* $PATH; "" when unset */
+} tri_cli;
+
+typedef struct tri_command {
+    const char *name;
+    const char *words;    /* bare words it takes, for the synopsis; "" when none */
+    const char *summary;  /* one line */
+    const char *example;  /* one line; NULL */
+    const char *folder;   /* its own default of --output-dir; NULL: the row's */
+    int model;            /* also accepts the model's keys */
+    int hidden;           /* left out of the short help */
+    tri_status (*run)(tri_cli *cli, int n, const char *const *args);
+} tri_command;
+
+extern const tri_command tri__commands[]; /* ends with a NULL name; a command's scope is its name */
+const tri_command *tri__command_find(const char *name);
+
+typedef struct tri_exit_code {
+    tri_status code;
+    const char *meaning;
+} tri_exit_code;
+extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
+
+/* Is `row` listed for a command? */
+int tri__option_listed(const tri_option *row, const char *scope);
+/* An option's default for a command as people read it, "" when unset. */
+const char *tri__option_default(const tri_option *row, const tri_command *command);
+
+void tri__help_main(FILE *out);
+void tri__help_command(FILE *out, const tri_command *command);
+
+/* One JSON object on one line of `out`. */
+tri_status tri__print_json(FILE *out, const json_t *value);
+/* Reads options into fresh settings; the caller frees them in any case. At most max_words bare words. */
+tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args, const char **words,
+                             int max_words, int *n_words);
+
+tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_help(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_version(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_man(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args);
+
+#endif

@@ -1,0 +1,50 @@
+/* completion.c - a bash completion script, from the table of commands and the option rows. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static void flags(FILE *out, const tri_option *rows, const char *scope) {
+    for (const tri_option *row = rows; row->name; row++) {
+        if (!tri__option_listed(row, scope) || row->kind == TRI_OPTION_OBJECT) continue;
+        fputs(" --", out);
+        for (const char *c = row->name; *c; c++) fputc(*c == '_' ? '-' : *c, out);
+    }
+}
+
+/* `--shard) words="none zero1" ;;` for options with choices. */
+static void choices(FILE *out, const tri_option *rows) {
+    for (const tri_option *row = rows; row->name; row++) {
+        if (row->kind != TRI_OPTION_CHOICE) continue;
+        fputs("        --", out);
+        for (const char *c = row->name; *c; c++) fputc(*c == '_' ? '-' : *c, out);
+        fputs(") words=\"", out);
+        for (const char *at = row->choices; *at; at += strcspn(at, "|"), at += *at == '|') {
+            size_t length = strcspn(at, "|");
+            if (!memchr(at, '=', length)) fprintf(out, "%.*s ", (int)length, at);
+        }
+        fputs("\" ;;\n", out);
+    }
+}
+
+tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
+    if (n > 1 || (n == 1 && strcmp(args[0], "bash")))
+        return tri__fail(TRI_USAGE, "completion is there for bash only: `trident completion bash`");
+    FILE *out = cli->out;
+    fputs("# bash completion for trident; made by `trident completion`\n_trident() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"", out);
+    for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
+    fputs("\" -- \"$word\")); return\n    fi\n    case $last in\n", out);
+    choices(out, tri__run_options);
+    choices(out, tri__model_options);
+    fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
+          "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n    case ${COMP_WORDS[1]} in\n", out);
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        fprintf(out, "        %s) words=\"--help", command->name);
+        flags(out, tri__run_options, command->name);
+        if (command->model) flags(out, tri__model_options, "model");
+        fputs("\" ;;\n", out);
+    }
+    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o filenames -F _trident trident\n", out);
+    return TRI_OK;
+}

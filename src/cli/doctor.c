@@ -1,0 +1,207 @@
+/* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are probed by
+ * loading them and letting them go; nothing is started. */
+#include "cli/cli.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+#ifndef TRI_BLAS
+#define TRI_BLAS "unknown"
+#endif
+
+/* One line of the table; texts are the report's own. */
+typedef struct finding {
+    const char *name;
+    int found;
+    char detail[160];
+    const char *cost; /* what its absence costs; NULL when it cannot be absent */
+} finding;
+
+#define FOUND(f, ...) ((f)->found = 1, (void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
+
+static void add_word(char *out, size_t size, const char *word) {
+    size_t n = strlen(out);
+    snprintf(out + n, size - n, "%s%s", n ? " " : "", word);
+}
+
+static void probe_cpu(const tri_cli *cli, finding *f) {
+    (void)cli;
+    char features[120] = "";
+#if defined __aarch64__
+    static const struct { int word; unsigned long bit; const char *name; } rows[] = {
+        {AT_HWCAP, 1UL << 1, "neon"}, {AT_HWCAP, 1UL << 22, "sve"}, {AT_HWCAP, 1UL << 20, "dotprod"},
+        {AT_HWCAP2, 1UL << 13, "i8mm"}, {AT_HWCAP2, 1UL << 14, "bf16"}, {AT_HWCAP2, 1UL << 1, "sve2"},
+    };
+    const char *machine = "arm64";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (getauxval((unsigned long)rows[i].word) & rows[i].bit) add_word(features, sizeof features, rows[i].name);
+#elif defined __x86_64__
+    const char *machine = "x86-64";
+    if (__builtin_cpu_supports("avx2")) add_word(features, sizeof features, "avx2");
+    if (__builtin_cpu_supports("fma")) add_word(features, sizeof features, "fma");
+    if (__builtin_cpu_supports("avx512f")) add_word(features, sizeof features, "avx512f");
+    if (__builtin_cpu_supports("avx512bf16")) add_word(features, sizeof features, "avx512bf16");
+#else
+    const char *machine = "other";
+#endif
+    FOUND(f, "%s, %ld cores, %s", machine, sysconf(_SC_NPROCESSORS_ONLN), *features ? features : "no vector features");
+}
+
+static void probe_blas(const tri_cli *cli, finding *f) {
+    (void)cli;
+    FOUND(f, "%s", TRI_BLAS);
+}
+
+static void probe_threads(const tri_cli *cli, finding *f) {
+    (void)cli;
+    cpu_set_t set;
+    int allowed = sched_getaffinity(0, sizeof set, &set) ? 0 : CPU_COUNT(&set);
+#ifdef _OPENMP
+    FOUND(f, "OpenMP, %d threads; this process may use %d cores", omp_get_max_threads(), allowed);
+#else
+    snprintf(f->detail, sizeof f->detail, "built without OpenMP; this process may use %d cores", allowed);
+#endif
+}
+
+/* The number after `name` in a small system file, or the file's first number when `name` is ""; -1 when there is none, as in
+ * "max". Such files have no length, so tri__file_read does not serve. */
+static double number_in(const char *path, const char *name) {
+    FILE *file = fopen(path, "r");
+    char line[256];
+    double value = -1;
+    while (file && value < 0 && fgets(line, sizeof line, file)) {
+        char *end, *at = line + strlen(name);
+        if (strncmp(line, name, strlen(name))) continue;
+        value = strtod(at, &end);
+        if (end == at) value = -1;
+    }
+    if (file) fclose(file);
+    return value;
+}
+
+static void probe_memory(const tri_cli *cli, finding *f) {
+    (void)cli;
+    char free_text[32], limit_text[32];
+    double available = 1024 * number_in("/proc/meminfo", "MemAvailable:");
+    double limit = number_in("/sys/fs/cgroup/memory.max", "");
+    if (limit < 0) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
+    if (available < 0) return;
+    tri__text_bytes(available, free_text);
+    if (limit > 0 && limit < 1e15) FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
+    else FOUND(f, "%s available, no cgroup limit", free_text);
+}
+
+static void probe_shm(const tri_cli *cli, finding *f) {
+    (void)cli;
+    struct statvfs fs;
+    char text[32];
+    if (statvfs("/dev/shm", &fs) == 0) FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
+}
+
+/* The first of `names` that loads; NULL when none does. */
+static const char *loads(const char *const *names) {
+    for (; *names; names++) {
+        void *handle = dlopen(*names, RTLD_LAZY | RTLD_LOCAL);
+        if (!handle) continue;
+        dlclose(handle);
+        return *names;
+    }
+    return NULL;
+}
+
+static int on_path(const char *path, const char *program, char out[static TRI_PATH_MAX]) {
+    for (const char *at = path; *at; at += strcspn(at, ":"), at += *at == ':') {
+        int length = (int)strcspn(at, ":");
+        if (length == 0 || snprintf(out, TRI_PATH_MAX, "%.*s/%s", length, at, program) >= TRI_PATH_MAX) continue;
+        if (tri__is_file(out) && access(out, X_OK) == 0) return 1;
+    }
+    return 0;
+}
+
+static void probe_mpi(const tri_cli *cli, finding *f) {
+    static const char *const names[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so", NULL};
+    char program[TRI_PATH_MAX];
+    int launcher = on_path(cli->path, "mpirun", program);
+    const char *library = loads(names);
+    if (launcher && library) FOUND(f, "%.100s, %s", program, library);
+    else if (launcher || library) snprintf(f->detail, sizeof f->detail, "%s found, %s missing", launcher ? "mpirun" : library, launcher ? "libmpi" : "mpirun");
+}
+
+static void probe_cuda(const tri_cli *cli, finding *f) {
+    static const char *const driver[] = {"libcuda.so.1", NULL};
+    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL};
+    (void)cli;
+    const char *have_driver = loads(driver), *have_blas = loads(blas);
+    if (have_driver && have_blas) FOUND(f, "%s, %s", have_driver, have_blas);
+    else if (have_driver || have_blas)
+        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", have_driver ? have_driver : have_blas, have_driver ? "libcublasLt" : "libcuda.so.1");
+}
+
+static void probe_hwloc(const tri_cli *cli, finding *f) {
+    static const char *const names[] = {"libhwloc.so.15", "libhwloc.so", NULL};
+    (void)cli;
+    const char *library = loads(names);
+    if (library) FOUND(f, "%s", library);
+}
+
+static const struct { const char *name, *cost; void (*probe)(const tri_cli *, finding *); } probes[] = {
+    {"cpu", NULL, probe_cpu},
+    {"blas", NULL, probe_blas},
+    {"threads", "one core does all the work", probe_threads},
+    {"memory", "plans cannot be compared with what is free", probe_memory},
+    {"/dev/shm", "nothing yet: one rank needs no shared memory", probe_shm},
+    {"mpi", "nothing yet: this build runs one rank", probe_mpi},
+    {"cuda", "nothing yet: this build computes on the CPU", probe_cuda},
+    {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
+};
+enum { PROBES = sizeof probes / sizeof *probes };
+
+static tri_status print_findings(FILE *out, const finding *f, int json) {
+    if (json) {
+        json_t *object = json_pack("{s:s}", "version", tri_version());
+        for (int i = 0; i < PROBES; i++) {
+            json_t *row = json_pack("{s:b, s:s}", "found", f[i].found, "detail", f[i].detail);
+            if (!f[i].found && f[i].cost) json_object_set_new(row, "absence_costs", json_string(f[i].cost));
+            json_object_set_new(object, f[i].name, row);
+        }
+        tri_status status = tri__print_json(out, object);
+        json_decref(object);
+        return status;
+    }
+    fprintf(out, "%-9s %-7s %s\n", "what", "found", "detail, or what its absence costs");
+    for (int i = 0; i < PROBES; i++) {
+        fprintf(out, "%-9s %-7s %s", f[i].name, f[i].found ? "yes" : "no", f[i].detail);
+        if (!f[i].found && f[i].cost) fprintf(out, "%s%s", *f[i].detail ? "; " : "", f[i].cost);
+        fputc('\n', out);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "doctor", n, args, NULL, 0, &n_words);
+    if (status == TRI_OK) {
+        finding found[PROBES] = {0};
+        for (int i = 0; i < PROBES; i++) {
+            found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost};
+            probes[i].probe(cli, &found[i]);
+        }
+        status = print_findings(cli->out, found, settings.json);
+    }
+    tri__settings_free(&settings);
+    return status;
+}

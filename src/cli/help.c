@@ -1,0 +1,103 @@
+/* help.c - help and version, from the table of commands and the option rows. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int tri__option_listed(const tri_option *row, const char *scope) {
+    size_t n = strlen(scope);
+    for (const char *at = row->scope; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && !strncmp(at, scope, n)) return 1;
+    return 0;
+}
+
+const char *tri__option_default(const tri_option *row, const tri_command *command) {
+    if (!row->value || (row->kind == TRI_OPTION_BOOL && !strcmp(row->value, "false"))) return "";
+    return command && command->folder && !strcmp(row->name, "output_dir") ? command->folder : row->value;
+}
+
+/* "--shard none|zero1", "--lr NUMBER", "--json" */
+static void print_name(FILE *out, const tri_option *row) {
+    static const char *const values[] = {
+        [TRI_OPTION_BOOL] = "", [TRI_OPTION_INT] = " N", [TRI_OPTION_REAL] = " X", [TRI_OPTION_TEXT] = " TEXT",
+        [TRI_OPTION_CHOICE] = " WORD", [TRI_OPTION_TEXTS] = " A,B", [TRI_OPTION_REALS] = " X,Y", [TRI_OPTION_OBJECT] = "",
+    };
+    char name[64], text[96];
+    snprintf(name, sizeof name, "%s", row->name);
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    snprintf(text, sizeof text, "--%s%s", name, values[row->kind]);
+    fprintf(out, "  %-28s", text);
+    if (strlen(text) > 27) fprintf(out, "\n%30s", "");
+}
+
+/* Real choices: "a=b" is another name of b. */
+static void print_choices(FILE *out, const char *choices) {
+    const char *join = ": ";
+    for (const char *at = choices; *at; at += strcspn(at, "|"), at += *at == '|') {
+        size_t length = strcspn(at, "|");
+        if (memchr(at, '=', length)) continue;
+        fprintf(out, "%s%.*s", join, (int)length, at);
+        join = ", ";
+    }
+}
+
+static void print_row(FILE *out, const tri_option *row, const tri_command *command) {
+    const char *value = tri__option_default(row, command);
+    print_name(out, row);
+    fputs(row->help, out);
+    if (row->kind == TRI_OPTION_CHOICE) print_choices(out, row->choices);
+    if (*value) fprintf(out, " [%s]", value);
+    if (row->alias) fprintf(out, " (also --%s)", row->alias);
+    fputc('\n', out);
+}
+
+/* Rows of `rows` listed for the command, under a heading that is left out when there are none. */
+static void print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command, const char *scope,
+                        const char *group, int inside) {
+    for (const tri_option *row = rows; row->name; row++) {
+        if (!tri__option_listed(row, scope) || row->kind == TRI_OPTION_OBJECT) continue;
+        if (group && tri__option_listed(row, group) != inside) continue;
+        if (heading) fprintf(out, "\n%s\n", heading);
+        heading = NULL;
+        print_row(out, row, command);
+    }
+}
+
+void tri__help_command(FILE *out, const tri_command *command) {
+    fprintf(out, "trident %s - %s\n\nusage: trident %s%s%s [options]\n", command->name, command->summary, command->name,
+            *command->words ? " " : "", command->words);
+    if (command->example) fprintf(out, "  e.g. %s\n", command->example);
+    print_group(out, "Options  [default]", tri__run_options, command, command->name, "optimisation", 0);
+    print_group(out, "Optimisation (also keys of the configuration file)", tri__run_options, command, command->name, "optimisation", 1);
+    if (command->model) print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", NULL, 0);
+    fprintf(out, "\nDashes and underscores are equal; --name value and --name=value too. The command line wins over the configuration.\n");
+}
+
+void tri__help_main(FILE *out) {
+    fprintf(out, "trident - trains, checks and serves Trimodal BERT classifiers: two texts and a table of numbers\n\n"
+                 "usage: trident COMMAND [options]\n\nCommands\n");
+    for (const tri_command *command = tri__commands; command->name; command++)
+        if (!command->hidden) fprintf(out, "  %-10s %s\n", command->name, command->summary);
+    fprintf(out, "\n`trident COMMAND --help` lists a command's options. Results go to stdout, progress to stderr;\n"
+                 "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text.\n\nExit codes\n");
+    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++) fprintf(out, "  %-4d %s\n", row->code, row->meaning);
+}
+
+tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {
+    while (n > 0 && args[0][0] == '-') n--, args++;
+    if (n == 0) {
+        tri__help_main(cli->out);
+        return TRI_OK;
+    }
+    const tri_command *command = tri__command_find(args[0]);
+    if (!command) return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help` lists all", args[0]);
+    tri__help_command(cli->out, command);
+    return TRI_OK;
+}
+
+tri_status tri__command_version(tri_cli *cli, int n, const char *const *args) {
+    (void)n, (void)args;
+    fprintf(cli->out, "trident %s\n", tri_version());
+    return TRI_OK;
+}

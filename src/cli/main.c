@@ -1,0 +1,127 @@
+/* main.c - the `trident` program: the table of commands, and the one place where the environment is read and errors are
+ * printed. The exit code is the command's tri_status. */
+#include "cli/cli.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const tri_command tri__commands[] = {
+    {"train", "", "train a model", "trident train --config config.json --data-path data --output-dir run", NULL, 1, 0, tri__command_train},
+    {"eval", "", "score a checkpoint on a table", "trident eval --checkpoint run --data-path data/test.csv --json", NULL, 0, 0, tri__command_eval},
+    {"predict", "", "write label and probabilities for each row", "trident predict --checkpoint run --data-path new.csv -o out.csv", NULL, 0, 0,
+     tri__command_predict},
+    {"plan", "", "show what a training step would do and need", "trident plan --config config.json --print-program 0", NULL, 1, 0, tri__command_plan},
+    {"digest", "CHECKPOINT", "print one hash of all weights and optimizer state", "trident digest run", NULL, 0, 0, tri__command_digest},
+    {"doctor", "", "list what is installed and what its absence costs", "trident doctor", NULL, 0, 0, tri__command_doctor},
+    {"demo", "", "make data, train, evaluate, and leave out each input in turn", "trident demo --seed 7 --json", "./demo-run", 0, 0, tri__command_demo},
+    {"help", "[COMMAND]", "explain a command", "trident help train", NULL, 0, 0, tri__command_help},
+    {"version", "", "print the version", NULL, NULL, 0, 0, tri__command_version},
+    {"man", "", "print the manual page", "trident man > trident.1", NULL, 0, 1, tri__command_man},
+    {"completion", "bash", "print bash completion", "source <(trident completion bash)", NULL, 0, 1, tri__command_completion},
+    {0},
+};
+
+const tri_exit_code tri__exit_codes[] = {
+    {TRI_OK, "done"},
+    {TRI_USAGE, "wrong option or configuration, or something this build cannot do"},
+    {TRI_DATA, "an input file's content is wrong"},
+    {TRI_NOINPUT, "an input file or folder is missing"},
+    {TRI_INTERNAL, "a defect of Trident"},
+    {TRI_RESOURCE, "out of memory or another resource"},
+    {TRI_BUSY, "the output folder is in use by another run"},
+    {TRI_IO, "reading or writing failed"},
+    {TRI_STOPPED, "stopped early, a checkpoint is saved: run again"},
+    {TRI_DISAGREE, "ranks disagree"},
+    {TRI_NOTFINITE, "a number became infinite or undefined"},
+    {0},
+};
+
+const tri_command *tri__command_find(const char *name) {
+    for (const tri_command *command = tri__commands; command->name; command++)
+        if (!strcmp(command->name, name)) return command;
+    return NULL;
+}
+
+tri_status tri__print_json(FILE *out, const json_t *value) {
+    char *line = value ? tri__json_line(value) : NULL;
+    if (!line) return tri__fail(TRI_RESOURCE, "out of memory while printing JSON");
+    fprintf(out, "%s\n", line);
+    free(line);
+    return TRI_OK;
+}
+
+tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args, const char **words,
+                             int max_words, int *n_words) {
+    const char *folder = tri__command_find(command)->folder;
+    tri__settings_init(settings);
+    if (folder) TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
+    return tri__settings_parse(settings, command, n, args, words, max_words, n_words);
+}
+
+/* NO_COLOR wins over FORCE_COLOR; both count when set to something (no-color.org, force-color.org). */
+static int wants_color(FILE *file, int refused) {
+    const char *no = getenv("NO_COLOR"), *force = getenv("FORCE_COLOR"), *term = getenv("TERM");
+    if (refused || (no && *no)) return 0;
+    if (force && *force) return strcmp(force, "0") != 0;
+    return isatty(fileno(file)) && term && strcmp(term, "dumb") != 0;
+}
+
+/* Also "--no_color". Options after "--" are words. */
+static int has_flag(int n, const char *const *args, const char *name) {
+    for (int i = 0; i < n && strcmp(args[i], "--") != 0; i++) {
+        const char *a = args[i], *b = name;
+        for (; *a && (*a == *b || (*a == '_' && *b == '-')); a++) b++;
+        if (!*a && !*b) return 1;
+    }
+    return 0;
+}
+
+static tri_status unknown_command(const char *name) {
+    const char *names[32];
+    int n = 0;
+    for (const tri_command *command = tri__commands; command->name && n < 32; command++) names[n++] = command->name;
+    const char *nearest = tri__text_nearest(name, names, n);
+    if (nearest) return tri__fail(TRI_USAGE, "no command \"%s\"; did you mean \"%s\"? `trident --help` lists all", name, nearest);
+    return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help` lists all", name);
+}
+
+static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
+    if (n == 0) {
+        tri__help_main(cli->err);
+        return tri__fail(TRI_USAGE, "a command is needed");
+    }
+    const char *name = args[0];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) name = "version";
+    const tri_command *command = tri__command_find(name);
+    if (!command) return unknown_command(name);
+    n--, args++;
+    if (has_flag(n, args, "--help") || has_flag(n, args, "-h")) {
+        tri__help_command(cli->out, command);
+        return TRI_OK;
+    }
+    return command->run(cli, n, args);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
+    const char **args = calloc((size_t)argc + 1, sizeof *args);
+    if (!args) return TRI_RESOURCE;
+    for (int i = 1; i < argc; i++) args[i - 1] = argv[i];
+    int n = argc > 0 ? argc - 1 : 0, plain = has_flag(n, args, "--no-color");
+    const char *path = getenv("PATH");
+    tri_cli cli = {
+        .out = stdout, .err = stderr, .out_color = wants_color(stdout, plain), .err_color = wants_color(stderr, plain),
+        .err_terminal = isatty(STDERR_FILENO), .path = path ? path : "",
+    };
+    tri_status status = dispatch(&cli, n, args);
+    if (fflush(stdout) && errno != EPIPE && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
+    if (status != TRI_OK) fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    free(args);
+    return (int)status;
+}

@@ -1,0 +1,56 @@
+/* man.c - the manual page, as troff (man macros), from the table of commands and the option rows. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+/* Text for troff: backslashes and dashes escaped, no line that starts like a request. */
+static void put(FILE *out, const char *text) {
+    if (*text == '.' || *text == '\'') fputs("\\&", out);
+    for (; *text; text++) {
+        if (*text == '\\') fputs("\\e", out);
+        else if (*text == '-') fputs("\\-", out);
+        else fputc(*text, out);
+    }
+}
+
+static void option(FILE *out, const tri_option *row, const tri_command *command) {
+    const char *value = tri__option_default(row, command);
+    fputs(".TP\n\\fB\\-\\-", out);
+    for (const char *c = row->name; *c; c++) fputs(*c == '_' ? "\\-" : (char[]){*c, 0}, out);
+    fputs("\\fR\n", out);
+    put(out, row->help);
+    if (row->kind == TRI_OPTION_CHOICE) fputs(" (", out), put(out, row->choices), fputs(")", out);
+    if (*value) fputs(". Default: ", out), put(out, value);
+    fputs(".\n", out);
+}
+
+static void command_options(FILE *out, const tri_command *command) {
+    for (const tri_option *row = tri__run_options; row->name; row++)
+        if (tri__option_listed(row, command->name)) option(out, row, command);
+}
+
+tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
+    if (n > 0) return tri__fail(TRI_USAGE, "man takes no options, \"%s\" is one too many", args[0]);
+    FILE *out = cli->out;
+    fprintf(out, ".TH TRIDENT 1 \"\" \"trident %s\"\n.SH NAME\ntrident \\- train, evaluate and serve Trimodal BERT classifiers\n", tri_version());
+    fputs(".SH SYNOPSIS\n.B trident\n.I command\n[options]\n.SH DESCRIPTION\n"
+          "Trains classifiers of two texts and a table of numbers. Results go to stdout, progress to stderr. "
+          "Dashes and underscores in option names are equal. The command line wins over the configuration file.\n.SH COMMANDS\n", out);
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        fprintf(out, ".SS \"trident %s%s%s\"\n", command->name, *command->words ? " " : "", command->words);
+        put(out, command->summary);
+        fputs(".\n", out);
+        if (command->example) {
+            fputs(".PP\n.EX\n", out);
+            put(out, command->example);
+            fputs("\n.EE\n", out);
+        }
+        command_options(out, command);
+    }
+    fputs(".SH MODEL KEYS\nOf the configuration file, a JSON object; also options of train and plan.\n", out);
+    for (const tri_option *row = tri__model_options; row->name; row++) option(out, row, NULL);
+    fputs(".SH EXIT STATUS\n", out);
+    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++) fprintf(out, ".TP\n%d\n%s.\n", row->code, row->meaning);
+    fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR, FORCE_COLOR, TERM\nWhether errors and progress are coloured.\n", out);
+    return TRI_OK;
+}

@@ -1,0 +1,119 @@
+# cli_lib.sh - what the command-line tests share. Source it. $work is a fresh folder, removed at the end; $out and $err hold the last
+# run's output; `finish` ends the script with 1 when any expectation failed.
+set -u
+trident=${TRI_BUILD:?run through tests/run}/trident
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
+unset NO_COLOR FORCE_COLOR
+
+fail() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$*"
+    printf '  last command: %s\n  exit %s\n' "${last_command:-none}" "$code"
+    sed 's/^/  stdout: /' "$out" 2>/dev/null | head -n 5
+    sed 's/^/  stderr: /' "$err" 2>/dev/null | tail -n 8
+}
+
+# run ARGS...: trident with these arguments.
+run() {
+    last_command="trident $*"
+    "$trident" "$@" >"$out" 2>"$err"
+    code=$?
+}
+
+expect_code() {
+    checks=$((checks + 1))
+    [ "$code" = "$1" ] || fail "expected exit $1"
+}
+
+# expect_text FILE TEXT...: each text stands in the file.
+expect_text() {
+    local file=$1 text
+    shift
+    for text in "$@"; do
+        checks=$((checks + 1))
+        grep -qF -- "$text" "$file" || fail "no \"$text\" in $(basename "$file")"
+    done
+}
+
+expect() { # expect WHAT COMMAND...: the command succeeds
+    local what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || fail "$what"
+}
+
+# refuses CODE TEXT... -- ARGS...: trident ends with CODE, says each text, and prints no result. An error is one line.
+refuses() {
+    local want=$1 texts=()
+    shift
+    while [ "$1" != -- ]; do texts+=("$1") && shift; done
+    shift
+    run "$@"
+    expect_code "$want"
+    [ ${#texts[@]} = 0 ] || expect_text "$err" "${texts[@]}"
+    expect "an error begins with \"trident: \"" grep -q '^trident: ' "$err"
+    expect "stdout is empty after an error" test ! -s "$out"
+}
+
+finish() {
+    echo "$checks checks, $failures failures"
+    [ "$failures" = 0 ]
+    exit
+}
+
+# A number of a JSON line: json_number KEY FILE. Enough for our own flat output.
+json_number() { sed -n "s/.*\"$1\": *\\(-\\{0,1\\}[0-9][0-9.eE+-]*\\).*/\\1/p" "$2" | head -n 1; }
+
+# is A OP B with decimal numbers.
+is() { awk -v a="$1" -v b="$3" "BEGIN { exit !(a != \"\" && b != \"\" && a + 0 $2 b + 0) }"; }
+
+# A model folder with a vocabulary only: make_model FOLDER.
+make_model() {
+    mkdir -p "$1"
+    {
+        printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'
+        printf '%s\n' good bad fine late early box lost found the a was is it and not very . , a b c d e f g h i j k l m n o p q r s t u v w x y z |
+            awk '!seen[$0]++'
+        printf '##%s\n' a b c d e f g h i j k l m n o p q r s t u v w x y z
+    } >"$1/vocab.txt"
+    echo '{"do_lower_case": true}' >"$1/tokenizer_config.json"
+}
+
+# make_table FILE ROWS FIRST: text, track, two numbers and a label that the words decide.
+make_table() {
+    awk -v rows="$2" -v first="$3" 'BEGIN {
+        print "text,track,size,weight,label"
+        for (i = first; i < first + rows; i++) {
+            y = (i * 7 + int(i / 3)) % 2
+            word = y ? "bad" : "good"; place = y ? "lost" : "found"
+            printf "\"the box was %s, and it is %s\",%s a box %s,%d,%.2f,%d\n", word, i % 3 ? "fine" : "late", i % 2 ? "early" : "late", place, i % 11, (i % 17) / 4, y
+        }
+    }' >"$1"
+}
+
+# make_config FILE [JSON MEMBERS...]: a tiny model of the table above; later members win over earlier ones.
+make_config() {
+    local file=$1 encoder='{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}'
+    local keys=(
+        '"label_name": "label"' '"primary_text_name": "text"' '"secondary_text_name": "track"' '"tab_field_list": ["size", "weight"]'
+        "\"primary_tokenizer\": \"$work/model\"" "\"primary_encoder\": $encoder" "\"secondary_encoder\": $encoder"
+        '"hidden_common_dim": 16' '"fusion_hidden_dim": 16' '"fusion_dropout": 0.1' '"is_binary": true' '"num_classes": 2'
+        '"max_sen_len": 32' '"lr": 1e-3' '"weight_decay": 0.01' '"warmup_steps": 4'
+    )
+    shift
+    printf '%s\n' "${keys[@]}" "$@" | awk -F: '
+        { if (!($1 in at)) order[++n] = $1; at[$1] = $0 }
+        END { printf "{"; for (i = 1; i <= n; i++) printf "%s%s", i > 1 ? ",\n " : "", at[order[i]]; print "}" }' >"$file"
+}
+
+# A data folder, a model folder and config.json.
+make_all() {
+    mkdir -p data
+    make_model model
+    make_table data/train.csv 96 0
+    make_table data/valid.csv 32 96
+    make_table data/test.csv 40 128
+    make_config config.json
+}
