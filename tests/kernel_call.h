@@ -102,7 +102,6 @@ static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float
     *k = (kernel_call){.at = *at, .random = 1234567 + (uint64_t)at->op};
     k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
                          .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
-    k->attr.n_decay = at->dim['K' - 'A'] / 2;
     k->call = (tri_call){.acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];

@@ -45,7 +45,8 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
     kernel_call_close(&want);
 }
 
-/* All ways of calling one case: dropout off and on, all sums into operands off and on, each set of optional outputs. */
+/* All ways of calling one case: dropout off and on, all sums into operands off and on, each set of optional
+ * outputs; the keys of random numbers too, where none are drawn. */
 static void try_case(const kernel_case *at, void *context) {
     tables *all = context;
     const tri_op_row *row = tri__op_row(at->op);
@@ -54,11 +55,12 @@ static void try_case(const kernel_case *at, void *context) {
         if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
         if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
     }
-    int drops = tri__op_arg(at->op, "key") >= 0;
-    for (int on = 0; on <= drops; on++)
+    int key = tri__op_arg(at->op, "key");
+    for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
-                try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out);
+                unsigned keys = !on && key >= 0 && row->arg[key].optional ? 1u << key : 0;
+                try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out | keys);
                 if (left_out == 0) break;
             }
     all->seen[at->op]++;

@@ -7,7 +7,7 @@
 typedef struct head {
     const tri_call *call;
     const float *qkv;      /* [T,3H] */
-    const int32_t *key;    /* [T,2] */
+    const int32_t *key;    /* [T,2]; NULL when nothing is dropped */
     int64_t H, d, h;       /* columns of ctx, of one head; the head's number here */
 } head;
 
@@ -29,8 +29,8 @@ static double score(const head *a, int64_t query, int64_t other) {
 /* The dropout factor of the weight that row `query` gives to row `other`. */
 static double kept(const head *a, int64_t query, int64_t other) {
     const tri_attr *attr = a->call->attr;
-    int64_t feature = (attr->head0 + a->h) * attr->max_len + a->key[2 * other + 1];
-    return keep(a->call, a->key[2 * query], a->key[2 * query + 1], feature);
+    int64_t place = a->key ? a->key[2 * other + 1] : 0;
+    return keep(a->call, a->key, query, (attr->head0 + a->h) * attr->max_len + place);
 }
 
 static void attend(const head *a, int64_t begin, int64_t end, int64_t query) {

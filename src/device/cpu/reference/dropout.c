@@ -9,7 +9,7 @@ static void dropout(const tri_call *call) {
     int64_t T = call->t[Y].rows, H = call->t[Y].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t c = 0; c < H; c++)
-            store(call, Y, t * H + c, x[t * H + c] * keep(call, key[2 * t], key[2 * t + 1], c));
+            store(call, Y, t * H + c, x[t * H + c] * keep(call, key, t, c));
 }
 
 static void add(const tri_call *call) {

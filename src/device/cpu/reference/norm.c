@@ -37,7 +37,7 @@ static void dropout_add_norm(const tri_call *call) {
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         for (int64_t c = 0; c < H; c++)
-            row[c] = keep(call, key[2 * t], key[2 * t + 1], c) * x[t * H + c] + res[t * H + c];
+            row[c] = keep(call, key, t, c) * x[t * H + c] + res[t * H + c];
         norm_row(call, t, row, f32(call, G), f32(call, B));
     }
 }
@@ -76,7 +76,7 @@ static void dropout_add_norm_din(const tri_call *call) {
         norm_din_row(dy + t * H, xhat + t * H, rstd[t], g, H, row);
         for (int64_t c = 0; c < H; c++) {
             store(call, DRES, t * H + c, row[c]);
-            store(call, DX, t * H + c, row[c] * keep(call, key[2 * t], key[2 * t + 1], c));
+            store(call, DX, t * H + c, row[c] * keep(call, key, t, c));
         }
     }
 }

@@ -26,11 +26,11 @@ static inline void clear(const tri_call *call, int k) {
     for (int64_t i = 0; i < n; i++) f32(call, k)[i] = 0;
 }
 
-/* What dropout multiplies one value by: 0, or 1 / (1 - p). */
-static inline double keep(const tri_call *call, int32_t sample, int32_t place, int64_t feature) {
+/* What dropout multiplies one value of row t by: 0, or 1 / (1 - p). key [T,2] may be left out when p is 0. */
+static inline double keep(const tri_call *call, const int32_t *key, int64_t t, int64_t feature) {
     if (call->attr->p == 0) return 1;
     uint32_t threshold = tri__random_threshold(call->attr->p);
-    tri_random random = tri__philox(call->seed, call->attr->id, call->step, (uint32_t)sample, (uint32_t)place,
+    tri_random random = tri__philox(call->seed, call->attr->id, call->step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1],
                                     (uint32_t)(feature / 8));
     return tri__random_decision(&random, feature % 8) < threshold ? 0 : tri__random_scale(threshold);
 }

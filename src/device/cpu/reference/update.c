@@ -29,7 +29,7 @@ static void adamw(const tri_call *call) {
     int64_t K = call->t[P].rows * call->t[P].cols;
     for (int64_t i = 0; i < K; i++) {
         double gradient = g[i] * coef;
-        double decayed = i < attr->n_decay ? p[i] * (1 - lr * attr->decay) : p[i];
+        double decayed = p[i] * (1 - lr * attr->decay);
         m[i] = (float)(b1 * m[i] + (1 - b1) * gradient);
         v[i] = (float)(b2 * v[i] + (1 - b2) * gradient * gradient);
         p[i] = (float)(decayed - lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + attr->eps));
