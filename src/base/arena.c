@@ -31,19 +31,19 @@ void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
 }
 
 char *tri__arena_print(tri_arena *arena, const char *format, ...) {
+    char text[1024]; /* names and labels */
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    TRI_ASSERT(length >= 0);
-    char *text = tri__arena_alloc(arena, (size_t)length + 1);
-    va_start(args, format);
-    vsnprintf(text, (size_t)length + 1, format, args);
-    va_end(args);
-    return text;
+    TRI_ASSERT(length >= 0 && length < (int)sizeof text);
+    return tri__arena_copy(arena, text);
 }
 
-char *tri__arena_copy(tri_arena *arena, const char *text) { return tri__arena_print(arena, "%s", text); }
+char *tri__arena_copy(tri_arena *arena, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    return memcpy(tri__arena_alloc(arena, bytes), text, bytes);
+}
 
 void *tri__arena_grow(tri_arena *arena, void *array, int count, int *capacity, size_t element) {
     if (count < *capacity) return array;

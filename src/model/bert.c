@@ -109,7 +109,7 @@ static int attention(branch *b, int x, const char *layer) {
     const tri_encoder *e = b->e;
     int64_t H = e->hidden_size;
     int qkv = tri__forward_slot(f, b->tokens, 3 * H, "qkv");
-    char name[160];
+    char name[192];
     snprintf(name, sizeof name, "%s.attention.self.query.weight", layer);
     int w = tri__forward_weight(f, "qkv.w", name, 3 * H, H);
     snprintf(name, sizeof name, "%s.attention.self.query.bias", layer);
@@ -140,7 +140,7 @@ static int residual(branch *b, int x, int res, const char *label, const char *na
 static int layer(branch *b, int x, int64_t index) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size, I = b->e->intermediate_size;
-    char prefix[96], name[160];
+    char prefix[128], name[192];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
     snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
 
