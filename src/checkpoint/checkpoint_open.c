@@ -1,0 +1,260 @@
+/* checkpoint_open.c - opens a checkpoint after proving it whole: manifest, sizes and hashes of all files, and that every
+ * slice the manifest lists lies where it says. Reading a piece then only copies. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/limits.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reshard.h"
+#include "checkpoint/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tri_checkpoint {
+    char *path;
+    int64_t step;
+    json_t *manifest, *config, *preprocessing;
+    json_t *tensors;        /* name -> row of the manifest */
+    json_t *shards;         /* file name -> index of `shard` */
+    tri_st_file *shard;     /* [n_shards] */
+    int n_shards;
+};
+
+/* A slice as it is stored. */
+typedef struct stored {
+    const tri_st_file *file;
+    const tri_st_entry *entry;
+    tri_slice slice;
+} stored;
+
+static tri_status bad_row(const tri_checkpoint *checkpoint, const char *name, const char *why) {
+    return tri__fail(TRI_DATA, "%s/manifest.json: tensor '%s': %s", checkpoint->path, name ? name : "?", why);
+}
+
+/* A list of sizes, at most TRI_MAX_DIMS; returns how many, -1 when it is none. */
+static int parse_sizes(const json_t *list, int64_t *out) {
+    size_t i, n = json_array_size(list);
+    const json_t *value;
+    if (!json_is_array(list) || n > TRI_MAX_DIMS) return -1;
+    json_array_foreach(list, i, value) {
+        if (!json_is_integer(value) || json_integer_value(value) < 0) return -1;
+        out[i] = json_integer_value(value);
+    }
+    return (int)n;
+}
+
+static tri_status parse_tensor(const tri_checkpoint *checkpoint, const json_t *row, tri_piece *piece) {
+    const char *name = json_string_value(json_object_get(row, "name")), *dtype = json_string_value(json_object_get(row, "dtype"));
+    *piece = (tri_piece){.name = name};
+    int found = dtype ? tri__dtype_find(dtype) : -1;
+    if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
+    piece->dtype = (tri_dtype)found;
+    piece->shape.n = parse_sizes(json_object_get(row, "shape"), piece->shape.dim);
+    if (piece->shape.n < 0 || tri__shape_count(&piece->shape) < 0) return bad_row(checkpoint, name, "its shape is wrong");
+    return TRI_OK;
+}
+
+static tri_status parse_slice(const tri_checkpoint *checkpoint, const json_t *row, const tri_piece *tensor, stored *out) {
+    const char *file = json_string_value(json_object_get(row, "file")), *name = json_string_value(json_object_get(row, "tensor"));
+    const json_t *begin = json_object_get(row, "begin"), *end = json_object_get(row, "end");
+    const json_t *shard = file ? json_object_get(checkpoint->shards, file) : NULL;
+    if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
+    *out = (stored){.file = &checkpoint->shard[json_integer_value(shard)]};
+    out->entry = tri__st_find(out->file, name);
+    if (!out->entry || out->entry->dtype != tensor->dtype) return bad_row(checkpoint, tensor->name, "a slice is not in its file");
+    if (parse_sizes(json_object_get(row, "start"), out->slice.start) != tensor->shape.n ||
+        parse_sizes(json_object_get(row, "extent"), out->slice.extent) != tensor->shape.n || !json_is_integer(begin) ||
+        !json_is_integer(end))
+        return bad_row(checkpoint, tensor->name, "a slice lacks start, extent, begin or end");
+    out->slice.begin = json_integer_value(begin), out->slice.end = json_integer_value(end);
+    if (!tri__slice_fits(&out->slice, &tensor->shape) ||
+        out->slice.end - out->slice.begin != tri__shape_count(&out->entry->shape))
+        return bad_row(checkpoint, tensor->name, "a slice does not fit its tensor");
+    return TRI_OK;
+}
+
+static tri_status index_tensors(tri_checkpoint *checkpoint) {
+    const json_t *tensors = json_object_get(checkpoint->manifest, "tensors");
+    json_t *row, *slice;
+    size_t i, j;
+    if (!json_is_array(tensors) || json_array_size(tensors) > TRI_LIMIT_TENSORS)
+        return tri__fail(TRI_DATA, "%s/manifest.json: tensors is no list, or too long", checkpoint->path);
+    json_array_foreach(tensors, i, row) {
+        tri_piece tensor;
+        stored part;
+        int64_t elements = 0;
+        TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+        if (json_object_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
+        json_array_foreach(json_object_get(row, "slices"), j, slice) {
+            TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
+            if (__builtin_add_overflow(elements, part.slice.end - part.slice.begin, &elements)) elements = -1;
+        }
+        if (elements != tri__shape_count(&tensor.shape)) return bad_row(checkpoint, tensor.name, "its slices do not make it up");
+        if (json_object_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    return TRI_OK;
+}
+
+/* Opens the shards among the files, whose names tri__manifest_check has found plain. */
+static tri_status open_shards(tri_checkpoint *checkpoint) {
+    static const char suffix[] = ".safetensors";
+    const json_t *files = json_object_get(checkpoint->manifest, "files"), *row;
+    size_t i;
+    checkpoint->shard = calloc(json_array_size(files) + 1, sizeof *checkpoint->shard);
+    if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
+    json_array_foreach(files, i, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        size_t length = strlen(name);
+        char path[TRI_PATH_MAX];
+        if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0) continue;
+        TRI_TRY(tri__path_join(path, checkpoint->path, name));
+        TRI_TRY(tri__st_open(path, &checkpoint->shard[checkpoint->n_shards]));
+        if (json_object_set_new(checkpoint->shards, name, json_integer(checkpoint->n_shards++)))
+            return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    return TRI_OK;
+}
+
+/* config.json and preprocessing.json count only when the manifest lists them. */
+static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, json_t **out) {
+    const json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(checkpoint->manifest, "files"), i, row) {
+        char path[TRI_PATH_MAX];
+        if (strcmp(json_string_value(json_object_get(row, "name")), name) != 0) continue;
+        TRI_TRY(tri__path_join(path, checkpoint->path, name));
+        return tri__json_load(path, TRI_DATA, out);
+    }
+    return TRI_OK;
+}
+
+static tri_status open_whole(tri_checkpoint *checkpoint) {
+    TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
+    TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, 1));
+    const json_t *step = json_object_get(checkpoint->manifest, "step");
+    if (!json_is_integer(step) || json_integer_value(step) < 0)
+        return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);
+    checkpoint->step = json_integer_value(step);
+    TRI_TRY(open_shards(checkpoint));
+    TRI_TRY(index_tensors(checkpoint));
+    TRI_TRY(load_listed(checkpoint, "config.json", &checkpoint->config));
+    return load_listed(checkpoint, "preprocessing.json", &checkpoint->preprocessing);
+}
+
+static tri_status open_folder(const char *path, tri_checkpoint **out) {
+    tri_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    checkpoint->path = strdup(path);
+    checkpoint->tensors = json_object();
+    checkpoint->shards = json_object();
+    tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards
+                            ? open_whole(checkpoint)
+                            : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (status == TRI_OK) *out = checkpoint;
+    else tri__checkpoint_close(checkpoint);
+    return status;
+}
+
+/* The newest valid one; the first reason stands in the message when there is none. */
+static tri_status open_newest(const char *folder, tri_checkpoint **out) {
+    int64_t *steps;
+    int n;
+    TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
+    tri_status status = n ? TRI_DATA : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", folder);
+    char reason[1024] = "";
+    for (int i = 0; i < n; i++) {
+        char path[TRI_PATH_MAX];
+        status = tri__checkpoint_name(path, folder, steps[i], "");
+        if (status == TRI_OK) status = open_folder(path, out);
+        if (status == TRI_OK || status == TRI_RESOURCE) break;
+        if (!*reason) strncpy(reason, tri_error(), sizeof reason - 1);
+        status = TRI_DATA;
+    }
+    free(steps);
+    if (status == TRI_DATA) return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %s", folder, n, reason);
+    return status;
+}
+
+tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out) {
+    *out = NULL;
+    char inner[TRI_PATH_MAX];
+    int64_t step = -1;
+    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    if (tri__is_file(inner)) return open_folder(path, out);
+    if (best) TRI_TRY(tri__checkpoint_best(path, &step));
+    TRI_TRY(tri__checkpoint_name(inner, path, step, ""));
+    return step >= 0 && tri__is_folder(inner) ? open_folder(inner, out) : open_newest(path, out);
+}
+
+void tri__checkpoint_close(tri_checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    for (int i = 0; i < checkpoint->n_shards; i++) tri__st_close(&checkpoint->shard[i]);
+    free(checkpoint->shard);
+    json_decref(checkpoint->shards);
+    json_decref(checkpoint->tensors);
+    json_decref(checkpoint->preprocessing);
+    json_decref(checkpoint->config);
+    json_decref(checkpoint->manifest);
+    free(checkpoint->path);
+    free(checkpoint);
+}
+
+const char *tri__checkpoint_path(const tri_checkpoint *checkpoint) { return checkpoint->path; }
+int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint) { return checkpoint->step; }
+const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint) { return checkpoint->config; }
+const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint) { return checkpoint->preprocessing; }
+const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint) { return json_object_get(checkpoint->manifest, "state"); }
+int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name) {
+    return json_object_get(checkpoint->tensors, name) != NULL;
+}
+
+int tri__checkpoint_count(const tri_checkpoint *checkpoint) { return (int)json_object_size(checkpoint->tensors); }
+
+tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor) {
+    const json_t *row = json_array_get(json_object_get(checkpoint->manifest, "tensors"), (size_t)index);
+    const json_t *slices = json_object_get(row, "slices");
+    TRI_TRY(parse_tensor(checkpoint, row, tensor));
+    tensor->slice = tri__slice_whole(&tensor->shape);
+    if (json_array_size(slices) != 1) return TRI_OK;
+    stored part;
+    TRI_TRY(parse_slice(checkpoint, json_array_get(slices, 0), tensor, &part));
+    tensor->data = (void *)(part.file->data + part.entry->begin);
+    return TRI_OK;
+}
+
+typedef struct copy {
+    char *into;
+    const char *from;
+    int64_t bytes; /* an element */
+} copy;
+
+static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t count) {
+    const copy *c = context;
+    memcpy(c->into + into * c->bytes, c->from + from * c->bytes, (size_t)(count * c->bytes));
+    return TRI_OK;
+}
+
+tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
+    const json_t *row = json_object_get(checkpoint->tensors, piece->name);
+    json_t *slice;
+    size_t i;
+    tri_piece tensor;
+    char have[128], want[128];
+    if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
+    TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+    if (tensor.dtype != piece->dtype || !tri__shape_equal(&tensor.shape, &piece->shape))
+        return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
+                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have), tri__dtype_name(piece->dtype),
+                         tri__shape_text(&piece->shape, want));
+    int64_t filled = 0;
+    json_array_foreach(json_object_get(row, "slices"), i, slice) {
+        stored part;
+        TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
+        copy c = {.into = piece->data, .from = part.file->data + part.entry->begin, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};
+        TRI_TRY(tri__slice_overlap(&tensor.shape, &piece->slice, &part.slice, copy_run, &c, &filled));
+    }
+    if (filled != piece->slice.end - piece->slice.begin) return bad_row(checkpoint, piece->name, "its slices leave a gap");
+    return TRI_OK;
+}

@@ -1,0 +1,140 @@
+/* checkpoint_save.c - a checkpoint appears whole or not at all. Everything is written into a temporary folder and brought
+ * to disk; the manifest comes last; one rename makes it a checkpoint. A kill at any point leaves the old state or the
+ * new one, and perhaps a temporary folder that the next prune removes. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/arena.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char weights_name[] = "weights-00000.safetensors", optimizer_name[] = "optimizer-00000.safetensors";
+
+static json_t *sizes_json(const int64_t *value, int n) {
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(value[i]));
+    return list;
+}
+
+/* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`. */
+static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, int n, json_t *tensors) {
+    json_t *slices_of = json_object(); /* name -> list of slices, borrowed from the rows */
+    int failed = slices_of == NULL;
+    for (int i = 0; i < n && !failed; i++) {
+        const tri_piece *piece = &pieces[i];
+        json_t *slices = json_object_get(slices_of, piece->name);
+        if (!slices) {
+            slices = json_array();
+            failed |= json_object_set_new(slices_of, piece->name, slices);
+            json_t *row = json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype", tri__dtype_file_name(piece->dtype), "shape",
+                                    sizes_json(piece->shape.dim, piece->shape.n), "slices", slices);
+            failed |= json_array_append_new(tensors, row);
+        }
+        json_t *slice = json_pack("{s:s, s:s, s:o, s:o, s:I, s:I}", "file", file, "tensor", stored[i].name, "start",
+                                  sizes_json(piece->slice.start, piece->shape.n), "extent",
+                                  sizes_json(piece->slice.extent, piece->shape.n), "begin", (json_int_t)piece->slice.begin, "end",
+                                  (json_int_t)piece->slice.end);
+        failed |= json_array_append_new(slices, slice);
+    }
+    json_decref(slices_of);
+    return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
+}
+
+/* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
+static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, json_t *tensors) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, file));
+    size_t names = 0;
+    for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
+    tri_arena arena;
+    TRI_TRY(tri__arena_open(&arena, (size_t)n * (sizeof(tri_piece) + 32) + names + 4096));
+    tri_piece *stored = tri__arena_alloc(&arena, (size_t)n * sizeof *stored);
+    for (int i = 0; i < n; i++) {
+        stored[i] = pieces[i];
+        if (tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape)) continue;
+        stored[i].name = tri__arena_print(&arena, "%s@%d", pieces[i].name, i);
+        stored[i].shape = tri__shape_1d(pieces[i].slice.end - pieces[i].slice.begin);
+        stored[i].slice = tri__slice_whole(&stored[i].shape);
+    }
+    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    tri_status status = tri__st_write(path, stored, n, metadata);
+    if (status == TRI_OK) status = list_tensors(file, pieces, stored, n, tensors);
+    json_decref(metadata);
+    tri__arena_close(&arena);
+    return status;
+}
+
+static tri_status save_json(const char *folder, const char *name, const json_t *value) {
+    char path[TRI_PATH_MAX];
+    if (!value) return TRI_OK;
+    TRI_TRY(tri__path_join(path, folder, name));
+    return tri__json_save_exact(path, value);
+}
+
+static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, json_t *tensors) {
+    json_t *files;
+    TRI_TRY(tri__manifest_files(folder, &files));
+    json_t *manifest = json_pack("{s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "engine", tri_version(), "tensors", tensors,
+                                 "files", files);
+    json_t *state = out->state ? json_deep_copy(out->state) : json_object();
+    tri_status status = TRI_OK;
+    if (!manifest || json_object_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    else status = tri__manifest_save(folder, manifest);
+    json_decref(manifest);
+    return status;
+}
+
+static tri_status fill(const tri_checkpoint_out *out, const char *folder) {
+    json_t *tensors = json_array();
+    tri_status status = save_pieces(folder, weights_name, out->weights, out->n_weights, tensors);
+    if (status == TRI_OK && out->optimizer) status = save_pieces(folder, optimizer_name, out->optimizer, out->n_optimizer, tensors);
+    if (status == TRI_OK) status = save_json(folder, "config.json", out->config);
+    if (status == TRI_OK) status = save_json(folder, "preprocessing.json", out->preprocessing);
+    if (status == TRI_OK && out->extras) status = out->extras(out->context, folder);
+    if (status == TRI_OK) status = save_manifest(out, folder, tensors);
+    if (status == TRI_OK) status = tri__folder_sync(folder);
+    json_decref(tensors);
+    return status;
+}
+
+/* `made` takes the name `final`. An older one of that name changes places with it in one step, and is removed then;
+ * where the file system cannot exchange names, it is moved away first. */
+static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
+    int replaced = renameat2(AT_FDCWD, made, AT_FDCWD, final, RENAME_EXCHANGE) == 0;
+    char away[TRI_PATH_MAX], suffix[64];
+    if (!replaced && errno != ENOENT) {
+        snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
+        TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
+        if (rename(final, away) && errno != ENOENT) return tri__fail(TRI_IO, "cannot rename %s: %s", final, strerror(errno));
+    } else {
+        memcpy(away, made, strlen(made) + 1);
+    }
+    if (!replaced && rename(made, final)) return tri__fail(TRI_IO, "cannot rename %s: %s", made, strerror(errno));
+    TRI_TRY(tri__folder_sync(out->folder));
+    return tri__checkpoint_remove(away);
+}
+
+tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
+    char made[TRI_PATH_MAX], final[TRI_PATH_MAX], suffix[64];
+    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());
+    TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
+    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+    TRI_TRY(tri__checkpoint_remove(made));
+    TRI_TRY(tri__folder_make(made));
+    tri_status status = fill(out, made);
+    if (status == TRI_OK) status = commit(out, made, final);
+    if (status != TRI_OK) {
+        tri__fail_in(status, "checkpoint of step %lld not saved", (long long)out->step);
+        char text[2048];
+        snprintf(text, sizeof text, "%s", tri_error());
+        if (tri__checkpoint_remove(made) != TRI_OK) tri__fail(status, "%s", text);
+    }
+    return status;
+}

@@ -1,0 +1,72 @@
+/* digest.c - one hash for a state, whatever files, slices or mesh hold it: the xxh3-128 of one line a tensor, sorted by
+ * name: "<name> <dtype> <shape> <xxh3-128 of its bytes>\n", e.g. "fusion.output.bias F32 [2] 1f0c...". */
+#include "checkpoint/checkpoint.h"
+
+#include "checkpoint/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tri_piece *)a)->name, ((const tri_piece *)b)->name);
+}
+
+/* The tensor's bytes come from where they lie, or, scattered over several slices, through a buffer. */
+static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor, char hex[static 33]) {
+    size_t bytes = (size_t)tri__shape_count(&tensor.shape) * tri__dtype_bytes(tensor.dtype);
+    void *buffer = NULL;
+    tri_status status = TRI_OK;
+    if (!tensor.data && bytes) {
+        tensor.data = buffer = malloc(bytes);
+        status = buffer ? tri__checkpoint_read(checkpoint, &tensor)
+                        : tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor.name);
+    }
+    if (status == TRI_OK) tri__xxh3_hex(bytes ? tensor.data : "", bytes, hex);
+    free(buffer);
+    return status;
+}
+
+/* Sorts the tensors. `checkpoint`: where those without data are read. */
+static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, int n, char hex[static 33]) {
+    char *text = NULL, shape[128], hash[33];
+    size_t size = 0;
+    FILE *list = open_memstream(&text, &size);
+    if (!list) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
+    qsort(tensors, (size_t)n, sizeof *tensors, by_name);
+    tri_status status = TRI_OK;
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        status = tensor_hash(checkpoint, tensors[i], hash);
+        if (status == TRI_OK)
+            fprintf(list, "%s %s %s %s\n", tensors[i].name, tri__dtype_file_name(tensors[i].dtype),
+                    tri__shape_text(&tensors[i].shape, shape), hash);
+    }
+    int failed = ferror(list);
+    if ((fclose(list) || failed) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
+    if (status == TRI_OK) tri__xxh3_hex(text, size, hex);
+    free(text);
+    return status;
+}
+
+tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33]) {
+    tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
+    if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
+    for (int i = 0; i < n; i++) {
+        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape) && (pieces[i].data || pieces[i].slice.end == 0));
+        tensors[i] = pieces[i];
+    }
+    tri_status status = digest(NULL, tensors, n, hex);
+    free(tensors);
+    return status;
+}
+
+tri_status tri__checkpoint_digest(const tri_checkpoint *checkpoint, char hex[static 33]) {
+    int n = tri__checkpoint_count(checkpoint);
+    tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
+    if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
+    tri_status status = TRI_OK;
+    for (int i = 0; i < n && status == TRI_OK; i++) status = tri__checkpoint_tensor(checkpoint, i, &tensors[i]);
+    if (status == TRI_OK) status = digest(checkpoint, tensors, n, hex);
+    free(tensors);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* folders.h - the checkpoint folders of a run folder. */
+#ifndef TRI_CHECKPOINT_FOLDERS_H
+#define TRI_CHECKPOINT_FOLDERS_H
+
+#include "base/file.h"
+
+/* "<folder>/checkpoint-<step><suffix>" */
+tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix);
+/* Steps of all checkpoint-<step> folders, newest first; temporary ones are left out. The caller frees *steps. */
+tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n);
+/* A checkpoint's folder with all it holds. Keeps the text of an earlier failure when it succeeds. */
+tri_status tri__checkpoint_remove(const char *path);
+/* The step that best_checkpoint.json names; -1 when there is none. */
+tri_status tri__checkpoint_best(const char *folder, int64_t *step);
+
+#endif

@@ -1,0 +1,238 @@
+/* huggingface.c - fills a model's pieces from a Hugging Face folder. Files of the same weights differ in small ways: a
+ * leading bert. or roberta., gamma and beta for weight and bias, heads that the encoder does not have. Each tensor is
+ * brought to its base-model name first; what is then left over on either side is said, one line each. */
+#include "checkpoint/huggingface.h"
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/reshard.h"
+#include "checkpoint/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tri_hf {
+    char *folder;
+    tri_st_file *file;  /* [n_files] */
+    int n_files;
+};
+
+static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
+
+/* Parts of a pretraining or classification model that an encoder leaves out. */
+static const char *const heads[] = {"cls.", "lm_head.", "classifier.", "pooler.", "embeddings.position_ids"};
+
+static int begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+static int ends(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* `names`: an object whose keys are the shards, all of them plain names. */
+static tri_status open_files(tri_hf *hf, const json_t *names) {
+    const char *name;
+    json_t *value;
+    hf->file = calloc(json_object_size(names) + 1, sizeof *hf->file);
+    if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    json_object_foreach((json_t *)names, name, value) {
+        char path[TRI_PATH_MAX];
+        TRI_TRY(tri__path_join(path, hf->folder, name));
+        TRI_TRY(tri__st_open(path, &hf->file[hf->n_files]));
+        hf->n_files++;
+    }
+    return TRI_OK;
+}
+
+/* The shards that the index names; each tensor must be in the shard it is mapped to. */
+static tri_status open_index(tri_hf *hf, const char *path, const json_t *index) {
+    const json_t *map = json_object_get(index, "weight_map");
+    const char *tensor;
+    json_t *shard, *names = json_object();
+    if (!names) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = json_is_object(map) ? TRI_OK : tri__fail(TRI_DATA, "%s has no weight_map", path);
+    json_object_foreach((json_t *)map, tensor, shard) {
+        const char *name = json_string_value(shard);
+        if (!name || !tri__is_plain_name(name)) {
+            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is no plain file name", path, tensor);
+            break;
+        }
+        if (!json_object_get(names, name)) json_object_set_new(names, name, json_integer((json_int_t)json_object_size(names)));
+    }
+    if (status == TRI_OK) status = open_files(hf, names);
+    if (status == TRI_OK)
+        json_object_foreach((json_t *)map, tensor, shard) {
+            const tri_st_file *file = &hf->file[json_integer_value(json_object_get(names, json_string_value(shard)))];
+            if (tri__st_find(file, tensor)) continue;
+            status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, tensor, file->path);
+            break;
+        }
+    json_decref(names);
+    return status;
+}
+
+static tri_status open_folder(tri_hf *hf, int *found) {
+    char path[TRI_PATH_MAX];
+    *found = 1;
+    TRI_TRY(tri__path_join(path, hf->folder, single_name));
+    if (tri__is_file(path)) {
+        json_t *names = json_pack("{s:i}", single_name, 0);
+        tri_status status = open_files(hf, names);
+        json_decref(names);
+        return status;
+    }
+    TRI_TRY(tri__path_join(path, hf->folder, index_name));
+    if (tri__is_file(path)) {
+        json_t *index;
+        TRI_TRY(tri__json_load(path, TRI_DATA, &index));
+        tri_status status = open_index(hf, path, index);
+        json_decref(index);
+        return status;
+    }
+    TRI_TRY(tri__path_join(path, hf->folder, "pytorch_model.bin"));
+    if (tri__is_file(path))
+        return tri__fail(TRI_USAGE,
+                         "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
+                         "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
+                         path, hf->folder, hf->folder);
+    *found = 0;
+    return TRI_OK;
+}
+
+tri_status tri__hf_open(const char *folder, tri_hf **out) {
+    *out = NULL;
+    int found = 0;
+    tri_hf *hf = calloc(1, sizeof *hf);
+    if (hf) hf->folder = strdup(folder);
+    tri_status status = hf && hf->folder ? open_folder(hf, &found) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    if (status == TRI_OK && found) *out = hf;
+    else tri__hf_close(hf);
+    return status;
+}
+
+void tri__hf_close(tri_hf *hf) {
+    if (!hf) return;
+    for (int i = 0; i < hf->n_files; i++) tri__st_close(&hf->file[i]);
+    free(hf->file);
+    free(hf->folder);
+    free(hf);
+}
+
+/* The base model's name of a tensor, into out. */
+static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
+    static const char *const prefixes[] = {"bert.", "roberta."};
+    static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}};
+    for (int i = 0; i < 2; i++)
+        if (begins(name, prefixes[i])) {
+            name += strlen(prefixes[i]);
+            break;
+        }
+    snprintf(out, TRI_PATH_MAX, "%s", name);
+    for (int i = 0; i < 2; i++) {
+        size_t at = strlen(out) - strlen(old_names[i][0]);
+        if (ends(out, old_names[i][0])) snprintf(out + at, TRI_PATH_MAX - at, "%s", old_names[i][1]);
+    }
+}
+
+/* Base names -> [file, entry]. Two tensors of one base name would make the result depend on their order: refused. */
+static tri_status map_names(const tri_hf *hf, json_t *map) {
+    char name[TRI_PATH_MAX];
+    for (int f = 0; f < hf->n_files; f++)
+        for (int i = 0; i < hf->file[f].n; i++) {
+            base_name(hf->file[f].entry[i].name, name);
+            if (json_object_get(map, name))
+                return tri__fail(TRI_DATA, "%s: tensor '%s' is there twice, under two names", hf->folder, name);
+            if (json_object_set_new(map, name, json_pack("[i, i]", f, i))) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+        }
+    return TRI_OK;
+}
+
+typedef struct source {
+    const tri_st_file *file;
+    const tri_st_entry *entry;
+    float *into;
+} source;
+
+static tri_status read_run(void *context, int64_t into, int64_t from, int64_t count) {
+    const source *s = context;
+    return tri__st_read_f32(s->file, s->entry, from, count, s->into + into);
+}
+
+static tri_status fill_piece(const tri_hf *hf, const json_t *at, const tri_piece *piece) {
+    const tri_st_file *file = &hf->file[json_integer_value(json_array_get(at, 0))];
+    const tri_st_entry *entry = &file->entry[json_integer_value(json_array_get(at, 1))];
+    char have[128], want[128];
+    TRI_ASSERT(piece->dtype == TRI_F32);
+    if (!tri__shape_equal(&entry->shape, &piece->shape))
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
+                         file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
+                         tri__shape_text(&piece->shape, want));
+    source s = {.file = file, .entry = entry, .into = piece->data};
+    tri_slice whole = tri__slice_whole(&entry->shape);
+    int64_t shared = 0;
+    return tri__slice_overlap(&entry->shape, &piece->slice, &whole, read_run, &s, &shared);
+}
+
+/* A list of names for one line: the first few, and how many more. */
+typedef struct names {
+    char text[512];
+    int n;
+} names;
+
+static void add_name(names *list, const char *name) {
+    enum { SHOWN = 6 };
+    size_t used = strlen(list->text);
+    if (list->n < SHOWN) snprintf(list->text + used, sizeof list->text - used, "%s%s", list->n ? ", " : "", name);
+    else if (list->n == SHOWN) snprintf(list->text + used, sizeof list->text - used, ", ...");
+    list->n++;
+}
+
+static int is_head(const char *name) {
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (begins(name, heads[i])) return 1;
+    return 0;
+}
+
+/* `map` holds what was not used. */
+static void say_rest(const tri_log *log, const char *branch, const json_t *map, const names *fresh, int gaps) {
+    names ignored = {{0}, 0}, unknown = {{0}, 0};
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
+    if (ignored.n) tri__say(log, TRI_LOG_INFO, "%s: ignored %d: %s", branch, ignored.n, ignored.text);
+    if (unknown.n) tri__say(log, TRI_LOG_WARN, "%s: ignored %d that the model does not have: %s", branch, unknown.n, unknown.text);
+    if (fresh->n) tri__say(log, gaps ? TRI_LOG_WARN : TRI_LOG_INFO, "%s: newly initialised %d: %s", branch, fresh->n, fresh->text);
+}
+
+tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled, const tri_log *log) {
+    char branch[64];
+    size_t length = strlen(prefix);
+    snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
+    json_t *map = json_object();
+    tri_status status = map ? map_names(hf, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    names fresh = {{0}, 0};
+    int loaded = 0, gaps = 0;
+    double elements = 0;
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        if (!begins(pieces[i].name, prefix)) continue;
+        const char *name = pieces[i].name + length;
+        const json_t *at = json_object_get(map, name);
+        if (!at) {
+            add_name(&fresh, name);
+            gaps |= begins(name, "embeddings.") || begins(name, "encoder.");
+            continue;
+        }
+        status = fill_piece(hf, at, &pieces[i]);
+        filled[i] = status == TRI_OK;
+        json_object_del(map, name);
+        loaded++;
+        elements += (double)tri__shape_count(&pieces[i].shape);
+    }
+    if (status == TRI_OK && loaded == 0)
+        status = tri__fail(TRI_DATA, "%s: none of its tensors is one of a BERT or RoBERTa encoder", hf->folder);
+    if (status == TRI_OK) {
+        tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6, hf->folder);
+        say_rest(log, branch, map, &fresh, gaps);
+    }
+    json_decref(map);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* manifest.h - what makes a folder a checkpoint: manifest.json, written last, with the size and hash of every file and a
+ * checksum of itself. */
+#ifndef TRI_CHECKPOINT_MANIFEST_H
+#define TRI_CHECKPOINT_MANIFEST_H
+
+#include "base/json.h"
+
+/* 32 hex digits of xxh3-128. */
+void tri__xxh3_hex(const void *data, size_t size, char hex[static 33]);
+/* 1 for a file name that cannot lead out of its folder: no separators, not "." or "..", nothing unprintable. */
+int tri__is_plain_name(const char *name);
+
+/* Numbers with 17 significant digits, so that a double comes back the same. Written beside, then renamed. */
+tri_status tri__json_save_exact(const char *path, const json_t *value);
+/* All files of a folder and of the folders in it, brought to disk: [{name, bytes, xxh3}], sorted; a new reference. */
+tri_status tri__manifest_files(const char *folder, json_t **files);
+/* Compares each listed file's size, and with deep = 1 its hash. TRI_DATA naming the file. */
+tri_status tri__manifest_check(const char *folder, const json_t *manifest, int deep);
+/* Adds the checksum and writes manifest.json. */
+tri_status tri__manifest_save(const char *folder, json_t *manifest);
+/* A new reference. TRI_NOINPUT when there is none, TRI_DATA when format, version or checksum are wrong. */
+tri_status tri__manifest_load(const char *folder, json_t **manifest);
+
+#endif

@@ -1,0 +1,65 @@
+/* reshard.c - walks the intersection of two boxes row by row. In each box a row is a contiguous range of elements, so a
+ * row, cut to both flat ranges, is one run. Trailing dims that both boxes span whole are folded into the one before:
+ * two whole tensors are a single run. */
+#include "checkpoint/reshard.h"
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+int tri__slice_fits(const tri_slice *slice, const tri_shape *shape) {
+    int64_t count = 1; /* cannot overflow: each extent is at most the shape's dim */
+    for (int d = 0; d < shape->n; d++) {
+        if (slice->start[d] < 0 || slice->extent[d] < 0 || slice->start[d] > shape->dim[d] ||
+            slice->extent[d] > shape->dim[d] - slice->start[d])
+            return 0;
+        count *= slice->extent[d];
+    }
+    return slice->begin >= 0 && slice->begin <= slice->end && slice->end <= count;
+}
+
+/* Leaves at least one dim, a scalar's too; returns how many. */
+static int fold(const tri_shape *shape, tri_slice *a, tri_slice *b) {
+    int n = shape->n;
+    if (n == 0) {
+        a->start[0] = b->start[0] = 0;
+        a->extent[0] = b->extent[0] = 1;
+        return 1;
+    }
+    for (; n > 1 && a->extent[n - 1] == shape->dim[n - 1] && b->extent[n - 1] == shape->dim[n - 1]; n--) {
+        int64_t dim = shape->dim[n - 1];
+        a->start[n - 2] *= dim, a->extent[n - 2] *= dim;
+        b->start[n - 2] *= dim, b->extent[n - 2] *= dim;
+    }
+    return n;
+}
+
+/* The element of `at` in the slice's box. */
+static int64_t box_offset(const tri_slice *slice, int n, const int64_t *at) {
+    int64_t offset = 0;
+    for (int d = 0; d < n; d++) offset = offset * slice->extent[d] + at[d] - slice->start[d];
+    return offset;
+}
+
+tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,
+                              void *context, int64_t *shared) {
+    tri_slice a = *into, b = *from;
+    int n = fold(shape, &a, &b);
+    int64_t low[TRI_MAX_DIMS], high[TRI_MAX_DIMS], at[TRI_MAX_DIMS];
+    for (int d = 0; d < n; d++) {
+        at[d] = low[d] = most(a.start[d], b.start[d]);
+        high[d] = least(a.start[d] + a.extent[d], b.start[d] + b.extent[d]);
+        if (low[d] >= high[d]) return TRI_OK;
+    }
+    for (;;) {
+        int64_t x = box_offset(&a, n, at), y = box_offset(&b, n, at);
+        int64_t skip = most(0, most(a.begin - x, b.begin - y));
+        int64_t stop = least(high[n - 1] - low[n - 1], least(a.end - x, b.end - y));
+        if (skip < stop) {
+            TRI_TRY(run(context, x + skip - a.begin, y + skip - b.begin, stop - skip));
+            *shared += stop - skip;
+        }
+        int d = n - 2;
+        for (; d >= 0 && ++at[d] == high[d]; d--) at[d] = low[d];
+        if (d < 0) return TRI_OK;
+    }
+}

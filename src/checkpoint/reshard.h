@@ -1,0 +1,16 @@
+/* reshard.h - which elements two slices of one tensor share, so that any mesh can read what another wrote. */
+#ifndef TRI_CHECKPOINT_RESHARD_H
+#define TRI_CHECKPOINT_RESHARD_H
+
+#include "layout/slice.h"
+
+/* `count` elements at `from` of the stored slice belong at `into` of the wanted one; both from the slice's begin. */
+typedef tri_status (*tri_run_fn)(void *context, int64_t into, int64_t from, int64_t count);
+
+/* 1 when the box lies within the shape and [begin, end) within the box. */
+int tri__slice_fits(const tri_slice *slice, const tri_shape *shape);
+/* Calls `run` for each contiguous run that `into` and `from` share; both fit `shape`. Adds the elements to *shared. */
+tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,
+                              void *context, int64_t *shared);
+
+#endif

@@ -1,0 +1,197 @@
+/* safetensors.c - reads the format in which models are exchanged: an 8-byte length, a JSON header, packed little-endian
+ * data. A file is untrusted input, so every rule of docs/formats.md is checked when it is opened, with overflow-checked
+ * arithmetic and against the file's length; afterwards an entry's [begin, end) can be used as it stands. */
+#include "checkpoint/safetensors.h"
+
+#include "base/limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8 };
+static const char metadata_key[] = "__metadata__";
+
+/* File names only: "f32" is ours, not the format's. */
+static int find_dtype(const char *name) {
+    int dtype = tri__dtype_find(name);
+    return dtype >= 0 && strcmp(name, tri__dtype_file_name((tri_dtype)dtype)) == 0 ? dtype : -1;
+}
+
+static int is_size(const json_t *value) { return json_is_integer(value) && json_integer_value(value) >= 0; }
+
+static tri_status parse_shape(const char *path, const char *name, const json_t *dims, tri_shape *shape) {
+    if (!json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is no list", path, name);
+    if (json_array_size(dims) > TRI_MAX_DIMS)
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, json_array_size(dims), TRI_MAX_DIMS);
+    *shape = (tri_shape){.n = (int)json_array_size(dims)};
+    for (int i = 0; i < shape->n; i++) {
+        const json_t *dim = json_array_get(dims, (size_t)i);
+        if (!is_size(dim)) return tri__fail(TRI_DATA, "%s: tensor '%s': dim %d of its shape is no size", path, name, i);
+        shape->dim[i] = json_integer_value(dim);
+    }
+    return TRI_OK;
+}
+
+static tri_status parse_entry(const char *path, const char *name, const json_t *value, tri_st_entry *entry) {
+    const char *dtype_name = json_string_value(json_object_get(value, "dtype"));
+    const json_t *offsets = json_object_get(value, "data_offsets");
+    if (!dtype_name) return tri__fail(TRI_DATA, "%s: tensor '%s' has no dtype", path, name);
+    int dtype = find_dtype(dtype_name);
+    if (dtype < 0)
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has dtype %s, which Trident does not read; convert it to F32", path, name,
+                         dtype_name);
+    *entry = (tri_st_entry){.name = name, .dtype = (tri_dtype)dtype};
+    TRI_TRY(parse_shape(path, name, json_object_get(value, "shape"), &entry->shape));
+    if (json_array_size(offsets) != 2 || !is_size(json_array_get(offsets, 0)) || !is_size(json_array_get(offsets, 1)))
+        return tri__fail(TRI_DATA, "%s: tensor '%s': data_offsets must be two sizes", path, name);
+    entry->begin = json_integer_value(json_array_get(offsets, 0));
+    entry->end = json_integer_value(json_array_get(offsets, 1));
+    int64_t bytes = tri__shape_count(&entry->shape);
+    char text[128];
+    if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)tri__dtype_bytes(entry->dtype), &bytes))
+        return tri__fail(TRI_DATA, "%s: tensor '%s': the size of shape %s overflows", path, name,
+                         tri__shape_text(&entry->shape, text));
+    if (entry->end < entry->begin || entry->end - entry->begin != bytes)
+        return tri__fail(TRI_DATA, "%s: tensor '%s': data_offsets [%lld, %lld] do not fit %s of shape %s (%lld bytes)", path, name,
+                         (long long)entry->begin, (long long)entry->end, dtype_name, tri__shape_text(&entry->shape, text),
+                         (long long)bytes);
+    return TRI_OK;
+}
+
+static tri_status check_metadata(const char *path, const json_t *metadata) {
+    if (!json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is no object", path);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)metadata, key, value)
+        if (!json_is_string(value)) return tri__fail(TRI_DATA, "%s: __metadata__: '%s' is no string", path, key);
+    return TRI_OK;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const tri_st_entry *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+/* Ranges start at 0, touch, and end where the file ends. */
+static tri_status check_ranges(const tri_st_file *file, size_t data_bytes) {
+    int64_t cursor = 0;
+    for (int i = 0; i < file->n; i++) {
+        const tri_st_entry *entry = &file->entry[i];
+        if (entry->begin != cursor)
+            return tri__fail(TRI_DATA, "%s: tensor '%s' begins at %lld, but the one before it ends at %lld: the data has %s", file->path,
+                             entry->name, (long long)entry->begin, (long long)cursor, entry->begin < cursor ? "an overlap" : "a hole");
+        cursor = entry->end;
+    }
+    if ((uint64_t)cursor != data_bytes)
+        return tri__fail(TRI_DATA, "%s: the tensors need %lld bytes of data, the file has %zu; is it cut short?", file->path,
+                         (long long)cursor, data_bytes);
+    return TRI_OK;
+}
+
+/* The header becomes a map from name to index of `entry`, beside __metadata__; it keeps owning the names. */
+static tri_status index_entries(tri_st_file *file) {
+    for (int i = 0; i < file->n; i++)
+        if (json_object_set_new(file->header, file->entry[i].name, json_integer(i)))
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", file->path);
+    return TRI_OK;
+}
+
+static tri_status parse_header(tri_st_file *file) {
+    const char *path = file->path, *name;
+    json_t *metadata = json_object_get(file->header, metadata_key), *value;
+    if (metadata) TRI_TRY(check_metadata(path, metadata));
+    size_t n = json_object_size(file->header) - (metadata != NULL);
+    if (n > TRI_LIMIT_TENSORS) return tri__fail(TRI_DATA, "%s: %zu tensors, the limit is %d", path, n, TRI_LIMIT_TENSORS);
+    file->entry = calloc(n ? n : 1, sizeof *file->entry);
+    if (!file->entry) return tri__fail(TRI_RESOURCE, "%s: out of memory for %zu tensors", path, n);
+    json_object_foreach(file->header, name, value)
+        if (strcmp(name, metadata_key) != 0) TRI_TRY(parse_entry(path, name, value, &file->entry[file->n++]));
+    qsort(file->entry, n, sizeof *file->entry, by_offset);
+    return TRI_OK;
+}
+
+static tri_status open_mapped(tri_st_file *file) {
+    const char *path = file->path;
+    if (file->map.size < LENGTH_BYTES) return tri__fail(TRI_DATA, "%s: too short for a safetensors file", path);
+    uint64_t header_bytes;
+    memcpy(&header_bytes, file->map.data, LENGTH_BYTES);
+    if (header_bytes > TRI_LIMIT_JSON_FILE)
+        return tri__fail(TRI_DATA, "%s: header of %llu bytes, the limit is %d; is this a safetensors file?", path,
+                         (unsigned long long)header_bytes, TRI_LIMIT_JSON_FILE);
+    if (header_bytes > file->map.size - LENGTH_BYTES)
+        return tri__fail(TRI_DATA, "%s: header of %llu bytes, but the file has %zu; is it cut short?", path,
+                         (unsigned long long)header_bytes, file->map.size);
+    const char *text = file->map.data + LENGTH_BYTES;
+    if (header_bytes == 0 || text[0] != '{') return tri__fail(TRI_DATA, "%s: the header does not begin with '{'", path);
+    TRI_TRY(tri__json_parse(text, header_bytes, path, TRI_DATA, &file->header));
+    file->data = text + header_bytes;
+    TRI_TRY(parse_header(file));
+    TRI_TRY(check_ranges(file, file->map.size - LENGTH_BYTES - header_bytes));
+    return index_entries(file);
+}
+
+tri_status tri__st_open(const char *path, tri_st_file *file) {
+    *file = (tri_st_file){.path = strdup(path)};
+    if (!file->path) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = tri__file_map(path, &file->map);
+    if (status == TRI_OK) status = open_mapped(file);
+    if (status != TRI_OK) tri__st_close(file);
+    return status;
+}
+
+void tri__st_close(tri_st_file *file) {
+    free(file->entry);
+    json_decref(file->header);
+    tri__file_unmap(&file->map);
+    free(file->path);
+    *file = (tri_st_file){0};
+}
+
+const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name) {
+    const json_t *index = json_object_get(file->header, name);
+    return json_is_integer(index) ? &file->entry[json_integer_value(index)] : NULL;
+}
+
+const char *tri__st_metadata(const tri_st_file *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, metadata_key), key));
+}
+
+static float from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 0x1Fu, fraction = half & 0x3FFu, bits;
+    float value;
+    if (exponent == 0) { /* zero or subnormal: fraction units of 2^-24 */
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float from_bf16(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The data of foreign files need not be aligned: all access is by memcpy. */
+tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out) {
+    size_t bytes = tri__dtype_bytes(entry->dtype);
+    TRI_ASSERT(begin >= 0 && n >= 0 && begin + n <= (entry->end - entry->begin) / (int64_t)bytes);
+    const char *from = file->data + entry->begin + begin * (int64_t)bytes;
+    if (entry->dtype == TRI_F32) {
+        if (n) memcpy(out, from, (size_t)n * sizeof *out);
+        return TRI_OK;
+    }
+    if (entry->dtype != TRI_F16 && entry->dtype != TRI_BF16)
+        return tri__fail(TRI_DATA, "%s: tensor '%s' is %s; weights must be F32, F16 or BF16", file->path, entry->name,
+                         tri__dtype_file_name(entry->dtype));
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, from + 2 * i, sizeof half);
+        out[i] = entry->dtype == TRI_F16 ? from_f16(half) : from_bf16(half);
+    }
+    return TRI_OK;
+}

@@ -1,0 +1,86 @@
+/* safetensors_write.c - writes whole tensors byte for byte as the reference writer does: wide dtypes first, then by name,
+ * so that data stays aligned; the header padded with spaces to a multiple of 8. */
+#include "checkpoint/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Position in the reference's list of dtypes; higher ones are written first. */
+static const int dtype_order[TRI_DTYPE_COUNT] = {
+    [TRI_U8] = 4, [TRI_F16] = 13, [TRI_BF16] = 14, [TRI_I32] = 15, [TRI_F32] = 17, [TRI_F64] = 19, [TRI_I64] = 20,
+};
+
+static int by_dtype_and_name(const void *a, const void *b) {
+    const tri_piece *x = *(const tri_piece *const *)a, *y = *(const tri_piece *const *)b;
+    if (x->dtype != y->dtype) return dtype_order[y->dtype] - dtype_order[x->dtype];
+    return strcmp(x->name, y->name);
+}
+
+static size_t piece_bytes(const tri_piece *piece) {
+    return (size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype);
+}
+
+static json_t *entry_json(const tri_piece *piece, json_int_t begin) {
+    json_t *shape = json_array();
+    for (int i = 0; i < piece->shape.n; i++) json_array_append_new(shape, json_integer(piece->shape.dim[i]));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tri__dtype_file_name(piece->dtype), "shape", shape, "data_offsets", begin,
+                     begin + (json_int_t)piece_bytes(piece));
+}
+
+/* The header's text, padded, after the 8 bytes of its length; NULL when out of memory. */
+static char *header_text(const tri_piece *const *order, int n, const json_t *metadata, size_t *size) {
+    json_t *header = json_object();
+    int failed = header == NULL;
+    if (json_object_size(metadata)) failed |= json_object_set(header, "__metadata__", (json_t *)metadata);
+    json_int_t offset = 0;
+    for (int i = 0; i < n && !failed; i++) {
+        TRI_ASSERT(!json_object_get(header, order[i]->name));
+        failed |= json_object_set_new(header, order[i]->name, entry_json(order[i], offset));
+        offset += (json_int_t)piece_bytes(order[i]);
+    }
+    char *json = failed ? NULL : json_dumps(header, JSON_COMPACT), *text = NULL;
+    json_decref(header);
+    if (json) {
+        uint64_t length = strlen(json), padded = (length + 7) & ~(uint64_t)7;
+        *size = sizeof padded + padded;
+        text = malloc(*size);
+        if (text) {
+            memcpy(text, &padded, sizeof padded);
+            memcpy(text + sizeof padded, json, length);
+            memset(text + sizeof padded + length, ' ', padded - length);
+        }
+    }
+    free(json);
+    return text;
+}
+
+static tri_status write_file(const char *path, const char *header, size_t header_bytes, const tri_piece *const *order, int n) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return tri__fail(TRI_IO, "%s: cannot create: %s", path, strerror(errno));
+    tri_status status = tri__write_all(fd, header, header_bytes, path);
+    for (int i = 0; i < n && status == TRI_OK; i++) status = tri__write_all(fd, order[i]->data, piece_bytes(order[i]), path);
+    if (status == TRI_OK && fsync(fd)) status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
+    if (close(fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
+    if (status != TRI_OK) unlink(path);
+    return status;
+}
+
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata) {
+    const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
+    if (!order) return tri__fail(TRI_RESOURCE, "%s: out of memory for %d tensors", path, n);
+    for (int i = 0; i < n; i++) {
+        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape));
+        order[i] = &pieces[i];
+    }
+    qsort(order, (size_t)n, sizeof *order, by_dtype_and_name);
+    size_t header_bytes = 0;
+    char *header = header_text(order, n, metadata, &header_bytes);
+    tri_status status = header ? write_file(path, header, header_bytes, order, n)
+                               : tri__fail(TRI_RESOURCE, "%s: out of memory for the header", path);
+    free(header);
+    free(order);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* test_safetensors.c - the format: bytes equal to the reference writer's, and every malformed header refused. */
+#include "checkpoint/safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char golden[] = "tests/golden/reference.safetensors"; /* tools/golden_safetensors.py */
+
+static char folder[] = "/tmp/trident-test-XXXXXX";
+static char path[128];
+
+static int setup(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/t.safetensors", folder);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
+}
+
+static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, void *data) {
+    return (tri_piece){.name = name, .dtype = dtype, .shape = shape, .slice = tri__slice_whole(&shape), .data = data};
+}
+
+static void assert_same_files(const char *a, const char *b) {
+    tri_map x, y;
+    assert_int_equal(tri__file_map(a, &x), TRI_OK);
+    assert_int_equal(tri__file_map(b, &y), TRI_OK);
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    tri__file_unmap(&x);
+    tri__file_unmap(&y);
+}
+
+static void contract_bytes(void **state) {
+    (void)state;
+    float a[2] = {1, 2};
+    tri_piece piece = whole("a", TRI_F32, tri__shape_1d(2), a);
+    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    unlink(path);
+    assert_int_equal(tri__st_write(path, &piece, 1, metadata), TRI_OK);
+    json_decref(metadata);
+    tri_map map;
+    assert_int_equal(tri__file_map(path, &map), TRI_OK);
+    assert_int_equal(map.size, 104);
+    assert_memory_equal(map.data, "\x58\0\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\",", 56);
+    assert_memory_equal(map.data + 96, a, 8);
+    tri__file_unmap(&map);
+    assert_int_equal(tri__st_write(path, &piece, 1, NULL), TRI_IO); /* it exists */
+}
+
+/* All of the golden file's tensors, read and written again. */
+static void reference_bytes(void **state) {
+    (void)state;
+    tri_st_file file;
+    assert_int_equal(tri__st_open(golden, &file), TRI_OK);
+    assert_int_equal(file.n, 10);
+    assert_string_equal(tri__st_metadata(&file, "format"), "pt");
+    assert_null(tri__st_metadata(&file, "nothing"));
+    assert_null(tri__st_find(&file, "nothing"));
+    assert_null(tri__st_find(&file, "__metadata__"));
+    tri_piece piece[10];
+    for (int i = 0; i < 10; i++) { /* in another order than the file's */
+        const tri_st_entry *entry = &file.entry[(7 * i + 3) % 10];
+        piece[i] = whole(entry->name, entry->dtype, entry->shape, (void *)(file.data + entry->begin));
+    }
+    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    unlink(path);
+    assert_int_equal(tri__st_write(path, piece, 10, metadata), TRI_OK);
+    json_decref(metadata);
+    assert_same_files(path, golden);
+    tri__st_close(&file);
+}
+
+static void conversions(void **state) {
+    (void)state;
+    tri_st_file file;
+    assert_int_equal(tri__st_open(golden, &file), TRI_OK);
+    static const struct {
+        const char *name;
+        int n;
+        float value[6];
+    } rows[] = {
+        {"b.weight", 6, {0, 1, 2, 3, 4, 5}},
+        {"scalar", 1, {42}},
+        {"half", 5, {1, -2, 65504, 0x1p-24f, __builtin_inff()}},
+        {"brain", 3, {1, -2, 3.140625f}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float out[6];
+        const tri_st_entry *entry = tri__st_find(&file, rows[i].name);
+        assert_non_null(entry);
+        assert_int_equal(tri__st_read_f32(&file, entry, 0, rows[i].n, out), TRI_OK);
+        assert_memory_equal(out, rows[i].value, (size_t)rows[i].n * sizeof *out);
+        assert_int_equal(tri__st_read_f32(&file, entry, rows[i].n - 1, 1, out), TRI_OK);
+        assert_true(out[0] == rows[i].value[rows[i].n - 1]);
+    }
+    float out[2];
+    assert_int_equal(tri__st_read_f32(&file, tri__st_find(&file, "ids"), 0, 2, out), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "I64"));
+    tri__st_close(&file);
+}
+
+/* Writes a header and `data_bytes` zero bytes; the stated length is the header's plus `lie`. */
+static tri_status open_text(const char *header, size_t data_bytes, int64_t lie) {
+    FILE *out = fopen(path, "wb");
+    uint64_t length = (uint64_t)((int64_t)strlen(header) + lie);
+    fwrite(&length, 8, 1, out);
+    fputs(header, out);
+    for (size_t i = 0; i < data_bytes; i++) fputc(0, out);
+    fclose(out);
+    tri_st_file file;
+    tri_status status = tri__st_open(path, &file);
+    if (status == TRI_OK) tri__st_close(&file);
+    return status;
+}
+
+#define A4 "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
+#define TENSOR(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static void malformed(void **state) {
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *word; /* in the message; NULL: it is well-formed */
+    } rows[] = {
+        {"{" A4 "}", 4, NULL},
+        {"{" A4 "}   ", 4, NULL},
+        {"{}", 0, NULL},
+        {"{\"__metadata__\":{}}", 0, NULL},
+        {TENSOR("F32", "[]", "[0,4]"), 4, NULL},
+        {TENSOR("F32", "[0]", "[0,0]"), 0, NULL},
+        {"{" A4 ",\"z\":{\"dtype\":\"F32\",\"shape\":[0,9],\"data_offsets\":[4,4]}}", 4, NULL},
+        {" {" A4 "}", 4, "begin with '{'"},
+        {"[]", 0, "begin with '{'"},
+        {"", 0, "begin with '{'"},
+        {"{" A4, 4, ".safetensors:1"},
+        {"{" A4 "}x", 4, ".safetensors:1"},
+        {"{" A4 "," A4 "}", 4, "duplicate"},
+        {"{\"\xff\":{}}", 4, ".safetensors:"},
+        {"{" A4 "}", 3, "cut short"},
+        {"{" A4 "}", 5, "cut short"},
+        {"{\"a\":3}", 4, "no dtype"},
+        {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
+        {TENSOR("F8_E4M3", "[4]", "[0,4]"), 4, "F8_E4M3"},
+        {TENSOR("f32", "[1]", "[0,4]"), 4, "dtype f32"},
+        {TENSOR("F32", "[1]", "[4,8]"), 8, "a hole"},
+        {TENSOR("F32", "[1]", "[4,0]"), 4, "do not fit"},
+        {TENSOR("F32", "[1]", "[0,8]"), 8, "do not fit"},
+        {TENSOR("F32", "[2]", "[0,4]"), 4, "do not fit"},
+        {TENSOR("F32", "[-1]", "[0,4]"), 4, "no size"},
+        {TENSOR("F32", "[1.0]", "[0,4]"), 4, "no size"},
+        {TENSOR("F32", "[1]", "[0,4,4]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[-4,0]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4, "9 dims"},
+        {TENSOR("F32", "[4294967296,4294967296]", "[0,0]"), 0, "overflows"},
+        {TENSOR("F32", "[4611686018427387904]", "[0,0]"), 0, "overflows"},
+        {TENSOR("F32", "[1]", "[9223372036854775804,9223372036854775807]"), 4, "do not fit"},
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "an overlap"},
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "a hole"},
+        {"{\"__metadata__\":{\"step\":1}," A4 "}", 4, "no string"},
+        {"{\"__metadata__\":[]," A4 "}", 4, "no object"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tri_status status = open_text(rows[i].header, rows[i].data, 0);
+        if (status != (rows[i].word ? TRI_DATA : TRI_OK) || (rows[i].word && !strstr(tri_error(), rows[i].word)))
+            fail_msg("row %zu, %s: status %d, \"%s\", expected \"%s\"", i, rows[i].header, status, tri_error(),
+                     rows[i].word ? rows[i].word : "");
+    }
+    assert_int_equal(open_text("{" A4 "}", 4, 5), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "cut short"));
+    assert_int_equal(open_text("{" A4 "}", 4, INT64_MAX - 100), TRI_DATA);
+    assert_int_equal(open_text("{" A4 "}", 4, -200), TRI_DATA);
+    assert_int_equal(open_text("{" A4 "}", 4, -1), TRI_DATA);
+}
+
+/* Every prefix of a good file, and every byte changed: an answer, never a crash; a prefix is never accepted. */
+static void mutations(void **state) {
+    (void)state;
+    tri_map map;
+    assert_int_equal(tri__file_map(golden, &map), TRI_OK);
+    char *bytes = malloc(map.size);
+    tri_st_file file;
+    for (size_t n = 0; n < map.size; n++) {
+        assert_int_equal(tri__file_write(path, map.data, n), TRI_OK);
+        assert_int_equal(tri__st_open(path, &file), TRI_DATA);
+    }
+    for (size_t i = 0; i < map.size - 93; i++) { /* the data itself may hold anything */
+        memcpy(bytes, map.data, map.size);
+        bytes[i] = (char)(bytes[i] + 1 + (int)(i % 7));
+        assert_int_equal(tri__file_write(path, bytes, map.size), TRI_OK);
+        if (tri__st_open(path, &file) == TRI_OK) tri__st_close(&file);
+    }
+    free(bytes);
+    tri__file_unmap(&map);
+}
+
+static void missing(void **state) {
+    (void)state;
+    tri_st_file file;
+    assert_int_equal(tri__st_open("/nowhere/x.safetensors", &file), TRI_NOINPUT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(conversions),
+        cmocka_unit_test(malformed),      cmocka_unit_test(mutations),       cmocka_unit_test(missing),
+    };
+    return cmocka_run_group_tests_name("safetensors", tests, setup, teardown);
+}
