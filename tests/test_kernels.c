@@ -139,6 +139,40 @@ static void test_not_a_number_shows(void **state) {
     }
 }
 
+/* A norm that is not finite forbids the step; max_norm 0 clips nothing; a forbidden step changes nothing. */
+static void test_clip_and_skip(void **state) {
+    (void)state;
+    static const struct { double sum; float max_norm, coef; int apply; } rows[] = {
+        {4, 1, 0.5f, 1}, {4, 0, 1, 1}, {4, 2, 1, 1}, {0, 1, 1, 1}, {0.25, 1, 1, 1}, {INFINITY, 1, 0, 0}, {NAN, 1, 1, 0}, {INFINITY, 0, 1, 0},
+    };
+    static const char *const devices[] = {"cpu", "reference"};
+    for (int d = 0; d < 2; d++) {
+        tri_kernel_table table;
+        tri__device_find(devices[d])->kernels(&table);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            float coef = -1;
+            int32_t apply = -1;
+            double norm = -1, sum = rows[i].sum;
+            tri_attr attr = {.max_norm = rows[i].max_norm};
+            tri_call call = {.t = {{&coef, 1, 1}, {&apply, 1, 1}, {&norm, 1, 1}, {&sum, 1, 1}}, .attr = &attr, .threads = 1};
+            table.run[TRI_OP_clip][TRI_F32](&call);
+            assert_true(fabsf(coef - rows[i].coef) < 1e-6f);
+            assert_int_equal(apply, rows[i].apply);
+            assert_true(isnan(sum) ? isnan(norm) : norm == sqrt(sum));
+        }
+        kernel_case at = {.op = TRI_OP_adamw};
+        at.dim['K' - 'A'] = 77;
+        kernel_call k;
+        kernel_call_open(&k, &at, 0, 0, 0);
+        int apply = tri__op_arg(TRI_OP_adamw, "apply");
+        *(int32_t *)k.call.t[apply].data = 0;
+        memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
+        kernel_call_run(&k, &table, 2);
+        for (int a = 0; a < 3; a++) assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
+        kernel_call_close(&k);
+    }
+}
+
 static void test_every_operation_has_a_row(void **state) {
     (void)state;
     static const char *const devices[] = {"cpu", "reference"};
@@ -181,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_cpu_against_reference),
         cmocka_unit_test(test_sums_one_at_a_time),
         cmocka_unit_test(test_not_a_number_shows),
+        cmocka_unit_test(test_clip_and_skip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

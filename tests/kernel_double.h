@@ -1,0 +1,176 @@
+/* kernel_double.h - forward and update operations in double, written a second time from their formulas in ops.def. All
+ * operands, integers too, are arrays of double in the order of the operation's row. */
+#ifndef TESTS_KERNEL_DOUBLE_H
+#define TESTS_KERNEL_DOUBLE_H
+
+#include "kernel_mask.h"
+
+typedef void double_op(const kernel_call *k, double *const *v);
+
+static inline int64_t extent(const kernel_call *k, char letter) { return k->at.dim[letter - 'A']; }
+
+static void double_embed(const kernel_call *k, double *const *v) {
+    for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
+        for (int64_t c = 0; c < H; c++)
+            v[0][t * H + c] = v[3][(int64_t)v[1][t] * H + c] + v[4][(int64_t)v[2][t] * H + c] + v[5][c];
+}
+
+/* y, xhat, rstd from a row x. */
+static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, const double *x, const double *g, const double *b) {
+    int64_t H = extent(k, 'H');
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < H; c++) sum += x[c];
+    for (int64_t c = 0; c < H; c++) squares += pow(x[c] - sum / (double)H, 2);
+    v[2][t] = pow(squares / (double)H + (double)k->attr.eps, -0.5);
+    for (int64_t c = 0; c < H; c++) {
+        v[1][t * H + c] = (x[c] - sum / (double)H) * v[2][t];
+        v[0][t * H + c] = v[1][t * H + c] * g[c] + b[c];
+    }
+}
+
+static void double_norm(const kernel_call *k, double *const *v) {
+    for (int64_t t = 0; t < extent(k, 'T'); t++) double_norm_row(k, v, t, v[3] + t * extent(k, 'H'), v[4], v[5]);
+}
+
+static void double_dropout_add_norm(const kernel_call *k, double *const *v) {
+    enum { WIDEST = 2000 };
+    double x[WIDEST];
+    int64_t H = extent(k, 'H');
+    assert_true(H <= WIDEST);
+    for (int64_t t = 0; t < extent(k, 'T'); t++) {
+        for (int64_t c = 0; c < H; c++)
+            x[c] = v[3][t * H + c] * mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) + v[4][t * H + c];
+        double_norm_row(k, v, t, x, v[5], v[6]);
+    }
+}
+
+static void double_dropout(const kernel_call *k, double *const *v) {
+    for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
+        for (int64_t c = 0; c < H; c++)
+            v[0][t * H + c] = v[1][t * H + c] * mask_factor(k, (int64_t)v[2][2 * t], (int64_t)v[2][2 * t + 1], c);
+}
+
+static void double_add(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] + v[2][i];
+}
+
+static void double_linear(const kernel_call *k, double *const *v) {
+    int64_t O = extent(k, 'O'), I = extent(k, 'I');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        v[0][i] = v[3][i % O];
+        for (int64_t c = 0; c < I; c++) v[0][i] += v[1][i / O * I + c] * v[2][i % O * I + c];
+    }
+}
+
+static double double_gelu_at(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
+
+static void double_linear_gelu(const kernel_call *k, double *const *v) {
+    double *const linear[] = {v[1], v[2], v[3], v[4]};
+    double_linear(k, linear);
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
+}
+
+static void double_gelu(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
+}
+
+static void double_tanh(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 1 - 2 / (exp(2 * v[1][i]) + 1);
+}
+
+static void double_relu(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
+}
+
+/* One query row of one head: scores without a maximum taken off, for they are small here. */
+static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row) {
+    int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
+    const double *query = v[2] + row * 3 * H + at;
+    double sum = 0;
+    for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] = 0;
+    for (int64_t t = begin; t < end; t++) {
+        const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
+        double score = 0;
+        for (int64_t c = 0; c < d; c++) score += query[c] * other[c] / sqrt((double)d);
+        int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)v[4][2 * t + 1];
+        double factor = mask_factor(k, (int64_t)v[4][2 * row], (int64_t)v[4][2 * row + 1], feature);
+        sum += exp(score);
+        for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] += exp(score) * factor * value[c];
+    }
+    for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] /= sum;
+    v[1][row * heads + h] = log(sum);
+}
+
+static void double_attention(const kernel_call *k, double *const *v) {
+    for (int64_t s = 0; s < extent(k, 'N'); s++)
+        for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
+            for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row);
+}
+
+static void double_pool_first(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][(int64_t)v[2][i / H] * H + i % H];
+}
+
+static void double_pool_mean(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        int64_t begin = (int64_t)v[2][i / H], end = (int64_t)v[2][i / H + 1];
+        v[0][i] = 0;
+        for (int64_t t = begin; t < end; t++) v[0][i] += v[1][t * H + i % H] / (double)(end - begin);
+    }
+}
+
+static void double_concat(const kernel_call *k, double *const *v) {
+    int64_t A = extent(k, 'A'), B = extent(k, 'B'), C = extent(k, 'C');
+    for (int64_t i = 0, at = 0; i < extent(k, 'N'); i++) {
+        for (int64_t c = 0; c < A; c++) v[0][at++] = v[1][i * A + c];
+        for (int64_t c = 0; c < B; c++) v[0][at++] = v[2][i * B + c];
+        for (int64_t c = 0; c < C; c++) v[0][at++] = v[3][i * C + c];
+    }
+}
+
+static void double_cross_entropy(const kernel_call *k, double *const *v) {
+    int64_t C = extent(k, 'C');
+    v[0][0] = 0;
+    for (int64_t i = 0; i < extent(k, 'N'); i++) {
+        int64_t label = (int64_t)v[3][i];
+        double sum = 0;
+        for (int64_t c = 0; c < C; c++) sum += exp(v[2][i * C + c]);
+        for (int64_t c = 0; c < C; c++) v[1][i * C + c] = exp(v[2][i * C + c]) / sum;
+        v[0][0] -= v[5][0] * v[4][label] * log(v[1][i * C + label]);
+    }
+}
+
+static void double_sumsq(const kernel_call *k, double *const *v) {
+    v[0][0] = 0;
+    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][0] += v[1][i] * v[1][i];
+}
+
+static void double_clip(const kernel_call *k, double *const *v) {
+    v[2][0] = sqrt(v[3][0]);
+    v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6));
+    v[1][0] = 1;
+}
+
+/* torch.optim.AdamW, line by line (single tensor, not amsgrad). */
+static void double_adamw(const kernel_call *k, double *const *v) {
+    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1], *s = v[2];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double g = v[3][i] * v[5][0];
+        p[i] *= 1 - lr * (double)k->attr.decay;
+        m[i] += (g - m[i]) * (1 - b1);
+        s[i] = s[i] * b2 + (1 - b2) * g * g;
+        p[i] -= lr / c1 * (m[i] / (sqrt(s[i]) / sqrt(c2) + (double)k->attr.eps));
+    }
+}
+
+static double_op *const double_ops[TRI_OP_COUNT] = {
+#define ROW(name) [TRI_OP_##name] = double_##name
+    ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(gelu),
+    ROW(tanh), ROW(relu), ROW(attention), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
+    ROW(clip), ROW(adamw),
+#undef ROW
+};
+
+#endif

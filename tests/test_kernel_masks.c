@@ -1,0 +1,177 @@
+/* test_kernel_masks.c - dropout draws the decisions that base/random.h defines and no others: every operation that drops
+ * is given operands that show its mask, and each decision is compared with one computed a second time. */
+#include "kernel_mask.h"
+
+#include "base/random.h"
+
+typedef struct context {
+    tri_kernel_table table;
+    float p;
+    int64_t kept, decided;
+    int seen[TRI_OP_COUNT];
+} context;
+
+static void set_all(kernel_call *k, const char *name, float value) {
+    int a = tri__op_arg(k->at.op, name);
+    for (int64_t i = 0; i < operand_count(k, a); i++) ((float *)k->call.t[a].data)[i] = value;
+    memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
+}
+
+static void decide(context *all, const kernel_call *k, int drops, int shown_dropped) {
+    if (drops != shown_dropped) kernel_call_fail(k, 0, drops ? "kept what is to be dropped" : "dropped what is to be kept");
+    all->kept += !drops;
+    all->decided++;
+}
+
+static const int32_t *keys(const kernel_call *k) { return k->call.t[tri__op_arg(k->at.op, "key")].data; }
+
+/* dropout, dropout_din: of ones, they give 0 or exactly 1 / (1 - p). */
+static void show_plain(context *all, kernel_call *k) {
+    set_all(k, k->at.op == TRI_OP_dropout ? "x" : "dy", 1);
+    kernel_call_run(k, &all->table, 2);
+    int64_t H = k->at.dim['H' - 'A'];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        int32_t sample = keys(k)[i / H * 2], place = keys(k)[i / H * 2 + 1];
+        decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, 0, i) == 0);
+        assert_true(kernel_value(k, 0, i) == (double)(float)mask_factor(k, sample, place, i % H));
+    }
+}
+
+/* dropout_add_norm: of ones without a residual, a row holds two values: the lower one is what was dropped. */
+static void show_norm(context *all, kernel_call *k) {
+    enum { Y, XHAT };
+    set_all(k, "x", 1);
+    set_all(k, "res", 0);
+    kernel_call_run(k, &all->table, 2);
+    int64_t H = k->at.dim['H' - 'A'];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double value = kernel_value(k, XHAT, i);
+        if (fabs(value) > 1e-3) /* a row of one kind is all 0 */
+            decide(all, k, mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H), value < 0);
+    }
+}
+
+/* dropout_add_norm_din: dx is dres after the mask. */
+static void show_norm_din(context *all, kernel_call *k) {
+    enum { DX, DRES };
+    kernel_call_run(k, &all->table, 2);
+    int64_t H = k->at.dim['H' - 'A'];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        int32_t sample = keys(k)[i / H * 2], place = keys(k)[i / H * 2 + 1];
+        decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, DX, i) == 0);
+        double want = kernel_value(k, DRES, i) * mask_factor(k, sample, place, i % H);
+        assert_true(fabs(kernel_value(k, DX, i) - want) <= 1e-6 * fabs(want));
+    }
+}
+
+/* Attention between rows that score alike, where row t of the value (or of dctx) is the unit vector of t's place: entry
+ * c of row t is then the weight between t and the row at place c. Sequences are no longer than a head is wide. */
+static void show_attention(context *all, kernel_call *k) {
+    int backward = k->at.op == TRI_OP_attention_din;
+    int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads;
+    set_all(k, "qkv", 0);
+    if (backward) set_all(k, "dctx", 0);
+    int64_t cols = backward ? H : 3 * H, from = backward ? 0 : 2 * H;
+    int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
+    const int32_t *key = keys(k); /* [T,2] */
+    for (int64_t t = 0; t < k->at.dim['T' - 'A']; t++)
+        for (int64_t h = 0; h < heads; h++) ((float *)k->call.t[unit].data)[t * cols + from + h * d + key[2 * t + 1]] = 1;
+    memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
+    if (backward) { /* of scores that are all 0 */
+        int64_t t = 0;
+        int lse = tri__op_arg(k->at.op, "lse");
+        for (int s = 0; k->at.lengths[s]; s++)
+            for (int i = 0; i < k->at.lengths[s] * heads; i++) ((float *)k->call.t[lse].data)[t++] = logf((float)k->at.lengths[s]);
+        memcpy(k->before[lse], k->block[lse], k->bytes[lse] + 2 * GUARD);
+    }
+    kernel_call_run(k, &all->table, 2);
+    int64_t first = 0;
+    for (int s = 0; k->at.lengths[s]; first += k->at.lengths[s++])
+        for (int64_t at = 0; at < k->at.lengths[s] * heads * k->at.lengths[s]; at++) {
+            int64_t n = k->at.lengths[s], row = at / (heads * n), h = at / n % heads, c = at % n;
+            int64_t query = backward ? c : row, other = backward ? row : c; /* places */
+            double got = kernel_value(k, 0, backward ? (first + row) * 3 * H + 2 * H + h * d + c : (first + row) * H + h * d + c);
+            int64_t feature = (k->attr.head0 + h) * k->attr.max_len + other;
+            decide(all, k, mask_drops(k, key[2 * first], query, feature), got == 0);
+            double want = mask_factor(k, key[2 * first], query, feature) / (double)n;
+            assert_true(fabs(got - want) <= 1e-5 * want);
+        }
+}
+
+static void mask_case(const kernel_case *at, void *opaque) {
+    static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
+        [TRI_OP_dropout] = show_plain, [TRI_OP_dropout_din] = show_plain,
+        [TRI_OP_dropout_add_norm] = show_norm, [TRI_OP_dropout_add_norm_din] = show_norm_din,
+        [TRI_OP_attention] = show_attention, [TRI_OP_attention_din] = show_attention,
+    };
+    context *all = opaque;
+    kernel_call k;
+    kernel_call_open(&k, at, all->p, 0, 0);
+    shows[at->op](all, &k);
+    kernel_call_close(&k);
+    all->seen[at->op]++;
+}
+
+static void test_masks(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
+        {"attention attention_din", "L=1,2,3,4,8 A=1,3 E=17,64"},
+    };
+    static const char *const devices[] = {"cpu", "reference"};
+    static const float rates[] = {0.1f, 0.3f, 0.5f, 0.9f};
+    for (int i = 0; i < 8; i++) {
+        context all = {.p = rates[i % 4]};
+        tri__device_find(devices[i / 4])->kernels(&all.table);
+        kernel_cases(grids, 2, mask_case, &all);
+        double p = (double)rates[i % 4], n = (double)all.decided;
+        assert_true(n > 100000);
+        assert_true(fabs((double)all.kept / n - (1 - p)) < 0.01);
+        for (int op = 0; op < TRI_OP_COUNT; op++)
+            if (tri__op_arg((tri_op)op, "key") >= 0 && !all.seen[op]) fail_msg("no case shows the mask of %s", tri__op_row((tri_op)op)->name);
+    }
+}
+
+/* With p = 0 values pass through to the bit. */
+static void test_nothing_dropped(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "reference"};
+    for (int i = 0; i < 2; i++) {
+        tri_kernel_table table;
+        tri__device_find(devices[i])->kernels(&table);
+        kernel_case at = {.op = TRI_OP_dropout};
+        at.dim['T' - 'A'] = 9, at.dim['H' - 'A'] = 21;
+        kernel_call k;
+        kernel_call_open(&k, &at, 0, 0, 0);
+        kernel_call_run(&k, &table, 2);
+        assert_memory_equal(k.call.t[0].data, k.call.t[1].data, k.bytes[0]);
+        kernel_call_close(&k);
+    }
+}
+
+/* Known answers of Random123 (kat_vectors, philox4x32 10), for our generator and for the one of this test. */
+static void test_known_answers(void **state) {
+    (void)state;
+    static const uint32_t rows[][10] = { /* counter, key, answer */
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+    };
+    for (int i = 0; i < 3; i++) {
+        const uint32_t *c = rows[i], *key = c + 4, *answer = c + 6;
+        tri_random ours = tri__philox(key[0], key[1], c[0], c[1], c[2], c[3]);
+        uint32_t again[4];
+        philox_block(key, c, again);
+        assert_memory_equal(ours.word, answer, 16);
+        assert_memory_equal(again, answer, 16);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_answers),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_nothing_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
