@@ -1,0 +1,364 @@
+/* test_checkpoint.c - saving, opening, resharding, the digest; and that neither a kill nor damage is ever mistaken for a
+ * checkpoint. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/file.h"
+#include "checkpoint/reshard.h"
+#include "checkpoint/safetensors.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { N = 3 };
+
+static char run[] = "/tmp/trident-test-XXXXXX";
+
+typedef struct model {
+    float weight[6], bias[2], scalar[1];
+    float exp_avg[6];
+    tri_piece weights[N], optimizer[1];
+} model;
+
+static tri_piece whole(const char *name, tri_shape shape, void *data) {
+    return (tri_piece){.name = name, .dtype = TRI_F32, .shape = shape, .slice = tri__slice_whole(&shape), .data = data};
+}
+
+static void make_model(model *m, float base) {
+    for (int i = 0; i < 6; i++) m->weight[i] = base + (float)i, m->exp_avg[i] = base - (float)i;
+    m->bias[0] = base, m->bias[1] = -base, m->scalar[0] = 2 * base;
+    m->weights[0] = whole("primary.dense.weight", tri__shape_2d(2, 3), m->weight);
+    m->weights[1] = whole("primary.dense.bias", tri__shape_1d(2), m->bias);
+    m->weights[2] = whole("scale", (tri_shape){0}, m->scalar);
+    m->optimizer[0] = whole("exp_avg.primary.dense.weight", tri__shape_2d(2, 3), m->exp_avg);
+}
+
+static tri_status extras(void *context, const char *folder) {
+    char path[TRI_PATH_MAX];
+    if (context) return tri__fail(TRI_IO, "no vocabulary today");
+    TRI_TRY(tri__path_join(path, folder, "primary"));
+    TRI_TRY(tri__folder_make(path));
+    TRI_TRY(tri__path_join(path, folder, "primary/vocab.txt"));
+    return tri__file_write(path, "[PAD]\n[UNK]\n", 12);
+}
+
+static tri_status save(model *m, int64_t step, void *fail) {
+    json_t *config = json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5);
+    json_t *preprocessing = json_pack("{s:[f, f]}", "mean", 0.1, 1.0 / 3.0);
+    json_t *state = json_pack("{s:I, s:f}", "samples", (json_int_t)step * 8, "best", 2.0 / 3.0);
+    tri_checkpoint_out out = {.folder = run, .step = step, .weights = m->weights, .n_weights = N, .optimizer = m->optimizer,
+                              .n_optimizer = 1, .config = config, .preprocessing = preprocessing, .state = state, .extras = extras,
+                              .context = fail};
+    tri_status status = tri__checkpoint_save(&out);
+    json_decref(config);
+    json_decref(preprocessing);
+    json_decref(state);
+    return status;
+}
+
+static int setup(void **state) {
+    (void)state;
+    strcpy(run + strlen(run) - 6, "XXXXXX");
+    return mkdtemp(run) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    if (tri__checkpoint_prune(run, 0) != TRI_OK) return -1;
+    char best[TRI_PATH_MAX];
+    if (tri__path_join(best, run, "best_checkpoint.json") == TRI_OK && tri__is_file(best)) {
+        unlink(best);
+        if (tri__checkpoint_prune(run, 0) != TRI_OK) return -1;
+    }
+    return tri__folder_remove(run) == TRI_OK ? 0 : -1;
+}
+
+static int64_t newest(void) {
+    tri_checkpoint *checkpoint;
+    if (tri__checkpoint_open(run, 0, &checkpoint) != TRI_OK) return -1;
+    int64_t step = tri__checkpoint_step(checkpoint);
+    tri__checkpoint_close(checkpoint);
+    return step;
+}
+
+static int entries(void) {
+    int n = 0;
+    DIR *dir = opendir(run);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n - 2;
+}
+
+static void round_trip(void **state) {
+    (void)state;
+    model m, back;
+    make_model(&m, 1.25f);
+    make_model(&back, 0);
+    assert_int_equal(save(&m, 7, NULL), TRI_OK);
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_open(run, 1, &checkpoint), TRI_OK);
+    assert_int_equal(tri__checkpoint_step(checkpoint), 7);
+    assert_int_equal(tri__checkpoint_count(checkpoint), 4);
+    for (int i = 0; i < N; i++) assert_int_equal(tri__checkpoint_read(checkpoint, &back.weights[i]), TRI_OK);
+    assert_int_equal(tri__checkpoint_read(checkpoint, &back.optimizer[0]), TRI_OK);
+    assert_memory_equal(m.weight, back.weight, sizeof m.weight);
+    assert_memory_equal(m.bias, back.bias, sizeof m.bias);
+    assert_memory_equal(m.scalar, back.scalar, sizeof m.scalar);
+    assert_memory_equal(m.exp_avg, back.exp_avg, sizeof m.exp_avg);
+    const json_t *mean = json_object_get(tri__checkpoint_preprocessing(checkpoint), "mean");
+    assert_true(json_real_value(json_array_get(mean, 1)) == 1.0 / 3.0);
+    assert_true(json_real_value(json_object_get(tri__checkpoint_state(checkpoint), "best")) == 2.0 / 3.0);
+    assert_string_equal(json_string_value(json_object_get(tri__checkpoint_config(checkpoint), "label_name")), "y");
+    assert_true(tri__checkpoint_has(checkpoint, "scale"));
+    assert_false(tri__checkpoint_has(checkpoint, "secondary.dense.weight"));
+
+    tri_piece wrong = whole("primary.dense.weight", tri__shape_2d(3, 2), back.weight);
+    assert_int_equal(tri__checkpoint_read(checkpoint, &wrong), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "[2, 3]"));
+    wrong = whole("other", tri__shape_1d(2), back.bias);
+    assert_int_equal(tri__checkpoint_read(checkpoint, &wrong), TRI_DATA);
+    wrong = whole("primary.dense.bias", tri__shape_1d(2), back.bias);
+    wrong.dtype = TRI_BF16;
+    assert_int_equal(tri__checkpoint_read(checkpoint, &wrong), TRI_DATA);
+    tri__checkpoint_close(checkpoint);
+    assert_int_equal(entries(), 1);
+}
+
+/* Any slice can be read: rows, columns, and a flat range of a block of columns. */
+static void slices(void **state) {
+    (void)state;
+    model m;
+    make_model(&m, 0);
+    assert_int_equal(save(&m, 1, NULL), TRI_OK);
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
+    static const struct {
+        tri_slice slice;
+        int n;
+        float value[4];
+    } rows[] = {
+        {{.start = {1, 0}, .extent = {1, 3}, .begin = 0, .end = 3}, 3, {3, 4, 5}},
+        {{.start = {0, 1}, .extent = {2, 2}, .begin = 0, .end = 4}, 4, {1, 2, 4, 5}},
+        {{.start = {0, 1}, .extent = {2, 2}, .begin = 1, .end = 3}, 2, {2, 4}},
+        {{.start = {0, 2}, .extent = {2, 1}, .begin = 1, .end = 2}, 1, {5}},
+        {{.start = {0, 0}, .extent = {2, 3}, .begin = 2, .end = 5}, 3, {2, 3, 4}},
+        {{.start = {0, 0}, .extent = {2, 0}, .begin = 0, .end = 0}, 0, {0}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float out[4] = {-1, -1, -1, -1};
+        tri_piece piece = whole("primary.dense.weight", tri__shape_2d(2, 3), out);
+        piece.slice = rows[i].slice;
+        assert_int_equal(tri__checkpoint_read(checkpoint, &piece), TRI_OK);
+        assert_memory_equal(out, rows[i].value, (size_t)rows[i].n * sizeof *out);
+    }
+    tri__checkpoint_close(checkpoint);
+}
+
+/* A tensor saved as two blocks of columns, one of them cut in a flat range, is the same state as the whole. */
+static void resharded(void **state) {
+    (void)state;
+    model m;
+    make_model(&m, 0);
+    float left[2] = {0, 3}, right[4] = {1, 2, 4, 5};
+    tri_piece pieces[3];
+    for (int i = 0; i < 3; i++) pieces[i] = whole("primary.dense.weight", tri__shape_2d(2, 3), i == 0 ? left : i == 1 ? right : right + 1);
+    pieces[0].slice = (tri_slice){.start = {0, 0}, .extent = {2, 1}, .begin = 0, .end = 2};
+    pieces[1].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 0, .end = 1};
+    pieces[2].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 1, .end = 4};
+    tri_checkpoint_out out = {.folder = run, .step = 3, .weights = pieces, .n_weights = 3};
+    assert_int_equal(tri__checkpoint_save(&out), TRI_OK);
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
+    float back[6];
+    tri_piece piece = whole("primary.dense.weight", tri__shape_2d(2, 3), back);
+    assert_int_equal(tri__checkpoint_read(checkpoint, &piece), TRI_OK);
+    assert_memory_equal(back, m.weight, sizeof back);
+    char a[33], b[33];
+    assert_int_equal(tri__checkpoint_digest(checkpoint, a), TRI_OK);
+    assert_int_equal(tri__pieces_digest(m.weights, 1, b), TRI_OK);
+    assert_string_equal(a, b);
+    tri__checkpoint_close(checkpoint);
+
+    out.n_weights = 2; /* a hole */
+    assert_int_equal(tri__checkpoint_save(&out), TRI_OK);
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "do not make it up"));
+}
+
+static void digests(void **state) {
+    (void)state;
+    model m;
+    char a[33], b[33];
+    make_model(&m, 1);
+    assert_int_equal(tri__pieces_digest(m.weights, N, a), TRI_OK);
+    assert_int_equal(strlen(a), 32);
+    tri_piece turned[N] = {m.weights[2], m.weights[0], m.weights[1]};
+    assert_int_equal(tri__pieces_digest(turned, N, b), TRI_OK);
+    assert_string_equal(a, b);
+    turned[1].shape = tri__shape_2d(3, 2);
+    turned[1].slice = tri__slice_whole(&turned[1].shape);
+    assert_int_equal(tri__pieces_digest(turned, N, b), TRI_OK);
+    assert_string_not_equal(a, b);
+    m.bias[1] = 1.0000001f;
+    assert_int_equal(tri__pieces_digest(m.weights, N, b), TRI_OK);
+    assert_string_not_equal(a, b);
+    /* Two fp32 zeros named a: a value worked out by another implementation of xxh3-128. */
+    float zero[2] = {0, 0};
+    tri_piece piece = whole("a", tri__shape_1d(2), zero);
+    assert_int_equal(tri__pieces_digest(&piece, 1, a), TRI_OK);
+    assert_string_equal(a, "a4a1d0f97739baa44824f0262c57b5a9");
+}
+
+static void replaced(void **state) {
+    (void)state;
+    model m, back;
+    make_model(&m, 1);
+    assert_int_equal(save(&m, 5, NULL), TRI_OK);
+    make_model(&m, 2);
+    assert_int_equal(save(&m, 5, NULL), TRI_OK);
+    assert_int_equal(entries(), 1);
+    make_model(&back, 0);
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
+    assert_int_equal(tri__checkpoint_read(checkpoint, &back.weights[0]), TRI_OK);
+    assert_memory_equal(m.weight, back.weight, sizeof m.weight);
+    tri__checkpoint_close(checkpoint);
+}
+
+static void failed_save(void **state) {
+    (void)state;
+    model m;
+    make_model(&m, 1);
+    assert_int_equal(save(&m, 5, NULL), TRI_OK);
+    assert_int_equal(save(&m, 6, "fail"), TRI_IO);
+    assert_non_null(strstr(tri_error(), "no vocabulary today"));
+    assert_int_equal(entries(), 1);
+    assert_int_equal(newest(), 5);
+}
+
+static void best_and_prune(void **state) {
+    (void)state;
+    model m;
+    make_model(&m, 1);
+    char stray[TRI_PATH_MAX];
+    tri_checkpoint *checkpoint;
+    for (int step = 10; step <= 50; step += 10) assert_int_equal(save(&m, step, NULL), TRI_OK);
+    assert_int_equal(tri__checkpoint_mark_best(run, 20), TRI_OK);
+    assert_int_equal(tri__path_join(stray, run, "checkpoint-60.tmp.123"), TRI_OK);
+    assert_int_equal(tri__folder_make(stray), TRI_OK);
+    assert_int_equal(newest(), 50);
+    assert_int_equal(tri__checkpoint_prune(run, 2), TRI_OK);
+    assert_int_equal(entries(), 4); /* 50, 40, the best, and its mark */
+    assert_int_equal(tri__checkpoint_open(run, 1, &checkpoint), TRI_OK);
+    assert_int_equal(tri__checkpoint_step(checkpoint), 20);
+    tri__checkpoint_close(checkpoint);
+    assert_int_equal(newest(), 50);
+    assert_int_equal(tri__checkpoint_mark_best(run, 999), TRI_OK); /* gone: the newest stands in */
+    assert_int_equal(tri__checkpoint_open(run, 1, &checkpoint), TRI_OK);
+    assert_int_equal(tri__checkpoint_step(checkpoint), 50);
+    tri__checkpoint_close(checkpoint);
+    /* One cut short does not count among the newest. */
+    assert_int_equal(tri__path_join(stray, run, "checkpoint-50/weights-00000.safetensors"), TRI_OK);
+    assert_int_equal(truncate(stray, 10), 0);
+    assert_int_equal(tri__checkpoint_prune(run, 1), TRI_OK);
+    assert_int_equal(newest(), 40);
+}
+
+/* Each file cut, changed and removed: the older checkpoint is found, and the newer one says why not. */
+static void damaged(void **state) {
+    (void)state;
+    static const char *const files[] = {"manifest.json",     "weights-00000.safetensors", "optimizer-00000.safetensors",
+                                        "config.json",       "preprocessing.json",        "primary/vocab.txt"};
+    model m;
+    make_model(&m, 1);
+    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX];
+    tri_checkpoint *checkpoint;
+    assert_int_equal(save(&m, 1, NULL), TRI_OK);
+    assert_int_equal(tri__path_join(folder, run, "checkpoint-2"), TRI_OK);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        assert_int_equal(save(&m, 2, NULL), TRI_OK);
+        assert_int_equal(newest(), 2);
+        assert_int_equal(tri__path_join(path, folder, files[f]), TRI_OK);
+        char *text;
+        size_t size;
+        assert_int_equal(tri__file_read(path, 1 << 20, &text, &size), TRI_OK);
+        size_t cuts[] = {0, 1, size / 2, size - 1};
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(tri__file_write(path, text, cuts[i]), TRI_OK);
+            assert_int_equal(tri__checkpoint_open(folder, 0, &checkpoint), TRI_DATA);
+            assert_int_equal(newest(), 1);
+        }
+        for (size_t at = 0; at < size; at += 1 + size / 16) {
+            text[at] ^= 1;
+            assert_int_equal(tri__file_write(path, text, size), TRI_OK);
+            text[at] ^= 1;
+            if (tri__checkpoint_open(folder, 0, &checkpoint) != TRI_DATA) fail_msg("%s: byte %zu may change", files[f], at);
+        }
+        unlink(path);
+        assert_int_equal(newest(), 1);
+        free(text);
+    }
+    unlink(path);
+    assert_int_equal(tri__path_join(path, run, "checkpoint-1/weights-00000.safetensors"), TRI_OK);
+    assert_int_equal(truncate(path, 20), 0);
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "none of its 2 checkpoints is valid"));
+    assert_non_null(strstr(tri_error(), "checkpoint-2"));
+}
+
+static void nothing_there(void **state) {
+    (void)state;
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_NOINPUT);
+    assert_int_equal(tri__checkpoint_open("/nowhere/at/all", 0, &checkpoint), TRI_NOINPUT);
+}
+
+/* A process that saves steps 1, 2, 3, ... and each of them twice is killed at some point; what is found is whole: its
+ * tensors are those of its step. */
+static void killed(void **state) {
+    (void)state;
+    model m;
+    int seen = 0;
+    for (int round = 0; round < 24; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (int step = 1;; step++) {
+                make_model(&m, (float)step);
+                if (save(&m, step, NULL) != TRI_OK || save(&m, step, NULL) != TRI_OK || tri__checkpoint_prune(run, 2) != TRI_OK) _exit(1);
+            }
+        }
+        usleep((useconds_t)(500 + 1700 * round));
+        kill(child, SIGKILL);
+        int status;
+        waitpid(child, &status, 0);
+        assert_true(WIFSIGNALED(status));
+        tri_checkpoint *checkpoint;
+        tri_status opened = tri__checkpoint_open(run, 0, &checkpoint);
+        if (opened == TRI_NOINPUT) continue; /* killed before the first commit */
+        assert_int_equal(opened, TRI_OK);
+        seen++;
+        float back[6];
+        tri_piece piece = whole("primary.dense.weight", tri__shape_2d(2, 3), back);
+        assert_int_equal(tri__checkpoint_read(checkpoint, &piece), TRI_OK);
+        assert_true(back[0] == (float)tri__checkpoint_step(checkpoint));
+        tri__checkpoint_close(checkpoint);
+        assert_int_equal(tri__checkpoint_prune(run, 0), TRI_OK);
+        assert_int_equal(entries(), 0);
+    }
+    assert_true(seen > 0);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {TEST(round_trip), TEST(slices),         TEST(resharded), TEST(digests),       TEST(replaced),
+                                       TEST(failed_save), TEST(best_and_prune), TEST(damaged),   TEST(nothing_there), TEST(killed)};
+    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+}

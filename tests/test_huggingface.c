@@ -1,0 +1,184 @@
+/* test_huggingface.c - weights from a Hugging Face folder: names, shards, dtypes, what is said; made-up folders here,
+ * real ones in make parity. */
+#include "checkpoint/huggingface.h"
+
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/trident-test-XXXXXX";
+
+static int setup(void **state) {
+    (void)state;
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
+}
+
+static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, const void *data) {
+    return (tri_piece){.name = name, .dtype = dtype, .shape = shape, .slice = tri__slice_whole(&shape), .data = (void *)data};
+}
+
+static void write_file(const char *name, const tri_piece *pieces, int n) {
+    char path[TRI_PATH_MAX];
+    assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
+    assert_int_equal(tri__st_write(path, pieces, n, NULL), TRI_OK);
+}
+
+static void write_text(const char *name, const char *text) {
+    char path[TRI_PATH_MAX];
+    assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
+    assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
+}
+
+static void collect(void *context, tri_log_level level, const char *text) {
+    char *all = context;
+    size_t used = strlen(all);
+    snprintf(all + used, 4096 - used, "%s%s\n", level == TRI_LOG_WARN ? "warning: " : "", text);
+}
+
+static const float four[4] = {1, 2, 3, 4}, two[2] = {5, 6};
+static const uint16_t half[2] = {0x3C00, 0xC000}, brain[2] = {0x3F80, 0xC000}; /* 1, -2 in F16 and BF16 */
+static const int64_t ids[2] = {0, 1};
+
+static void names_and_words(void **state) {
+    (void)state;
+    const tri_piece stored[] = {
+        whole("bert.embeddings.word_embeddings.weight", TRI_F32, tri__shape_2d(2, 2), four),
+        whole("bert.embeddings.LayerNorm.gamma", TRI_F16, tri__shape_1d(2), half),
+        whole("bert.embeddings.LayerNorm.beta", TRI_BF16, tri__shape_1d(2), brain),
+        whole("bert.embeddings.position_ids", TRI_I64, tri__shape_2d(1, 2), ids),
+        whole("bert.pooler.dense.bias", TRI_F32, tri__shape_1d(2), two),
+        whole("cls.predictions.bias", TRI_F32, tri__shape_1d(2), two),
+        whole("classifier.bias", TRI_F32, tri__shape_1d(2), two),
+        whole("bert.encoder.layer.9.output.dense.bias", TRI_F32, tri__shape_1d(2), two),
+    };
+    write_file("model.safetensors", stored, 8);
+    float word[4] = {0}, gain[2] = {0}, shift[2] = {0}, other[2] = {7, 7}, column[2] = {0};
+    tri_piece pieces[] = {
+        whole("primary.embeddings.word_embeddings.weight", TRI_F32, tri__shape_2d(2, 2), word),
+        whole("primary.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), gain),
+        whole("primary.embeddings.LayerNorm.bias", TRI_F32, tri__shape_1d(2), shift),
+        whole("primary.projection.bias", TRI_F32, tri__shape_1d(2), other),
+        whole("secondary.embeddings.LayerNorm.bias", TRI_F32, tri__shape_1d(2), other),
+    };
+    uint8_t filled[5] = {0};
+    char said[4096] = "", expected[4096];
+    tri_log log = {.say = collect, .context = said};
+    tri_hf *hf;
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_non_null(hf);
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, &log), TRI_OK);
+    assert_memory_equal(word, four, sizeof word);
+    assert_true(gain[0] == 1 && gain[1] == -2 && shift[0] == 1 && shift[1] == -2);
+    assert_true(other[0] == 7 && other[1] == 7);
+    assert_memory_equal(filled, ((uint8_t[]){1, 1, 1, 0, 0}), 5);
+    snprintf(expected, sizeof expected,
+             "primary: loaded 3 tensors (0.0 M parameters) from %s\n"
+             "primary: ignored 4: embeddings.position_ids, pooler.dense.bias, classifier.bias, cls.predictions.bias\n"
+             "warning: primary: ignored 1 that the model does not have: encoder.layer.9.output.dense.bias\n"
+             "primary: newly initialised 1: projection.bias\n",
+             folder);
+    assert_string_equal(said, expected);
+
+    pieces[0].slice = (tri_slice){.start = {0, 1}, .extent = {2, 1}, .begin = 0, .end = 2}; /* a column */
+    pieces[0].data = column;
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, NULL), TRI_OK);
+    assert_true(column[0] == 2 && column[1] == 4);
+
+    pieces[0] = whole("primary.embeddings.word_embeddings.weight", TRI_F32, tri__shape_2d(1, 4), word);
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, NULL), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "shape [2, 2]"));
+    assert_non_null(strstr(tri_error(), "[1, 4]"));
+    tri__hf_close(hf);
+}
+
+static void shards(void **state) {
+    (void)state;
+    const tri_piece first = whole("roberta.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), two);
+    const tri_piece second = whole("roberta.embeddings.LayerNorm.bias", TRI_F32, tri__shape_1d(2), four);
+    write_file("model-00001-of-00002.safetensors", &first, 1);
+    write_file("model-00002-of-00002.safetensors", &second, 1);
+    write_text("model.safetensors.index.json",
+               "{\"weight_map\": {\"roberta.embeddings.LayerNorm.weight\": \"model-00001-of-00002.safetensors\","
+               "\"roberta.embeddings.LayerNorm.bias\": \"model-00002-of-00002.safetensors\"}}");
+    float gain[2], shift[2];
+    tri_piece pieces[] = {
+        whole("secondary.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), gain),
+        whole("secondary.embeddings.LayerNorm.bias", TRI_F32, tri__shape_1d(2), shift),
+    };
+    uint8_t filled[2] = {0};
+    tri_hf *hf;
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "secondary.", pieces, 2, filled, NULL), TRI_OK);
+    assert_memory_equal(gain, two, sizeof gain);
+    assert_memory_equal(shift, four, sizeof shift);
+    tri__hf_close(hf);
+
+    static const struct {
+        const char *map, *word;
+    } bad[] = {
+        {"{\"a\": \"../model.safetensors\"}", "plain file name"},
+        {"{\"a\": \"/etc/passwd\"}", "plain file name"},
+        {"{\"a\": \"..\"}", "plain file name"},
+        {"{\"a\": 3}", "plain file name"},
+        {"[]", "weight_map"},
+        {"{\"a\": \"model-00001-of-00002.safetensors\"}", "'a' is not in"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"weight_map\": %s}", bad[i].map);
+        write_text("model.safetensors.index.json", text);
+        assert_int_equal(tri__hf_open(folder, &hf), TRI_DATA);
+        assert_null(hf);
+        if (!strstr(tri_error(), bad[i].word)) fail_msg("%s: %s", bad[i].map, tri_error());
+    }
+    write_text("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"model-3.safetensors\"}}");
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_NOINPUT);
+}
+
+static void refused(void **state) {
+    (void)state;
+    tri_hf *hf;
+    float out[2];
+    uint8_t filled[1];
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_null(hf); /* no weights: an ordinary answer */
+    write_text("pytorch_model.bin", "PK");
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_USAGE);
+    assert_non_null(strstr(tri_error(), "save_pretrained"));
+
+    const tri_piece twice[] = {whole("bert.x", TRI_F32, tri__shape_1d(2), two), whole("x", TRI_F32, tri__shape_1d(2), two)};
+    write_file("model.safetensors", twice, 2);
+    tri_piece piece = whole("primary.y", TRI_F32, tri__shape_1d(2), out);
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "twice"));
+    tri__hf_close(hf);
+
+    char path[TRI_PATH_MAX];
+    assert_int_equal(tri__path_join(path, folder, "model.safetensors"), TRI_OK);
+    remove(path);
+    write_file("model.safetensors", twice, 1);
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "none of its tensors"));
+    tri__hf_close(hf);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(refused)};
+    return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
+}
