@@ -1,0 +1,46 @@
+/* sinks.h - the sinks a run's events go to. Each is opened into a tri_sink and closed by its own close, which accepts a
+ * zeroed sink. Opening touches no file: the run folder may still belong to another run. Files are begun at the START
+ * event, whose `step` is the number of steps already taken: above 0 the run is resumed, and what an earlier run wrote
+ * about later steps is dropped. */
+#ifndef TRI_REPORT_SINKS_H
+#define TRI_REPORT_SINKS_H
+
+#include "train/events.h"
+
+#include <stdio.h>
+
+/* Forwards each event to all of `sinks` in order, up to the first that fails. The array is copied. */
+tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
+void tri__tee_close(tri_sink *sink);
+
+/* metrics.jsonl in the folder: one flat object a line. Flushed at checkpoints, epochs, the end, and every 2 seconds. */
+tri_status tri__metrics_open(const char *folder, tri_sink *sink);
+tri_status tri__metrics_close(tri_sink *sink);
+
+/* events.out.tfevents.* in the folder, for TensorBoard: train/ and eval/ scalars. */
+tri_status tri__tfevents_open(const char *folder, tri_sink *sink);
+tri_status tri__tfevents_close(tri_sink *sink);
+
+/* What people watch. On a terminal one line is redrawn, at most 10 times a second, no wider than `width`; elsewhere
+ * whole lines, the first step and then every max(30 s, 1 % of the steps). */
+typedef struct tri_progress_out {
+    FILE *file;
+    int terminal, width;  /* width in columns; 0: 80 */
+    int color, quiet;     /* quiet: warnings only */
+} tri_progress_out;
+tri_status tri__progress_open(const tri_progress_out *out, tri_sink *sink);
+void tri__progress_close(tri_sink *sink);
+
+/* trace-rank<r>.json in the folder, for Perfetto and chrome://tracing, from the PROFILE event. */
+tri_status tri__trace_open(const char *folder, tri_sink *sink);
+void tri__trace_close(tri_sink *sink);
+
+/* The ten costliest operations of the PROFILE event, to `out` (NULL: not) and to profile.txt in the folder (NULL: not). */
+tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
+void tri__profile_close(tri_sink *sink);
+
+/* summary.json in the folder: the END event's facts. */
+tri_status tri__summary_open(const char *folder, tri_sink *sink);
+void tri__summary_close(tri_sink *sink);
+
+#endif

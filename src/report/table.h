@@ -1,0 +1,22 @@
+/* table.h - aligned tables for people: a header, rows, columns of numbers to the right. */
+#ifndef TRI_REPORT_TABLE_H
+#define TRI_REPORT_TABLE_H
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+typedef struct tri_table {
+    char **row;     /* [n]; row 0 is the header; cells are separated by tabs */
+    int n, capacity;
+    int failed;     /* out of memory: said by print */
+} tri_table;
+
+/* Starts from a zeroed table; the first row added is the header. Cells are separated by tabs:
+ * tri__table_add(&table, "%s\t%.1f", name, value). */
+void tri__table_add(tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A column is right-aligned when each of its cells begins like a number or is "-". TRI_RESOURCE when a row was lost. */
+tri_status tri__table_print(const tri_table *table, FILE *out, int color);
+void tri__table_free(tri_table *table);
+
+#endif
