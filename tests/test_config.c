@@ -1,0 +1,343 @@
+/* test_config.c - option rows, the model's keys, encoder architectures, and settings from files and command lines. */
+#include "base/file.h"
+#include "model/config.h"
+#include "train/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
+    if (got != want || !strstr(tri_error(), part))
+        fail_msg("%s: expected status %d and \"%s\"; got %d and \"%s\"", what, want, part, got, tri_error());
+}
+
+/* Every option: adding one, or changing a default, is a decision that shows here. */
+static const char *const model_list[] = {
+    "label_name", "primary_text_name", "secondary_text_name", "tab_field_list", "primary_tokenizer",
+    "secondary_tokenizer", "hidden_common_dim=256", "fusion_hidden_dim=128", "fusion_dropout=0.1", "is_binary=true",
+    "num_classes=2", "class_weights", "max_sen_len=512", "pooling=pooler", "primary_encoder", "secondary_encoder", NULL};
+static const char *const run_list[] = {
+    "config", "data_path", "output_dir=./outputs", "models_dir", "checkpoint", "output", "batch_size=32",
+    "global_batch_size=0", "num_microbatches=1", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
+    "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,LayerNorm.bias", "adam_beta1=0.9", "adam_beta2=0.999",
+    "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
+    "keep=2", "device=cpu", "threads=0", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
+    "shard=none", "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
+    "check=false", "json=false", "quiet=false", "no_color=false", NULL};
+
+static void test_frozen_list(void **state) {
+    (void)state;
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const char *const *const lists[] = {model_list, run_list};
+    for (int t = 0; t < 2; t++) {
+        int i = 0;
+        for (const tri_option *row = tables[t]; row->name; row++, i++) {
+            char text[128];
+            snprintf(text, sizeof text, row->value ? "%s=%s" : "%s", row->name, row->value);
+            assert_string_equal(text, lists[t][i] ? lists[t][i] : "(end of the list)");
+            assert_true(row->help && row->help[0] && row->scope);
+            for (const tri_option *other = tri__run_options; other->name; other++) /* one meaning for each name */
+                assert_true(other == row || (strcmp(other->name, row->name) &&
+                                             (!row->alias || strcmp(other->name, row->alias))));
+        }
+        assert_null(lists[t][i]);
+    }
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    tri_settings s;
+    tri__settings_init(&s);
+    assert_true(s.lr == 2e-5 && s.weight_decay == 0.01 && s.adam_beta1 == 0.9 && s.adam_beta2 == 0.999);
+    assert_true(s.adam_eps == 1e-8 && s.max_grad_norm == 1 && s.warmup_steps == 0 && s.no_decay.n == 3);
+    assert_string_equal(s.no_decay.at[1], "LayerNorm.weight");
+    assert_true(s.batch_size == 32 && s.epochs == 10 && s.seed == 42 && s.keep == 2 && s.print_program == -1);
+    assert_true(s.model.is_binary == 1 && s.model.pooling == TRI_POOLING_POOLER && s.model.max_sen_len == 512);
+    assert_true(s.precision == 0 && s.shard == 0 && s.schedule == 1 && s.recompute == 0 && !s.json && !s.config);
+    assert_int_equal(tri__settings_check(&s), TRI_OK);
+    tri__settings_free(&s);
+    tri__settings_free(&s);
+}
+
+/* One of each kind. */
+typedef struct sample {
+    int flag, choice;
+    int64_t whole;
+    double real;
+    char *text;
+    tri_texts texts;
+    tri_reals reals;
+    json_t *object;
+} sample;
+
+#define ROW(kind_, field_, ...) {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(sample, field_), __VA_ARGS__}
+static const tri_option sample_rows[] = {
+    ROW(BOOL, flag, .value = "true"),
+    ROW(INT, whole, .value = "5", .min = 1, .max = 100),
+    ROW(REAL, real, .value = "0.5", .min = 0, .max = 1),
+    ROW(TEXT, text, .value = "abc", .alias = "other_name"),
+    ROW(CHOICE, choice, .value = "zb-h1", .choices = "none|NO_SHARD=none|zb-h1|full|ALL_OF_IT=full"),
+    ROW(TEXTS, texts, .value = "a, b"),
+    ROW(REALS, reals, .min = 0, .max = 10),
+    ROW(OBJECT, object, .value = NULL),
+    {0}};
+#undef ROW
+
+/* A value as text, or as JSON where the text begins with '@'; what the field then is as JSON, or a part of the message. */
+static const struct {
+    const char *name, *text, *json, *error;
+} value_cases[] = {
+    {"flag", "false", "false", NULL},
+    {"flag", "OFF", "false", NULL},
+    {"flag", "no", "false", NULL},
+    {"flag", "0", "false", NULL},
+    {"flag", "yes", "true", NULL},
+    {"flag", "On", "true", NULL},
+    {"flag", "maybe", NULL, "here: expected true or false, not \"maybe\""},
+    {"flag", "", NULL, "expected true or false"},
+    {"flag", "@false", "false", NULL},
+    {"flag", "@0", NULL, "here: expected true or false, not a whole number"},
+    {"whole", "1", "1", NULL},
+    {"whole", "100", "100", NULL},
+    {"whole", "0", NULL, "here: 0 is out of range; expected 1 to 100"},
+    {"whole", "-3", NULL, "here: -3 is out of range; expected 1 to 100"},
+    {"whole", "1_000", NULL, "expected a whole number, not \"1_000\""},
+    {"whole", "1e1", NULL, "expected a whole number"},
+    {"whole", "0x10", NULL, "expected a whole number"},
+    {"whole", " 7", NULL, "expected a whole number"},
+    {"whole", "7 ", NULL, "expected a whole number"},
+    {"whole", "-", NULL, "expected a whole number"},
+    {"whole", "", NULL, "expected a whole number"},
+    {"whole", "99999999999999999999", NULL, "too large"},
+    {"whole", "@17", "17", NULL},
+    {"whole", "@101", NULL, "here: 101 is out of range"},
+    {"whole", "@1.5", NULL, "expected a whole number, not a number"},
+    {"whole", "@\"5\"", NULL, "expected a whole number, not a string"},
+    {"whole", "@null", NULL, "expected a value, not null"},
+    {"real", "1e-5", "1e-5", NULL},
+    {"real", ".25", "0.25", NULL},
+    {"real", "1", "1.0", NULL},
+    {"real", "1.01", NULL, "here: 1.01 is out of range; expected 0 to 1"},
+    {"real", "nan", NULL, "expected a number, not \"nan\""},
+    {"real", "inf", NULL, "expected a number"},
+    {"real", "1e999", NULL, "expected a number"},
+    {"real", "0x1p-1", NULL, "expected a number"},
+    {"real", "1e", NULL, "expected a number"},
+    {"real", "", NULL, "expected a number"},
+    {"real", "@1", "1.0", NULL},
+    {"real", "@2.5", NULL, "here: 2.5 is out of range"},
+    {"real", "@true", NULL, "expected a number, not true"},
+    {"text", "x y", "\"x y\"", NULL},
+    {"text", "", NULL, "here: the value is empty"},
+    {"text", "@null", "null", NULL},
+    {"text", "@\"\"", NULL, "the value is empty"},
+    {"text", "@7", NULL, "expected a string, not a whole number"},
+    {"choice", "none", "\"none\"", NULL},
+    {"choice", "no-shard", "\"none\"", NULL},
+    {"choice", "ZB_H1", "\"zb-h1\"", NULL},
+    {"choice", "all_of_it", "\"full\"", NULL},
+    {"choice", "zb", NULL, "here: expected none, zb-h1 or full, not \"zb\""},
+    {"choice", "", NULL, "expected none, zb-h1 or full"},
+    {"choice", "none|full", NULL, "expected none"},
+    {"choice", "NO_SHARD=none", NULL, "expected none"},
+    {"choice", "@\"full\"", "\"full\"", NULL},
+    {"choice", "@1", NULL, "expected a string"},
+    {"texts", "x", "[\"x\"]", NULL},
+    {"texts", " x , y z ,w", "[\"x\",\"y z\",\"w\"]", NULL},
+    {"texts", "", "[]", NULL},
+    {"texts", "x,,y", NULL, "here: an empty item in \"x,,y\""},
+    {"texts", "x,", NULL, "an empty item"},
+    {"texts", ", x", NULL, "an empty item"},
+    {"texts", "@[]", "[]", NULL},
+    {"texts", "@[\"p,q\", \"\"]", "[\"p,q\",\"\"]", NULL},
+    {"texts", "@[\"p\", 1]", NULL, "expected a list of strings, not a whole number"},
+    {"texts", "@\"p\"", NULL, "expected a list of strings, not a string"},
+    {"reals", "1, 2.5", "[1.0,2.5]", NULL},
+    {"reals", "1,x", NULL, "here: expected a number, not \"x\""},
+    {"reals", "1,11", NULL, "11 is out of range; expected 0 to 10"},
+    {"reals", "@[1, 0.5]", "[1.0,0.5]", NULL},
+    {"reals", "@[-1]", NULL, "-1 is out of range"},
+    {"reals", "@{}", NULL, "expected a list of numbers, not an object"},
+    {"object", "{}", NULL, "only the configuration file"},
+    {"object", "@{\"a\": 1}", "{\"a\":1}", NULL},
+    {"object", "@null", "null", NULL},
+    {"object", "@[]", NULL, "expected an object, not a list"},
+};
+
+static char *field_line(const tri_option *row, const void *from) {
+    json_t *value = tri__option_json(row, from);
+    char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    json_decref(value);
+    return line;
+}
+
+static void test_values(void **state) {
+    (void)state;
+    sample s;
+    for (size_t i = 0; i < sizeof value_cases / sizeof *value_cases; i++) {
+        const char *text = value_cases[i].text;
+        const tri_option *row = tri__option_find(sample_rows, value_cases[i].name);
+        assert_non_null(row);
+        tri__options_init(sample_rows, &s);
+        char *before = field_line(row, &s);
+        tri_status status;
+        if (text[0] == '@') {
+            json_t *value = json_loads(text + 1, JSON_DECODE_ANY, NULL);
+            assert_non_null(value);
+            status = tri__option_set_json(row, &s, "here", value);
+            json_decref(value);
+        } else {
+            status = tri__option_set_text(row, &s, "here", text);
+        }
+        if (value_cases[i].error) expect_error(text, status, TRI_USAGE, value_cases[i].error);
+        else assert_int_equal(status, TRI_OK);
+        char *after = field_line(row, &s);
+        assert_string_equal(after, value_cases[i].json ? value_cases[i].json : before); /* refused: untouched */
+        free(before);
+        free(after);
+        tri__options_free(sample_rows, &s);
+    }
+    assert_ptr_equal(tri__option_find(sample_rows, "other-name"), &sample_rows[3]);
+    assert_null(tri__option_find(sample_rows, "Text"));
+    const char *names[3];
+    assert_int_equal(tri__option_names(sample_rows, names, 3), 3);
+    assert_string_equal(names[2], "real");
+}
+
+static void test_model_check(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"{}", NULL},
+        {"{\"label_name\": null}", "label_name is not given"},
+        {"{\"primary_text_name\": null}", "primary_text_name is not given"},
+        {"{\"primary_tokenizer\": null}", "primary_tokenizer is not given"},
+        {"{\"num_classes\": 5}", "is_binary is true, but num_classes is 5"},
+        {"{\"num_classes\": 5, \"is_binary\": false}", NULL},
+        {"{\"class_weights\": [1, 2]}", NULL},
+        {"{\"class_weights\": []}", NULL},
+        {"{\"class_weights\": [1, 2, 3]}", "class_weights has 3 numbers, but num_classes is 2"},
+        {"{\"class_weights\": [1, 0]}", "class_weights holds 0"},
+        {"{\"class_weights\": [1, -2]}", "class_weights holds -2"},
+        {"{\"tab_field_list\": [\"a\", \"b\", \"a\"]}", "tab_field_list holds \"a\" twice"},
+        {"{\"tab_field_list\": [\"y\"]}", "the label's column \"y\""},
+        {"{\"label_name\": \"t\"}", "same column, \"t\""},
+        {"{\"secondary_text_name\": \"y\"}", "same column, \"y\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_model_config config;
+        tri__options_init(tri__model_options, &config);
+        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t", "primary_tokenizer", "bert");
+        json_t *changes = json_loads(cases[i].json, 0, NULL), *value;
+        json_object_update(base, changes);
+        const char *key;
+        json_object_foreach(base, key, value)
+            assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value), TRI_OK);
+        tri_status status = tri__model_config_check(&config);
+        if (cases[i].error) expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
+        else assert_int_equal(status, TRI_OK);
+        json_decref(base);
+        json_decref(changes);
+        tri__options_free(tri__model_options, &config);
+    }
+}
+
+static void test_presets(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int roberta, vocab, hidden, layers, heads, inner, positions, types, base;
+        double eps;
+    } cases[] = {
+        {"bert-base-cased", 0, 28996, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
+        {"bert-base-uncased", 0, 30522, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
+        {"bert-large-cased", 0, 28996, 1024, 24, 16, 4096, 512, 2, 0, 1e-12},
+        {"roberta-base", 1, 50265, 768, 12, 12, 3072, 514, 1, 2, 1e-5},
+        {"roberta-large", 1, 50265, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
+    };
+    tri_encoder e, back;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(tri__encoder_preset(cases[i].name, &e));
+        assert_true(e.roberta == cases[i].roberta && e.vocab_size == cases[i].vocab && e.hidden_size == cases[i].hidden);
+        assert_true(e.num_hidden_layers == cases[i].layers && e.num_attention_heads == cases[i].heads);
+        assert_true(e.intermediate_size == cases[i].inner && e.max_position_embeddings == cases[i].positions);
+        assert_true(e.type_vocab_size == cases[i].types && e.layer_norm_eps == cases[i].eps);
+        assert_true(e.hidden_dropout_prob == 0.1 && e.attention_probs_dropout_prob == 0.1 && e.initializer_range == 0.02);
+        assert_int_equal(tri__encoder_position_base(&e), cases[i].base);
+        assert_int_equal(tri__encoder_check(&e, "here", 512), TRI_OK);
+        expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE, "max_sen_len 513 is beyond the encoder's 512");
+        json_t *json = tri__encoder_json(&e); /* there and back, over nothing and over another */
+        back = (tri_encoder){0};
+        assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
+        assert_memory_equal(&back, &e, sizeof e);
+        assert_true(tri__encoder_preset(cases[(i + 3) % 5].name, &back));
+        assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
+        assert_memory_equal(&back, &e, sizeof e);
+        json_decref(json);
+    }
+    assert_false(tri__encoder_preset("bert-base", &e));
+    assert_false(tri__encoder_preset("", &e));
+}
+
+static void test_encoder_parse(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"{\"unknown\": [1], \"hidden_size\": 64, \"num_attention_heads\": 4}", NULL},
+        {"{\"hidden_act\": \"relu\"}", "cfg: hidden_act is \"relu\"; only \"gelu\""},
+        {"{\"hidden_act\": \"gelu_new\"}", "hidden_act is \"gelu_new\""},
+        {"{\"hidden_act\": 3}", "hidden_act is \"not a string\""},
+        {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type is \"relative_key\""},
+        {"{\"position_embedding_type\": \"absolute\", \"hidden_act\": \"gelu\"}", NULL},
+        {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\""},
+        {"{\"is_decoder\": true}", "is_decoder"},
+        {"{\"hidden_size\": 0}", "cfg: hidden_size: 0 is out of range"},
+        {"{\"vocab_size\": \"many\"}", "cfg: vocab_size: expected a whole number, not a string"},
+        {"{\"vocab_size\": 99999999999}", "out of range"},
+        {"{\"layer_norm_eps\": 0}", "layer_norm_eps: 0 is out of range"},
+        {"{\"hidden_dropout_prob\": 1}", "hidden_dropout_prob: 1 is out of range"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_encoder e, before;
+        assert_true(tri__encoder_preset("bert-base-cased", &e));
+        before = e;
+        json_t *json = json_loads(cases[i].json, 0, NULL);
+        assert_non_null(json);
+        tri_status status = tri__encoder_parse(json, "cfg", &e);
+        if (cases[i].error) {
+            expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
+            assert_memory_equal(&e, &before, sizeof e);
+        } else {
+            assert_int_equal(status, TRI_OK);
+        }
+        json_decref(json);
+    }
+    tri_encoder e = {0};
+    json_t *json = json_pack("{s:s}", "model_type", "roberta"); /* the class's defaults, not roberta-base's */
+    assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
+    assert_true(e.roberta && e.vocab_size == 50265 && e.pad_token_id == 1 && e.max_position_embeddings == 512);
+    json_decref(json);
+    e.num_attention_heads = 7;
+    expect_error("heads", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "cfg: hidden_size 768 cannot be divided among 7 heads");
+    e.num_attention_heads = 12, e.pad_token_id = 50265;
+    expect_error("pad", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "pad_token_id 50265");
+    e = (tri_encoder){0};
+    expect_error("sizes", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "above 0");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frozen_list), cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
+        cmocka_unit_test(test_model_check), cmocka_unit_test(test_presets),  cmocka_unit_test(test_encoder_parse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

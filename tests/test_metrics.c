@@ -1,0 +1,168 @@
+/* test_metrics.c - scores against scikit-learn 1.9.1: precision_recall_curve + auc, roc_auc_score,
+ * precision_recall_fscore_support and log_loss of the same rows. */
+#include "train/metrics.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 8, CLASSES = 3 };
+
+/* Probabilities of class 1 for two classes, of all for three. NAN: undefined. */
+static const struct {
+    const char *name;
+    int classes, n;
+    float probs[ROWS * CLASSES];
+    int32_t labels[ROWS];
+    double weights[CLASSES]; /* all 0: none given */
+    double accuracy, f1_macro, pr_auc, roc_auc, log_loss, loss;
+    double f1[CLASSES], precision[CLASSES], recall[CLASSES];
+    int64_t support[CLASSES];
+} cases[] = {
+    {"plain", 2, 4, {0.1f, 0.4f, 0.35f, 0.8f}, {0, 0, 1, 1}, {1, 2},
+     0.75, 0.7333333333333334, 0.7916666666666666, 0.75, 0.47228795102999166, 0.5270195803435986,
+     {0.8, 2.0 / 3}, {2.0 / 3, 1}, {1, 0.5}, {2, 2}},
+    {"ties", 2, 8, {0.5f, 0.5f, 0.25f, 0.75f, 0.75f, 0.5f, 0.25f, 0.75f}, {0, 1, 0, 1, 0, 1, 1, 1}, {1, 3},
+     0.5, 0.5, 0.7291666666666665, 0.5666666666666667, 0.7143845601593699, 0.689499011975647,
+     {0.5, 0.5}, {0.4, 2.0 / 3}, {2.0 / 3, 0.4}, {3, 5}},
+    {"all ties", 2, 6, {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f}, {0, 1, 0, 1, 1, 1}, {0},
+     1.0 / 3, 0.25, 0.8333333333333333, 0.5, 0.6931471805599453, 0.6931471805599453,
+     {0.5, 0}, {1.0 / 3, 0}, {1, 0}, {2, 4}},
+    {"only class 1", 2, 3, {0.25f, 0.75f, 0.5f}, {1, 1, 1}, {0},
+     1.0 / 3, 0.25, 1, NAN, 0.789041204710539, 0.789041204710539,
+     {0, 0.5}, {0, 1}, {0, 1.0 / 3}, {0, 3}},
+    {"only class 0", 2, 3, {0.25f, 0.75f, 0.5f}, {0, 0, 0}, {0},
+     2.0 / 3, 0.4, NAN, NAN, 0.789041204710539, 0.789041204710539,
+     {0.8, 0}, {1, 0}, {2.0 / 3, 0}, {3, 0}},
+    {"all right", 2, 4, {0.125f, 0.25f, 0.75f, 0.875f}, {0, 0, 1, 1}, {0},
+     1, 1, 1, 1, 0.21060673253815176, 0.21060673253815176, {1, 1}, {1, 1}, {1, 1}, {2, 2}},
+    {"all wrong", 2, 4, {0.125f, 0.25f, 0.75f, 0.875f}, {1, 1, 0, 0}, {0},
+     0, 0, 0.29166666666666663, 0, 1.732867951399863, 1.732867951399863, {0, 0}, {0, 0}, {0, 0}, {2, 2}},
+    {"one row", 2, 1, {0.75f}, {1}, {0},
+     1, 0.5, 1, NAN, 0.2876820724517809, 0.2876820724517809, {0, 1}, {0, 1}, {0, 1}, {0, 1}},
+    {"three classes", 3, 7,
+     {0.5f, 0.25f, 0.25f, 0.25f, 0.5f, 0.25f, 0.25f, 0.25f, 0.5f, 0.625f, 0.125f, 0.25f, 0.125f, 0.125f, 0.75f,
+      0.375f, 0.375f, 0.25f, 0.25f, 0.25f, 0.5f},
+     {0, 1, 2, 1, 2, 0, 0}, {1, 2, 4},
+     5.0 / 7, 0.7111111111111111, 0.6701058201058201, 0.7222222222222223, 0.9733841099918671, 0.8352510167478686,
+     {2.0 / 3, 2.0 / 3, 0.8}, {2.0 / 3, 1, 2.0 / 3}, {2.0 / 3, 0.5, 1}, {3, 2, 2}},
+    {"class 1 absent", 3, 7,
+     {0.5f, 0.25f, 0.25f, 0.25f, 0.5f, 0.25f, 0.25f, 0.25f, 0.5f, 0.625f, 0.125f, 0.25f, 0.125f, 0.125f, 0.75f,
+      0.375f, 0.375f, 0.25f, 0.25f, 0.25f, 0.5f},
+     {0, 2, 2, 0, 2, 0, 0}, {0},
+     5.0 / 7, 0.5079365079365079, 0.8759920634920634, 0.8333333333333333, 0.8424854340098449, 0.8424854340098449,
+     {6.0 / 7, 0, 2.0 / 3}, {1, 0, 2.0 / 3}, {0.75, 0, 2.0 / 3}, {4, 0, 3}},
+};
+
+static void expect_near(const char *name, const char *what, double got, double want, double tolerance) {
+    if (isnan(got) && isnan(want)) return;
+    if (!(fabs(got - want) <= tolerance)) fail_msg("%s: %s is %.17g, expected %.17g", name, what, got, want);
+}
+
+static void test_cases(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float probs[ROWS * CLASSES];
+        memcpy(probs, cases[i].probs, sizeof probs);
+        for (int r = 0; cases[i].classes == 2 && r < cases[i].n; r++) {
+            probs[2 * r] = (float)(1.0 - (double)cases[i].probs[r]);
+            probs[2 * r + 1] = cases[i].probs[r];
+        }
+        tri_scores s;
+        const double *weights = cases[i].weights[0] ? cases[i].weights : NULL;
+        assert_int_equal(tri__scores(probs, cases[i].labels, cases[i].n, cases[i].classes, weights, &s), TRI_OK);
+        const char *name = cases[i].name;
+        assert_int_equal(s.rows, cases[i].n);
+        assert_int_equal(s.n_classes, cases[i].classes);
+        expect_near(name, "accuracy", s.accuracy, cases[i].accuracy, 1e-15);
+        expect_near(name, "macro f1", s.f1_macro, cases[i].f1_macro, 1e-15);
+        expect_near(name, "pr_auc", s.pr_auc, cases[i].pr_auc, 1e-14);
+        expect_near(name, "roc_auc", s.roc_auc, cases[i].roc_auc, 1e-14);
+        expect_near(name, "log_loss", s.log_loss, cases[i].log_loss, 1e-7); /* 1 - p is rounded to float */
+        expect_near(name, "loss", s.loss, cases[i].loss, 1e-7);
+        for (int c = 0; c < s.n_classes; c++) {
+            expect_near(name, "f1", s.f1[c], cases[i].f1[c], 1e-15);
+            expect_near(name, "precision", s.precision[c], cases[i].precision[c], 1e-15);
+            expect_near(name, "recall", s.recall[c], cases[i].recall[c], 1e-15);
+            assert_int_equal(s.support[c], cases[i].support[c]);
+        }
+        tri__scores_free(&s);
+    }
+}
+
+/* Thousands of rows with many and with few ties. */
+static void test_many(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t levels;
+        double accuracy, f1_macro, pr_auc, roc_auc, log_loss, loss;
+    } rows[] = {
+        {63, 0.738, 0.7377314369914793, 0.8142641146051642, 0.818997899789979, 0.5170073765542355, 0.5206638281879206},
+        {1023, 0.75, 0.7498999599839936, 0.8373856946577829, 0.8312909723640529, 0.5048269508193429, 0.5040257145862134},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum { N = 1000 };
+        float probs[2 * N];
+        int32_t labels[N];
+        uint32_t x = 7, levels = rows[i].levels;
+        for (int r = 0; r < N; r++) { /* a linear congruential generator: the same rows in Python */
+            uint32_t q = (x = x * 1664525u + 1013904223u) >> 8;
+            labels[r] = ((x = x * 1664525u + 1013904223u) >> 8) % levels < q % levels;
+            double p = (q % levels + 1) / (double)(levels + 1);
+            probs[2 * r] = (float)(1 - p), probs[2 * r + 1] = (float)p;
+        }
+        tri_scores s;
+        const double weights[2] = {1, 2};
+        assert_int_equal(tri__scores(probs, labels, N, 2, weights, &s), TRI_OK);
+        expect_near("many", "accuracy", s.accuracy, rows[i].accuracy, 1e-15);
+        expect_near("many", "macro f1", s.f1_macro, rows[i].f1_macro, 1e-14);
+        expect_near("many", "pr_auc", s.pr_auc, rows[i].pr_auc, 1e-12);
+        expect_near("many", "roc_auc", s.roc_auc, rows[i].roc_auc, 1e-12);
+        expect_near("many", "log_loss", s.log_loss, rows[i].log_loss, 1e-12);
+        expect_near("many", "loss", s.loss, rows[i].loss, 1e-12);
+        tri__scores_free(&s);
+    }
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tri_scores s;
+    const float bad[] = {0.5f, 0.5f, NAN, 0.5f};
+    const int32_t labels[] = {0, 1};
+    assert_int_equal(tri__scores(bad, labels, 2, 2, NULL, &s), TRI_NOTFINITE);
+    assert_non_null(strstr(tri_error(), "row 2"));
+    assert_int_equal(tri__scores(bad, labels, 0, 2, NULL, &s), TRI_DATA);
+    tri__scores_free(&s);
+    const float certain[] = {1, 0};
+    assert_int_equal(tri__scores(certain, labels + 1, 1, 2, NULL, &s), TRI_OK);
+    assert_true(isfinite(s.loss) && s.loss > 80);
+    tri__scores_free(&s);
+}
+
+static void test_json(void **state) {
+    (void)state;
+    tri_scores s;
+    const float probs[] = {0.75f, 0.25f};
+    const int32_t labels[] = {0};
+    assert_int_equal(tri__scores(probs, labels, 1, 2, NULL, &s), TRI_OK);
+    json_t *json = tri__scores_json(&s);
+    char *line = tri__json_line(json);
+    assert_string_equal(line, "{\"loss\":0.287682072,\"accuracy\":1.0,\"f1\":{\"macro\":0.5,\"per_class\":[1.0,0.0]},"
+                              "\"pr_auc\":null,\"roc_auc\":null,\"log_loss\":0.287682072,\"rows\":1}");
+    free(line);
+    json_decref(json);
+    tri__scores_free(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases), cmocka_unit_test(test_many), cmocka_unit_test(test_refused), cmocka_unit_test(test_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
