@@ -41,9 +41,12 @@ static void doubles_close(double *v[TRI_MAX_ARGS]) {
     for (int a = 0; a < TRI_MAX_ARGS; a++) free(v[a]);
 }
 
+/* Outputs that are added to hold, beside the formula's value, what was there before. */
 static void check_forward(const kernel_call *k, double *const *v) {
     const tri_op_row *row = tri__op_row(k->at.op);
+    double before = k->call.acc ? v[0][0] : 0; /* of the loss or the sum: the only such outputs, one element */
     double_ops[k->at.op](k, v);
+    v[0][0] += before;
     for (int a = 0; a < row->n_args; a++) {
         if (!tri__access_writes(row->arg[a].access)) continue;
         double largest = 0;
@@ -55,11 +58,11 @@ static void check_forward(const kernel_call *k, double *const *v) {
 }
 
 static void forward_case(const kernel_case *at, void *context) {
-    int drops = tri__op_arg(at->op, "key") >= 0;
-    for (int on = 0; on <= drops; on++) {
+    int drops = tri__op_arg(at->op, "key") >= 0, sums = tri__op_row(at->op)->arg[0].access == TRI_ACCESS_A;
+    for (int variant = 0; variant <= (drops || sums); variant++) {
         kernel_call k;
         double *v[TRI_MAX_ARGS];
-        kernel_call_open(&k, at, on ? 0.3f : 0, 0, 0);
+        kernel_call_open(&k, at, drops && variant ? 0.3f : 0, sums && variant ? 1 : 0, 0);
         kernel_call_run(&k, context, 1);
         doubles_open(&k, v);
         check_forward(&k, v);
