@@ -12,7 +12,8 @@ typedef struct tri_sampler {
     int parts;         /* microbatches of a batch (times replicas, one day) */
     int64_t *order;    /* [n] rows of the epoch below */
     int64_t epoch;     /* whose order is held; -1 none */
-    int32_t *part;     /* [batch] scratch of the split */
+    int32_t *part;     /* [batch] scratch: the parts of a batch's rows */
+    void *heap;        /* [batch + parts] scratch of the split */
 } tri_sampler;
 
 tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle, uint32_t seed);
