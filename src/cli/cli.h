@@ -13,6 +13,7 @@ typedef struct tri_cli {
     FILE *out, *err;          /* results; progress and errors */
     int out_color, err_color; /* may be coloured */
     int err_terminal;         /* someone watches err: a progress line may be redrawn */
+    int width;                /* of err, in columns; 0: unknown */
     const char *path;         /* $PATH; "" when unset */
 } tri_cli;
 
@@ -38,6 +39,9 @@ extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
 /* Is `row` listed for a command? */
 int tri__option_listed(const tri_option *row, const char *scope);
+/* "--pp-size"; "none, zero1, zero2" (other names of choices left out), joined by `join`. Into `out`, which is returned. */
+const char *tri__option_flag(const char *name, char out[static 64]);
+const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);
 /* An option's default for a command as people read it, "" when unset. */
 const char *tri__option_default(const tri_option *row, const tri_command *command);
 

@@ -4,26 +4,17 @@
 #include <string.h>
 
 static void flags(FILE *out, const tri_option *rows, const char *scope) {
-    for (const tri_option *row = rows; row->name; row++) {
-        if (!tri__option_listed(row, scope) || row->kind == TRI_OPTION_OBJECT) continue;
-        fputs(" --", out);
-        for (const char *c = row->name; *c; c++) fputc(*c == '_' ? '-' : *c, out);
-    }
+    char flag[64];
+    for (const tri_option *row = rows; row->name; row++)
+        if (tri__option_listed(row, scope) && row->kind != TRI_OPTION_OBJECT) fprintf(out, " %s", tri__option_flag(row->name, flag));
 }
 
 /* `--shard) words="none zero1" ;;` for options with choices. */
 static void choices(FILE *out, const tri_option *rows) {
-    for (const tri_option *row = rows; row->name; row++) {
-        if (row->kind != TRI_OPTION_CHOICE) continue;
-        fputs("        --", out);
-        for (const char *c = row->name; *c; c++) fputc(*c == '_' ? '-' : *c, out);
-        fputs(") words=\"", out);
-        for (const char *at = row->choices; *at; at += strcspn(at, "|"), at += *at == '|') {
-            size_t length = strcspn(at, "|");
-            if (!memchr(at, '=', length)) fprintf(out, "%.*s ", (int)length, at);
-        }
-        fputs("\" ;;\n", out);
-    }
+    char flag[64], list[256];
+    for (const tri_option *row = rows; row->name; row++)
+        if (row->kind == TRI_OPTION_CHOICE)
+            fprintf(out, "        %s) words=\"%s\" ;;\n", tri__option_flag(row->name, flag), tri__option_choices(row, " ", list));
 }
 
 tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "data/tokenizer.h"
+#include "report/sinks.h"
+#include "report/table.h"
 #include "train/metrics.h"
 #include "train/run.h"
 
@@ -102,19 +104,17 @@ static tri_status settings_of(const demo *d, const struct variant *v, tri_settin
 static tri_status train_and_score(demo *d, int which) {
     tri_settings settings;
     const struct variant *v = &variants[which];
-    json_t *summary = NULL;
+    tri_outcome outcome = {0};
+    tri_sink sink = {0};
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
     tri__settings_init(&settings);
     tri_status status = settings_of(d, v, &settings);
-    if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, &summary);
+    if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, &outcome);
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir))) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) {
-        tri_words say = tri__words(d->cli, &settings);
-        say.quiet = 1;
-        tri_sink sink = {tri__words_emit, &say};
-        status = tri__run_eval(&settings, &sink, &d->scores[which]);
-    }
-    json_decref(summary);
+    if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
+    if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->scores[which]);
+    tri__progress_close(&sink);
+    tri__outcome_free(&outcome);
     tri__settings_free(&settings);
     return status;
 }
@@ -141,16 +141,22 @@ static tri_status print_json(const demo *d) {
     return status;
 }
 
-static void print_table(const demo *d) {
+static tri_status print_table(const demo *d) {
     FILE *out = d->cli->out;
-    fprintf(out, "\n%-22s %8s %8s %8s %8s\n", "test rows: 500", "accuracy", "F1", "PR AUC", "ROC AUC");
-    for (int i = 0; i < VARIANTS; i++)
-        fprintf(out, "%-22s %8.3f %8.3f %8.3f %8.3f\n", variants[i].title, d->scores[i].accuracy, d->scores[i].f1_macro, d->scores[i].pr_auc,
-                d->scores[i].roc_auc);
+    tri_table table = {0};
+    tri__table_add(&table, "model\taccuracy\tF1\tPR AUC\tROC AUC");
+    for (int i = 0; i < VARIANTS; i++) {
+        const tri_scores *s = &d->scores[i];
+        tri__table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc, s->roc_auc);
+    }
+    tri_status status = tri__table_print(&table, out, d->cli->out_color);
+    tri__table_free(&table);
+    TRI_TRY(status);
     fprintf(out, "\nThe label is a majority of one hint in each input, and %d %% of the labels are wrong on purpose: with one input\n"
                  "left out no model can be right on more than 3 rows in 4, with all three on %d %%. Margin here: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
     fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", d->asked->output_dir, d->data);
+    return TRI_OK;
 }
 
 tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
@@ -167,7 +173,7 @@ tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
     d->seconds = tri__clock() - begin;
     if (status != TRI_OK) goto done;
     if (settings.json) status = print_json(d);
-    else print_table(d);
+    else status = print_table(d);
 done:
     for (int i = 0; d && i < VARIANTS; i++) tri__scores_free(&d->scores[i]);
     free(d);

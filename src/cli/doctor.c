@@ -1,9 +1,10 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are probed by
- * loading them and letting them go; nothing is started. */
+ * loading them; nothing is started. */
 #include "cli/cli.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/table.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -111,14 +112,10 @@ static void probe_shm(const tri_cli *cli, finding *f) {
     if (statvfs("/dev/shm", &fs) == 0) FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
 }
 
-/* The first of `names` that loads; NULL when none does. */
+/* The first of `names` that loads; NULL when none does. It stays loaded: not every library survives being unloaded. */
 static const char *loads(const char *const *names) {
-    for (; *names; names++) {
-        void *handle = dlopen(*names, RTLD_LAZY | RTLD_LOCAL);
-        if (!handle) continue;
-        dlclose(handle);
-        return *names;
-    }
+    for (; *names; names++)
+        if (dlopen(*names, RTLD_LAZY | RTLD_LOCAL)) return *names;
     return NULL;
 }
 
@@ -169,7 +166,7 @@ static const struct { const char *name, *cost; void (*probe)(const tri_cli *, fi
 };
 enum { PROBES = sizeof probes / sizeof *probes };
 
-static tri_status print_findings(FILE *out, const finding *f, int json) {
+static tri_status print_findings(const tri_cli *cli, const finding *f, int json) {
     if (json) {
         json_t *object = json_pack("{s:s}", "version", tri_version());
         for (int i = 0; i < PROBES; i++) {
@@ -177,17 +174,19 @@ static tri_status print_findings(FILE *out, const finding *f, int json) {
             if (!f[i].found && f[i].cost) json_object_set_new(row, "absence_costs", json_string(f[i].cost));
             json_object_set_new(object, f[i].name, row);
         }
-        tri_status status = tri__print_json(out, object);
+        tri_status status = tri__print_json(cli->out, object);
         json_decref(object);
         return status;
     }
-    fprintf(out, "%-9s %-7s %s\n", "what", "found", "detail, or what its absence costs");
+    tri_table table = {0};
+    tri__table_add(&table, "what\tfound\tdetail, or what its absence costs");
     for (int i = 0; i < PROBES; i++) {
-        fprintf(out, "%-9s %-7s %s", f[i].name, f[i].found ? "yes" : "no", f[i].detail);
-        if (!f[i].found && f[i].cost) fprintf(out, "%s%s", *f[i].detail ? "; " : "", f[i].cost);
-        fputc('\n', out);
+        const char *cost = f[i].found || !f[i].cost ? "" : f[i].cost;
+        tri__table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail, *f[i].detail && *cost ? "; " : "", cost);
     }
-    return TRI_OK;
+    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri__table_free(&table);
+    return status;
 }
 
 tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
@@ -200,7 +199,7 @@ tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
             found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost};
             probes[i].probe(cli, &found[i]);
         }
-        status = print_findings(cli->out, found, settings.json);
+        status = print_findings(cli, found, settings.json);
     }
     tri__settings_free(&settings);
     return status;

@@ -2,20 +2,31 @@
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
+#include "report/sinks.h"
+#include "report/table.h"
 #include "train/metrics.h"
 #include "train/run.h"
 
-static void print_scores(FILE *out, const tri_scores *s) {
-    fprintf(out, "rows      %lld\nloss      %.6f\naccuracy  %.4f\nf1 macro  %.4f\npr_auc    %.4f\nroc_auc   %.4f\nlog_loss  %.6f\n",
-            (long long)s->rows, s->loss, s->accuracy, s->f1_macro, s->pr_auc, s->roc_auc, s->log_loss);
-    fprintf(out, "\nclass       rows  precision   recall       f1\n");
+static tri_status print_scores(const tri_cli *cli, const tri_scores *s) {
+    tri_table whole = {0}, classes = {0};
+    tri__table_add(&whole, "rows\tloss\taccuracy\tF1 macro\tPR AUC\tROC AUC\tlog loss");
+    tri__table_add(&whole, "%lld\t%.6f\t%.4f\t%.4f\t%.4f\t%.4f\t%.6f", (long long)s->rows, s->loss, s->accuracy, s->f1_macro, s->pr_auc,
+                   s->roc_auc, s->log_loss);
+    tri__table_add(&classes, "class\trows\tprecision\trecall\tF1");
     for (int c = 0; c < s->n_classes; c++)
-        fprintf(out, "%-6d %9lld     %.4f   %.4f   %.4f\n", c, (long long)s->support[c], s->precision[c], s->recall[c], s->f1[c]);
+        tri__table_add(&classes, "%d\t%lld\t%.4f\t%.4f\t%.4f", c, (long long)s->support[c], s->precision[c], s->recall[c], s->f1[c]);
+    tri_status status = tri__table_print(&whole, cli->out, cli->out_color);
+    fputc('\n', cli->out);
+    if (status == TRI_OK) status = tri__table_print(&classes, cli->out, cli->out_color);
+    tri__table_free(&classes);
+    tri__table_free(&whole);
+    return status;
 }
 
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_scores scores = {0};
+    tri_sink sink = {0};
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "eval", n, args, NULL, 0, &n_words);
     if (status != TRI_OK) goto done;
@@ -23,8 +34,8 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
         status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
         goto done;
     }
-    tri_words say = tri__words(cli, &settings);
-    tri_sink sink = {tri__words_emit, &say};
+    status = tri__cli_progress(cli, settings.quiet, &sink);
+    if (status != TRI_OK) goto done;
     status = tri__run_eval(&settings, &sink, &scores);
     if (status != TRI_OK) goto done;
     if (settings.json) {
@@ -32,9 +43,10 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
         status = tri__print_json(cli->out, object);
         json_decref(object);
     } else {
-        print_scores(cli->out, &scores);
+        status = print_scores(cli, &scores);
     }
 done:
+    tri__progress_close(&sink);
     tri__scores_free(&scores);
     tri__settings_free(&settings);
     return status;

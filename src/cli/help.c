@@ -16,39 +16,35 @@ const char *tri__option_default(const tri_option *row, const tri_command *comman
     return command && command->folder && !strcmp(row->name, "output_dir") ? command->folder : row->value;
 }
 
-/* "--shard none|zero1", "--lr NUMBER", "--json" */
-static void print_name(FILE *out, const tri_option *row) {
+const char *tri__option_flag(const char *name, char out[static 64]) {
+    snprintf(out, 64, "--%s", name);
+    for (char *c = out; *c; c++)
+        if (*c == '_') *c = '-';
+    return out;
+}
+
+const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]) {
+    int used = 0;
+    out[0] = 0;
+    for (const char *at = row->choices; at && *at && used < 256; at += strcspn(at, "|"), at += *at == '|') {
+        size_t length = strcspn(at, "|");
+        if (!memchr(at, '=', length)) used += snprintf(out + used, 256 - (size_t)used, "%s%.*s", used ? join : "", (int)length, at);
+    }
+    return out;
+}
+
+static void print_row(FILE *out, const tri_option *row, const tri_command *command) {
     static const char *const values[] = {
         [TRI_OPTION_BOOL] = "", [TRI_OPTION_INT] = " N", [TRI_OPTION_REAL] = " X", [TRI_OPTION_TEXT] = " TEXT",
         [TRI_OPTION_CHOICE] = " WORD", [TRI_OPTION_TEXTS] = " A,B", [TRI_OPTION_REALS] = " X,Y", [TRI_OPTION_OBJECT] = "",
     };
-    char name[64], text[96];
-    snprintf(name, sizeof name, "%s", row->name);
-    for (char *c = name; *c; c++)
-        if (*c == '_') *c = '-';
-    snprintf(text, sizeof text, "--%s%s", name, values[row->kind]);
-    fprintf(out, "  %-28s", text);
-    if (strlen(text) > 27) fprintf(out, "\n%30s", "");
-}
-
-/* Real choices: "a=b" is another name of b. */
-static void print_choices(FILE *out, const char *choices) {
-    const char *join = ": ";
-    for (const char *at = choices; *at; at += strcspn(at, "|"), at += *at == '|') {
-        size_t length = strcspn(at, "|");
-        if (memchr(at, '=', length)) continue;
-        fprintf(out, "%s%.*s", join, (int)length, at);
-        join = ", ";
-    }
-}
-
-static void print_row(FILE *out, const tri_option *row, const tri_command *command) {
+    char flag[64], name[96], choices[256];
     const char *value = tri__option_default(row, command);
-    print_name(out, row);
-    fputs(row->help, out);
-    if (row->kind == TRI_OPTION_CHOICE) print_choices(out, row->choices);
+    snprintf(name, sizeof name, "%s%s", tri__option_flag(row->name, flag), values[row->kind]);
+    fprintf(out, "  %-28s%s", name, row->help);
+    if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " (%s)", tri__option_choices(row, ", ", choices));
     if (*value) fprintf(out, " [%s]", value);
-    if (row->alias) fprintf(out, " (also --%s)", row->alias);
+    if (row->alias) fprintf(out, "; also %s", tri__option_flag(row->alias, flag));
     fputc('\n', out);
 }
 

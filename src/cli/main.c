@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 const tri_command tri__commands[] = {
@@ -114,13 +115,16 @@ int main(int argc, char **argv) {
     if (!args) return TRI_RESOURCE;
     for (int i = 1; i < argc; i++) args[i - 1] = argv[i];
     int n = argc > 0 ? argc - 1 : 0, plain = has_flag(n, args, "--no-color");
-    const char *path = getenv("PATH");
+    const char *path = getenv("PATH"), *term = getenv("TERM");
+    struct winsize window = {0};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window)) window.ws_col = 0;
     tri_cli cli = {
         .out = stdout, .err = stderr, .out_color = wants_color(stdout, plain), .err_color = wants_color(stderr, plain),
-        .err_terminal = isatty(STDERR_FILENO), .path = path ? path : "",
+        .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0, .width = window.ws_col, .path = path ? path : "",
     };
     tri_status status = dispatch(&cli, n, args);
-    if (fflush(stdout) && errno != EPIPE && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
+    if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
+        status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
     if (status != TRI_OK) fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
     free(args);
     return (int)status;

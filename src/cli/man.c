@@ -1,8 +1,6 @@
 /* man.c - the manual page, as troff (man macros), from the table of commands and the option rows. */
 #include "cli/cli.h"
 
-#include <string.h>
-
 /* Text for troff: backslashes and dashes escaped, no line that starts like a request. */
 static void put(FILE *out, const char *text) {
     if (*text == '.' || *text == '\'') fputs("\\&", out);
@@ -13,14 +11,23 @@ static void put(FILE *out, const char *text) {
     }
 }
 
+/* Without a command: a key of the configuration file. */
 static void option(FILE *out, const tri_option *row, const tri_command *command) {
+    char flag[64], choices[256];
     const char *value = tri__option_default(row, command);
-    fputs(".TP\n\\fB\\-\\-", out);
-    for (const char *c = row->name; *c; c++) fputs(*c == '_' ? "\\-" : (char[]){*c, 0}, out);
-    fputs("\\fR\n", out);
+    fputs(".TP\n.B ", out);
+    put(out, command ? tri__option_flag(row->name, flag) : row->name);
+    fputc('\n', out);
     put(out, row->help);
-    if (row->kind == TRI_OPTION_CHOICE) fputs(" (", out), put(out, row->choices), fputs(")", out);
-    if (*value) fputs(". Default: ", out), put(out, value);
+    if (row->kind == TRI_OPTION_CHOICE) {
+        fputs(" (", out);
+        put(out, tri__option_choices(row, ", ", choices));
+        fputs(")", out);
+    }
+    if (*value) {
+        fputs(". Default: ", out);
+        put(out, value);
+    }
     fputs(".\n", out);
 }
 

@@ -3,6 +3,7 @@
 #include "cli/sinks.h"
 
 #include "base/text.h"
+#include "report/sinks.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -48,13 +49,14 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     json_t *facts = NULL;
     char *program = NULL;
+    tri_sink sink = {0};
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "plan", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status != TRI_OK) goto done;
-    tri_words say = tri__words(cli, &settings);
-    tri_sink sink = {tri__words_emit, &say};
+    status = tri__cli_progress(cli, settings.quiet, &sink);
+    if (status != TRI_OK) goto done;
     status = tri__run_plan(&settings, &sink, &facts, &program);
     if (status != TRI_OK) goto done;
     if (settings.json) {
@@ -66,6 +68,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
         print_facts(cli->out, facts, 0, "");
     }
 done:
+    tri__progress_close(&sink);
     free(program);
     json_decref(facts);
     tri__settings_free(&settings);

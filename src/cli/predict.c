@@ -3,6 +3,7 @@
 #include "cli/sinks.h"
 
 #include "base/file.h"
+#include "report/sinks.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static tri_status write_file(const char *path, const tri_predictions *p, int jso
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_predictions predictions = {0};
+    tri_sink sink = {0};
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "predict", n, args, NULL, 0, &n_words);
     if (status != TRI_OK) goto done;
@@ -81,14 +83,15 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
         status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
         goto done;
     }
-    tri_words say = tri__words(cli, &settings);
-    tri_sink sink = {tri__words_emit, &say};
+    status = tri__cli_progress(cli, settings.quiet, &sink);
+    if (status != TRI_OK) goto done;
     status = tri__run_predict(&settings, &sink, &predictions);
     if (status != TRI_OK) goto done;
     status = settings.output ? write_file(settings.output, &predictions, settings.json) : put_rows(cli->out, &predictions, settings.json);
     if (status == TRI_OK && settings.output && !settings.quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings.output);
 done:
+    tri__progress_close(&sink);
     tri__predictions_free(&predictions);
     tri__settings_free(&settings);
     return status;

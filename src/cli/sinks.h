@@ -4,17 +4,18 @@
 
 #include "cli/cli.h"
 
-/* Messages as lines on stderr; warnings stand out. */
-typedef struct tri_words {
-    FILE *err;
-    int color, quiet; /* quiet: warnings only */
-} tri_words;
+/* Progress and messages on stderr; close with tri__progress_close. */
+tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink);
 
-tri_words tri__words(const tri_cli *cli, const tri_settings *settings);
-tri_status tri__words_emit(void *context, const tri_event *event);
+/* What became of a training run. */
+typedef struct tri_outcome {
+    int64_t step;               /* the last one */
+    char *checkpoint;           /* the last one's folder; NULL: none */
+    json_t *summary;            /* NULL when the run did not end */
+} tri_outcome;
+void tri__outcome_free(tri_outcome *outcome);
 
-/* Trains with every sink: progress, metrics, tfevents, traces; error.json in the run folder when it fails. *summary: the run's
- * summary, a new reference, NULL when it did not end. */
-tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, json_t **summary);
+/* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves error.json. */
+tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_outcome *outcome);
 
 #endif

@@ -1,0 +1,99 @@
+/* sinks.c - opens what a run's events go to, and remembers how it ended. */
+#include "cli/sinks.h"
+
+#include "base/file.h"
+#include "report/sinks.h"
+#include "train/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
+    tri_progress_out out = {.file = cli->err, .terminal = cli->err_terminal, .width = cli->width, .color = cli->err_color, .quiet = quiet};
+    return tri__progress_open(&out, sink);
+}
+
+void tri__outcome_free(tri_outcome *outcome) {
+    free(outcome->checkpoint);
+    json_decref(outcome->summary);
+    *outcome = (tri_outcome){0};
+}
+
+/* A sink that keeps what the command needs to know after the run. */
+typedef struct watch {
+    tri_outcome *outcome;
+    char error[TRI_PATH_MAX]; /* error.json of the run folder */
+    int started;              /* the run has taken its folder */
+} watch;
+
+static tri_status watch_emit(void *context, const tri_event *event) {
+    watch *w = context;
+    tri_outcome *outcome = w->outcome;
+    outcome->step = event->step > outcome->step ? event->step : outcome->step;
+    if (event->kind == TRI_EVENT_START) {
+        w->started = 1;
+        unlink(w->error); /* an earlier run's */
+    } else if (event->kind == TRI_EVENT_CHECKPOINT) {
+        free(outcome->checkpoint);
+        if (!(outcome->checkpoint = strdup(event->text))) return tri__fail(TRI_RESOURCE, "out of memory");
+    } else if (event->kind == TRI_EVENT_END && event->facts) {
+        json_decref(outcome->summary);
+        if (!(outcome->summary = json_deep_copy(event->facts))) return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    return TRI_OK;
+}
+
+/* Best effort: the run has failed already, and its own words matter more than ours. */
+static void write_error(const watch *w, tri_status status) {
+    char *message = strdup(tri_error());
+    json_t *object = json_pack("{s:i, s:s*, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step);
+    if (object) tri__json_save(w->error, object);
+    json_decref(object);
+    if (message) tri__fail(status, "%s", message);
+    free(message);
+}
+
+enum { WATCH, METRICS, TFEVENTS, TRACE, SUMMARY, PROFILE, PROGRESS, SINKS };
+
+static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
+    const char *folder = settings->output_dir;
+    sinks[WATCH] = (tri_sink){watch_emit, w};
+    TRI_TRY(tri__metrics_open(folder, &sinks[METRICS]));
+    TRI_TRY(tri__tfevents_open(folder, &sinks[TFEVENTS]));
+    TRI_TRY(tri__trace_open(folder, &sinks[TRACE]));
+    TRI_TRY(tri__summary_open(folder, &sinks[SUMMARY]));
+    TRI_TRY(tri__profile_open(folder, settings->json ? NULL : cli->out, cli->out_color, &sinks[PROFILE]));
+    return tri__cli_progress(cli, settings->quiet, &sinks[PROGRESS]);
+}
+
+/* Closing flushes; the first failure counts unless the run has failed already. */
+static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
+    tri__progress_close(&sinks[PROGRESS]);
+    tri__profile_close(&sinks[PROFILE]);
+    tri__summary_close(&sinks[SUMMARY]);
+    tri__trace_close(&sinks[TRACE]);
+    if (status != TRI_OK) { /* keep the failure's words */
+        char *message = strdup(tri_error());
+        tri__tfevents_close(&sinks[TFEVENTS]);
+        tri__metrics_close(&sinks[METRICS]);
+        if (message) tri__fail(status, "%s", message);
+        free(message);
+        return status;
+    }
+    tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
+    return metrics != TRI_OK ? metrics : tfevents;
+}
+
+tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_outcome *outcome) {
+    watch w = {.outcome = outcome};
+    tri_sink sinks[SINKS] = {0}, tee = {0};
+    TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
+    tri_status status = open_all(cli, settings, &w, sinks);
+    if (status == TRI_OK) status = tri__tee_open(sinks, SINKS, &tee);
+    if (status == TRI_OK) status = tri__run_train(settings, &tee);
+    tri__tee_close(&tee);
+    status = close_all(sinks, status);
+    if (status != TRI_OK && w.started) write_error(&w, status);
+    return status;
+}

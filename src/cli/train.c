@@ -1,0 +1,30 @@
+/* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end, where the
+ * model is and how to use it. */
+#include "cli/cli.h"
+#include "cli/sinks.h"
+
+static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
+    if (settings->json) return tri__print_json(out, outcome->summary);
+    if (!outcome->checkpoint) {
+        fprintf(out, "no checkpoint: --save-every is 0; metrics are in %s\n", settings->output_dir);
+        return TRI_OK;
+    }
+    fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint, settings->output_dir,
+            settings->data_path);
+    return TRI_OK;
+}
+
+tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    tri_outcome outcome = {0};
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
+    if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
+    if (status == TRI_OK) status = tri__settings_check(&settings);
+    if (status == TRI_OK) status = tri__model_config_check(&settings.model);
+    if (status == TRI_OK) status = tri__train_with_sinks(cli, &settings, &outcome);
+    if (status == TRI_OK) status = print_end(cli->out, &settings, &outcome);
+    tri__outcome_free(&outcome);
+    tri__settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,104 @@
+# Every wrong input ends with its exit code and a text that names the place and what to do.
+. "$(dirname "$0")/cli_lib.sh"
+make_all
+train() { echo train --config "${1:-config.json}" --data-path "${2:-data}" --output-dir out --max-steps 2 --epochs 1 --quiet; }
+
+# Flags.
+refuses 2 --lerning-rate --learning-rate -- $(train) --lerning-rate 1
+refuses 2 "--batch-size" -- $(train) --bach-size 4
+refuses 2 "unknown option --zzzzzz" -- $(train) --zzzzzz 4
+refuses 2 "--epochs needs a value" -- train --epochs
+refuses 2 "whole number" many -- $(train) --epochs many
+refuses 2 "out of range" -- $(train) --batch-size 0
+refuses 2 "--precision" "fp32, bf16 or fp16" -- $(train) --precision fp8
+refuses 2 "--print-program" "trident train" -- $(train) --print-program 0
+refuses 2 "unexpected word" -- $(train) surplus
+refuses 2 -- train --data-path data
+refuses 2 data -- train --config config.json --output-dir out
+refuses 2 --checkpoint -- eval --data-path data
+refuses 2 --data-path -- predict --checkpoint out
+refuses 2 -- digest
+refuses 2 --config -- plan
+
+# What this build cannot give is refused, never replaced.
+refuses 2 "one rank" -- $(train) --nproc-per-node 2
+refuses 2 "one rank" -- $(train) --pp-size 2
+refuses 2 "one rank" -- $(train) --tp-size 2
+refuses 2 "one rank" -- $(train) --dp-size 4
+refuses 2 "--precision bf16" -- $(train) --precision bf16
+refuses 2 "--shard" -- $(train) --shard zero1
+refuses 2 "--shard" -- $(train) --sharding-strategy FULL_SHARD
+refuses 2 "--recompute" -- $(train) --recompute full
+refuses 2 "--offload" -- $(train) --offload state
+refuses 2 "device" -- $(train) --device cuda
+make_config ranks.json '"pp_size": 4' '"dp_size": 4'
+refuses 2 "one rank" -- $(train ranks.json)
+
+# The configuration file.
+refuses 66 missing.json -- $(train missing.json)
+echo '{"label_name": "label",' >torn.json
+refuses 2 torn.json -- $(train torn.json)
+make_config unknown.json '"primary_text_nam": "text"'
+refuses 2 unknown.json '"primary_text_nam"' '"primary_text_name"' -- $(train unknown.json)
+make_config type.json '"hidden_common_dim": "wide"'
+refuses 2 type.json hidden_common_dim "whole number" -- $(train type.json)
+make_config binary.json '"num_classes": 3'
+refuses 2 is_binary num_classes -- $(train binary.json)
+make_config weights.json '"class_weights": [1.0, 2.0, 3.0]'
+refuses 2 class_weights num_classes -- $(train weights.json)
+make_config folder.json '"primary_tokenizer": "no-such-model"'
+refuses 66 no-such-model -- $(train folder.json)
+mkdir -p models
+refuses 66 no-such-model "models" -- $(train folder.json) --models-dir models
+make_config heads.json '"primary_encoder": {"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 64}'
+refuses 2 -- $(train heads.json)
+make_config long.json '"max_sen_len": 500'
+refuses 2 500 64 -- $(train long.json)
+
+# Data. A file:line:column counts from 1; lines are those of an editor.
+refuses 66 nowhere -- $(train config.json nowhere)
+make_config column.json '"primary_text_name": "txt"'
+refuses 65 '"txt"' text track size weight label -- $(train column.json)
+make_config field.json '"tab_field_list": ["size", "height"]'
+refuses 65 '"height"' size weight -- $(train field.json)
+table() { # table NAME LINE: the training table with its fourth line replaced
+    mkdir -p "$1"
+    cp data/valid.csv "$1"
+    awk -v line="$2" 'NR == 4 { print line; next } { print }' data/train.csv >"$1/train.csv"
+}
+table number 'a box,late,heavy,1.5,0'
+refuses 65 'train.csv:4:12' heavy -- $(train config.json number)
+table label 'a box,late,1,1.5,7'
+refuses 65 'train.csv:4:17' 7 -- $(train config.json label)
+table nolabel 'a box,late,1,1.5,'
+refuses 65 'train.csv:4:17' -- $(train config.json nolabel)
+table ragged 'a box,late,1,1.5'
+refuses 65 'train.csv:4' 4 5 -- $(train config.json ragged)
+table wide 'a box,late,1,1.5,0,9'
+refuses 65 'train.csv:4' 6 5 -- $(train config.json wide)
+table quote '"a box,late,1,1.5,0'
+refuses 65 'train.csv:4:1' -- $(train config.json quote)
+mkdir -p empty && : >empty/train.csv
+refuses 65 train.csv -- $(train config.json empty)
+mkdir -p bare && head -n 1 data/train.csv >bare/train.csv
+refuses 65 train.csv -- $(train config.json bare)
+
+# Nothing above got as far as a checkpoint.
+expect "no checkpoint from wrong input" test -z "$(ls -d out/checkpoint-* 2>/dev/null)"
+
+# Checkpoints.
+refuses 66 nowhere -- digest nowhere
+refuses 66 nowhere -- eval --checkpoint nowhere --data-path data
+run $(train)
+expect_code 0
+checkpoint=$(ls -d out/checkpoint-*)
+refuses 65 '"text"' -- predict --checkpoint out --data-path "$(sed 's/^text,/txt,/' data/test.csv >renamed.csv; echo renamed.csv)"
+refuses 66 missing.csv -- eval --checkpoint out --data-path missing.csv
+cp -r "$checkpoint" broken
+printf x | dd of=broken/weights-00000.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
+refuses 65 weights-00000.safetensors -- digest broken
+cp -r "$checkpoint" cut
+truncate -s 1000 cut/weights-00000.safetensors
+refuses 65 weights-00000.safetensors -- eval --checkpoint cut --data-path data
+refuses 74 -- predict --checkpoint out --data-path data/test.csv -o no/such/folder/out.csv --quiet
+finish

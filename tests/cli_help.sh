@@ -1,0 +1,100 @@
+# Help, man page and completion come from the tables; colours only where they are wanted; help is instant.
+. "$(dirname "$0")/cli_lib.sh"
+
+run --help
+expect_code 0
+for command in train eval predict plan digest doctor demo; do
+    expect_text "$out" "  $command "
+    run "$command" --help
+    expect_code 0
+    expect_text "$out" "trident $command" --json
+    expect "help of $command leaves stderr empty" test ! -s "$err"
+    run --help
+done
+for exit_code in 0 2 65 66 70 71 73 74 75 76 79; do expect "exit code $exit_code in the help" grep -q "^  $exit_code  *[a-z]" "$out"; done
+
+# The promised defaults.
+run train --help
+default() { expect "$1 [$2] in train --help" grep -q -- "^  $1 .*\[$2\]" "$out"; }
+default --output-dir ./outputs
+default --batch-size 32
+default --epochs 10
+default --save-every 1
+default --pp-size 1
+default --tp-size 1
+default --resume auto
+default --max-sen-len 512
+default --pooling pooler
+expect_text "$out" "fp32, bf16, fp16" --sharding-strategy Optimisation Model
+
+run --version
+expect_code 0
+expect "a version" grep -Eq '^trident [0-9]+\.[0-9]+\.[0-9]+$' "$out"
+run help train
+expect_code 0
+expect_text "$out" --data-path
+
+refuses 2 'did you mean "train"' -- tarin
+refuses 2 'no command "frobnicate"' -- frobnicate
+refuses 2 'no command "frobnicate"' -- help frobnicate
+run
+expect_code 2
+expect_text "$err" "a command is needed" "usage: trident COMMAND"
+
+run man
+expect_code 0
+expect_text "$out" ".TH TRIDENT 1" ".SH EXIT STATUS" 'pp\-size' "primary_encoder" 'trident predict'
+run completion bash
+expect_code 0
+cp "$out" completion.bash
+expect "the completion script is valid bash" bash -n completion.bash
+completes() { # completes WANTED WORDS...
+    local wanted=$1
+    shift
+    bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trident; echo "${COMPREPLY[*]}"' _ "$@" >completed
+    expect "completion of \"$*\" offers $wanted" grep -qw -- "$wanted" completed
+}
+completes predict trident pre
+completes --data-path trident train --data
+completes zero3 trident train --shard ze
+
+# Colours: never on a file, always when forced, never when refused.
+run train --nonsense
+expect "no colour on a file" grep -q '^trident: ' "$err"
+FORCE_COLOR=1 run train --nonsense
+expect "forced colour" grep -q "^$(printf '\033')\[31mtrident:" "$err"
+NO_COLOR=1 FORCE_COLOR=1 run train --nonsense
+expect "NO_COLOR wins" grep -q '^trident: ' "$err"
+FORCE_COLOR=1 run train --nonsense --no-color
+expect "--no-color wins" grep -q '^trident: ' "$err"
+
+# A reader that goes away is no crash, a full disk is an error.
+"$trident" train --help | head -n 1 >/dev/null
+expect "a closed pipe ends quietly" test "${PIPESTATUS[0]}" = 0
+if [ -w /dev/full ]; then
+    "$trident" --help >/dev/full 2>"$err"
+    code=$?
+    expect_code 74
+fi
+
+run doctor
+expect_code 0
+expect_text "$out" cpu blas threads memory mpi cuda hwloc
+run doctor --json
+expect_code 0
+expect_text "$out" '"blas":{"found":true' '"version"'
+expect "one line of JSON" test "$(wc -l <"$out")" = 1
+
+# Best of five: the machine may be busy.
+if [ -z "${TRI_SANITIZED:-}" ]; then
+    best=1000000
+    for _ in 1 2 3 4 5; do
+        begin=$(date +%s%N)
+        "$trident" --help >/dev/null
+        took=$((($(date +%s%N) - begin) / 1000))
+        [ "$took" -lt "$best" ] && best=$took
+    done
+    echo "--help: best of five $best us"
+    expect "--help within 20 ms (best of five: $best us)" test "$best" -lt 20000
+fi
+finish
