@@ -1,7 +1,8 @@
 /* kernel_cases.h - what kernels are tried on: rows of operations and grids of extents, the product of which is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and two more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and three more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
+ *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
  * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and fit to be timed. */
 #ifndef TESTS_KERNEL_CASES_H
@@ -67,7 +68,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     if (has_lengths) {
         int64_t n = 0, sum = 0;
         for (; at->lengths[n]; n++) sum += at->lengths[n];
-        DIM('T') = sum, DIM('N') = n, DIM('S') = n + 1;
+        DIM('T') = sum + DIM('X'), DIM('N') = n, DIM('S') = n + 1;
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');

@@ -102,6 +102,8 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
 }
 
 static void double_attention(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay so */
+    for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
             for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row);

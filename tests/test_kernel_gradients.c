@@ -208,6 +208,8 @@ static const kernel_grid gradient_grids[] = {
     {"linear linear_gelu", "T=0,1,7 O=1,5 I=1,3,9"},
     {"attention", "L=0,1,2,3,4 A=1,3 E=1,4"},
     {"pool_first pool_mean", "L=0,1,2,4 H=1,5"},
+    {"attention", "L=0,2 X=3 A=2 E=4"},
+    {"pool_first pool_mean", "L=0,2 X=3 H=5"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
