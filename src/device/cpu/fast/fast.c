@@ -1,8 +1,25 @@
-/* fast.c - the list of fast rows. */
+/* fast.c - chooses the instruction set and lists the fast rows. */
 #include "device/cpu/fast/fast.h"
 
-static const tri_kernel_row rows[] = {{.run = NULL}};
+#include "device/cpu/fast/call.h"
 
-void tri__cpu_fast_rows(tri_kernel_table *table) { tri__kernel_table_add(table, rows); }
+const tri_simd *tri__simd(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return &tri__simd_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tri__simd_avx2;
+    return &tri__simd_sse;
+#elif defined(__aarch64__)
+    return &tri__simd_neon;
+#else
+    return NULL;
+#endif
+}
 
-const char *tri__cpu_fast_name(void) { return "baseline"; }
+void tri__cpu_fast_rows(tri_kernel_table *table) {
+    if (!tri__simd()) return;
+#define X(family) tri__kernel_table_add(table, tri__cpu_##family##_fast);
+    TRI_FAST_FAMILIES(X)
+#undef X
+}
+
+const char *tri__cpu_fast_name(void) { return tri__simd() ? tri__simd()->name : "plain C"; }

@@ -1,0 +1,67 @@
+/* activation.c - element by element: GELU in both directions, tanh, addition and its gradient. */
+#include "device/cpu/fast/call.h"
+
+#include <string.h>
+
+enum { CHUNK = 8192, ENOUGH = 1 << 14 }; /* elements */
+
+static int64_t chunk_size(int64_t n, int64_t i) { return n - i < CHUNK ? n - i : CHUNK; }
+
+static void gelu(const tri_call *call) {
+    enum { Y, X };
+    const tri_simd *simd = tri__simd();
+    int64_t n = elements(call, X);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK) simd->gelu(chunk_size(n, i), f32(call, X) + i, f32(call, Y) + i);
+}
+
+static void gelu_din(const tri_call *call) {
+    enum { DX, DY, X };
+    const tri_simd *simd = tri__simd();
+    int64_t n = elements(call, X);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK)
+        simd->gelu_din(chunk_size(n, i), f32(call, DY) + i, f32(call, X) + i, f32(call, DX) + i, adds(call, DX));
+}
+
+static void hyperbolic_tangent(const tri_call *call) {
+    enum { Y, X };
+    const tri_simd *simd = tri__simd();
+    int64_t n = elements(call, X);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK) simd->tanh(chunk_size(n, i), f32(call, X) + i, f32(call, Y) + i);
+}
+
+static void sum_two(int64_t n, const float *a, const float *b, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+static void add(const tri_call *call) {
+    enum { Y, A, B };
+    int64_t n = elements(call, A);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK) sum_two(chunk_size(n, i), f32(call, A) + i, f32(call, B) + i, f32(call, Y) + i);
+}
+
+static void add_din(const tri_call *call) {
+    enum { DA, DB, DY };
+    int64_t n = elements(call, DY);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK)
+        for (int k = DA; k <= DB; k++) {
+            float *to = f32(call, k) + i;
+            if (adds(call, k))
+                sum_two(chunk_size(n, i), to, f32(call, DY) + i, to);
+            else
+                memmove(to, f32(call, DY) + i, (size_t)chunk_size(n, i) * 4);
+        }
+}
+
+const tri_kernel_row tri__cpu_activation_fast[] = {
+    {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
+    {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
+    {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = hyperbolic_tangent},
+    {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
+    {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
+    {.run = NULL},
+};

@@ -1,0 +1,101 @@
+/* attention.c - attention over packed sequences: each head of each sequence is one piece of work that
+ * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. */
+#include "device/cpu/fast/call.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum { ENOUGH = 1 << 14 }; /* elements of ctx */
+
+typedef struct span {
+    const int32_t *seq;            /* [sequences + 1] */
+    int64_t sequences, heads, d;
+    int64_t need;                  /* scratch floats a thread */
+    int threads;
+} span;
+
+static span span_of(const tri_call *call, int seq, int64_t h, int64_t (*work)(int64_t, int64_t), int64_t bytes) {
+    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads};
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s.sequences; i++)
+        if (s.seq[i + 1] - s.seq[i] > longest) longest = s.seq[i + 1] - s.seq[i];
+    s.d = h / s.heads;
+    s.need = (work(longest, s.d) + 31) / 16 * 16;
+    int64_t fit = bytes / (s.need * 4);
+    s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
+    if (fit < s.threads) s.threads = fit < 1 ? 1 : (int)fit;
+    return s;
+}
+
+/* What both directions know of piece i. */
+static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv, int key, int64_t h) {
+    int64_t t0 = s->seq[i / s->heads], head = i % s->heads;
+    tri_drop drop = drop_of(call, key);
+    int64_t len = s->seq[i / s->heads + 1] - t0, place0 = 0;
+    if (drop.threshold && len > 0) {
+        drop.key += 2 * t0;
+        place0 = drop.key[1];
+    }
+    const float *q = f32(call, qkv) + t0 * 3 * h + head * s->d;
+    return (tri_head){.drop = drop, .len = len, .d = s->d,
+                      .feature0 = (call->attr->head0 + head) * (int64_t)call->attr->max_len + place0,
+                      .ld = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
+                      .work = (float *)call->work + s->need * omp_get_thread_num()};
+}
+
+/* Rows that belong to no sequence. */
+static void clear_rest(const tri_call *call, int k, int64_t t) {
+    float *data = f32(call, k);
+    if (data && !adds(call, k)) memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
+}
+
+#define FORWARD_WORK {.fixed = 8 << 20, .row = 512, .row_cols = 8}
+#define GRADIENT_WORK {.fixed = 8 << 20, .row = 2048, .row_cols = 8}
+
+static int64_t bytes_of(const tri_call *call, tri_workspace w) {
+    return w.fixed + w.row * call->t[0].rows + w.row_cols * elements(call, 0);
+}
+
+static void attention(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[CTX].cols;
+    span s = span_of(call, SEQ, h, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
+        head.ctx = f32(call, CTX) + t0 * h + a * s.d;
+        head.lse = f32(call, LSE) ? f32(call, LSE) + t0 * s.heads + a : NULL;
+        if (head.len > 0) simd->head(&head);
+    }
+    clear_rest(call, CTX, s.seq[s.sequences]);
+    clear_rest(call, LSE, s.seq[s.sequences]);
+}
+
+static void attention_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[DCTX].cols;
+    span s = span_of(call, SEQ, h, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
+        head.ctx = f32(call, CTX) + t0 * h + a * s.d;
+        head.dctx = f32(call, DCTX) + t0 * h + a * s.d;
+        head.lse = f32(call, LSE) + t0 * s.heads + a;
+        head.dq = f32(call, DQKV) + t0 * 3 * h + a * s.d;
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = adds(call, DQKV);
+        if (head.len > 0) simd->head_din(&head);
+    }
+    clear_rest(call, DQKV, s.seq[s.sequences]);
+}
+
+const tri_kernel_row tri__cpu_attention_fast[] = {
+    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
+    {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
+    {.run = NULL},
+};

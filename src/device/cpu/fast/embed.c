@@ -1,0 +1,62 @@
+/* embed.c - embeddings and their gradients. A gradient table is split by columns: each thread adds all tokens, in order, to
+ * its columns. */
+#include "device/cpu/fast/call.h"
+
+#include <string.h>
+
+enum { COLUMNS = 64, ROWS = 16, CLEAR = 1 << 16, ENOUGH = 1 << 14 }; /* of a piece of work; floats; elements */
+
+static void embed(const tri_call *call) {
+    enum { Y, IDS, POS, WORD, POSITION, TYPE };
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);
+    const float *type = f32(call, TYPE);
+    int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
+#pragma omp parallel for schedule(static, ROWS) num_threads(threads_for(call, rows * h, ENOUGH))
+    for (int64_t t = 0; t < rows; t++) {
+        const float *word = f32(call, WORD) + ids[t] * h, *position = f32(call, POSITION) + pos[t] * h;
+        float *restrict y = f32(call, Y) + t * h;
+        for (int64_t j = 0; j < h; j++) y[j] = word[j] + position[j] + type[j];
+    }
+}
+
+static void clear(const tri_call *call, int k) {
+    if (adds(call, k)) return;
+    int64_t n = elements(call, k);
+    float *to = f32(call, k);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < n; i += CLEAR) memset(to + i, 0, (size_t)(n - i < CLEAR ? n - i : CLEAR) * 4);
+}
+
+/* Columns j to j + n - 1 of all tables. */
+static void scatter(const tri_call *call, int64_t j, int64_t n) {
+    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);
+    int64_t rows = call->t[DY].rows, h = call->t[DY].cols;
+    float *restrict dtype = f32(call, DTYPE) + j;
+    for (int64_t t = 0; t < rows; t++) {
+        const float *restrict dy = f32(call, DY) + t * h + j;
+        float *restrict dword = f32(call, DWORD) + ids[t] * h + j, *restrict dposition = f32(call, DPOSITION) + pos[t] * h + j;
+        for (int64_t i = 0; i < n; i++) {
+            dword[i] += dy[i];
+            dposition[i] += dy[i];
+            dtype[i] += dy[i];
+        }
+    }
+}
+
+static void embed_dw(const tri_call *call) {
+    enum { DWORD, DPOSITION, DTYPE, DY };
+    int64_t h = call->t[DY].cols;
+#pragma omp parallel num_threads(threads_for(call, elements(call, DY) + elements(call, DWORD), ENOUGH))
+    {
+        for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
+#pragma omp for schedule(static)
+        for (int64_t j = 0; j < h; j += COLUMNS) scatter(call, j, h - j < COLUMNS ? h - j : COLUMNS);
+    }
+}
+
+const tri_kernel_row tri__cpu_embed_fast[] = {
+    {.op = TRI_OP_embed, .dtype = TRI_F32, .run = embed},
+    {.op = TRI_OP_embed_dw, .dtype = TRI_F32, .run = embed_dw},
+    {.run = NULL},
+};

@@ -1,0 +1,104 @@
+/* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
+ * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (24 KiB) stays in the first-level
+ * cache and the tile's panels of A (512 KiB) in the second. */
+#include "device/cpu/fast/gemm.h"
+#include "device/cpu/fast/pack.h"
+#include "device/cpu/fast/simd.h"
+
+enum { TILE_ROWS = 256, TILE_COLUMNS = 192, MAX_TILE = 8 * 48 };
+
+static const float zeros[48];
+
+typedef struct plan {
+    const tri_gemm *g;
+    const tri_simd *simd;
+    int64_t block;                 /* k of a block, padded */
+    int64_t tile_rows, tile_columns, tiles_down, tiles_across;
+    float *a, *b;                  /* panels: [m / mr, block, mr], [n / nr, block, nr] */
+} plan;
+
+static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size - 1) / size : 1; }
+
+static plan make_plan(const tri_gemm *g) {
+    const tri_simd *simd = tri__simd();
+    plan p = {.g = g, .simd = simd};
+    p.block = tri__round_up((g->k + blocks_of(g->k, TRI_GEMM_BLOCK) - 1) / blocks_of(g->k, TRI_GEMM_BLOCK), TRI_KERNEL_STEP);
+    p.tiles_down = blocks_of(g->m, TILE_ROWS);
+    p.tiles_across = blocks_of(g->n, TILE_COLUMNS);
+    p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
+    p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, simd->nr);
+    p.a = g->work;
+    p.b = p.a + tri__round_up(tri__round_up(g->m, simd->mr) * p.block, 16);
+    return p;
+}
+
+/* Panel i of A or B, for k from k0: `width` rows or columns of `n`. */
+static void pack(float *to, int width, const float *from, int turned, int64_t n, int64_t k, int64_t i, int64_t k0, int64_t size) {
+    int64_t at = i * width, exist = n - at < width ? n - at : width, padded = tri__round_up(size, TRI_KERNEL_STEP);
+    if (turned)
+        tri__pack_columns(to, width, from + k0 * n + at, n, exist, size, padded);
+    else
+        tri__pack_rows(to, width, from + at * k + k0, k, exist, size, padded, 1);
+}
+
+/* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
+static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t column, int64_t *ld) {
+    *ld = 0;
+    if (k0 == 0 && !g->add) return g->bias ? g->bias + column : zeros;
+    *ld = g->n;
+    return g->c + row * g->n + column;
+}
+
+/* A kernel tile that reaches over the edge of c goes through a buffer. */
+static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
+    const tri_gemm *g = p->g;
+    int mr = p->simd->mr, nr = p->simd->nr;
+    int64_t rows = g->m - row < mr ? g->m - row : mr, columns = g->n - column < nr ? g->n - column : nr, ld;
+    const float *start = start_of(g, k0, row, column, &ld);
+    float buffer[MAX_TILE];
+    memset(buffer, 0, sizeof buffer);
+    for (int64_t i = 0; i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
+    p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
+    for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
+}
+
+static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
+    const tri_gemm *g = p->g;
+    int mr = p->simd->mr, nr = p->simd->nr;
+    int64_t row0 = index / p->tiles_across * p->tile_rows, column0 = index % p->tiles_across * p->tile_columns;
+    int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
+    int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
+    int64_t padded = tri__round_up(size, TRI_KERNEL_STEP), ld;
+    for (int64_t column = column0; column < column1; column += nr)
+        for (int64_t row = row0; row < row1; row += mr) {
+            if (row + mr > g->m || column + nr > g->n) {
+                edge(p, k0, padded, row, column);
+                continue;
+            }
+            const float *start = start_of(g, k0, row, column, &ld);
+            p->simd->product(padded, p->a + row * p->block, p->b + column * p->block, start, ld,
+                             g->c + row * g->n + column, g->n);
+        }
+    if (g->activated && k0 + size >= g->k)
+        for (int64_t row = row0; row < row1; row++)
+            p->simd->gelu(column1 - column0, g->c + row * g->n + column0, g->activated + row * g->n + column0);
+}
+
+void tri__gemm_packed(const tri_gemm *g) {
+    plan p = make_plan(g);
+    int mr = p.simd->mr, nr = p.simd->nr;
+    int64_t panels_a = (g->m + mr - 1) / mr, panels_b = (g->n + nr - 1) / nr, tiles = p.tiles_down * p.tiles_across;
+    int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
+#pragma omp parallel num_threads(g->threads)
+    for (int64_t block = 0; block < blocks; block++) {
+        int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
+#pragma omp for schedule(static) nowait
+        for (int64_t i = 0; i < panels_a; i++)
+            pack(p.a + i * mr * p.block, mr, g->a, g->a_turned, g->m, g->k, i, k0, size);
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < panels_b; i++)
+            pack(p.b + i * nr * p.block, nr, g->b, !g->b_turned, g->n, g->k, i, k0, size);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < tiles; i++) tile(&p, i, k0, size);
+    }
+}

@@ -1,0 +1,52 @@
+/* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], zeros beyond what exists.
+ * Width is a multiple of 4. */
+#ifndef TRI_DEVICE_CPU_FAST_PACK_H
+#define TRI_DEVICE_CPU_FAST_PACK_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef float tri_vec4 __attribute__((vector_size(16)));
+typedef float tri_vec4_any __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline int64_t tri__round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Rows r of a 4 x 4 block become columns. */
+static inline void tri__transpose4(tri_vec4 r[4]) {
+    tri_vec4 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    tri_vec4 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    r[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+    r[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+}
+
+/* to[c,i] = scale * from[i,c] for i < n <= width and c < k, rows of `from` ld apart; c is padded to `padded`. */
+static inline void tri__pack_rows(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k, int64_t padded,
+                                  float scale) {
+    for (int i = 0; i < width; i += 4) {
+        int64_t c = 0;
+        if (n - i >= 4)
+            for (; c + 4 <= k; c += 4) {
+                tri_vec4 r[4];
+                for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(from + (i + u) * ld + c) * scale;
+                tri__transpose4(r);
+                for (int u = 0; u < 4; u++) *(tri_vec4_any *)(to + (c + u) * width + i) = r[u];
+            }
+        for (; c < padded; c++)
+            for (int u = i; u < i + 4; u++) to[c * width + u] = c < k && u < n ? scale * from[u * ld + c] : 0;
+    }
+}
+
+/* to[c,i] = from[c,i] for c < k and i < n <= width, rows of `from` ld apart; c is padded to `padded`. */
+static inline void tri__pack_columns(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k, int64_t padded) {
+    for (int64_t c = 0; c < padded; c++, to += width) {
+        const float *row = from + c * ld;
+        if (c < k && n >= width)
+            for (int i = 0; i < width; i += 4) *(tri_vec4_any *)(to + i) = *(const tri_vec4_any *)(row + i);
+        else
+            for (int i = 0; i < width; i++) to[i] = c < k && i < n ? row[i] : 0;
+    }
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* simd.h - serial kernels on ranges, compiled once for each instruction set; the rows cut work into ranges and give them to
+ * threads. A result depends on the range's contents only, so how ranges are spread over threads never shows. */
+#ifndef TRI_DEVICE_CPU_FAST_SIMD_H
+#define TRI_DEVICE_CPU_FAST_SIMD_H
+
+#include <stdint.h>
+
+enum {
+    TRI_KERNEL_SLACK = 64, /* bytes that a product kernel may read beyond its panels */
+    TRI_KERNEL_STEP = 4    /* the product kernel's k is a multiple of this; panels are padded with zeros */
+};
+
+/* Which values dropout keeps: a property of (seed, id, step), the row's key and the feature (base/random.h). */
+typedef struct tri_drop {
+    uint32_t seed, id, step;
+    uint32_t threshold;  /* 0: nothing is dropped */
+    float scale;         /* of what is kept */
+    const int32_t *key;  /* [T,2] */
+} tri_drop;
+
+/* y = norm(dropout(x) + res) */
+typedef struct tri_norm {
+    tri_drop drop;
+    int64_t h;
+    const float *x, *res;  /* [T,h]; res NULL: none */
+    const float *g, *b;    /* [h] */
+    float *y;              /* [T,h] */
+    float *xhat, *rstd;    /* [T,h], [T]; may be NULL */
+    float eps;
+} tri_norm;
+
+/* dres = the gradient before the norm; dx = dropout of it, where dx is wanted */
+typedef struct tri_norm_din {
+    tri_drop drop;
+    int64_t h;
+    const float *dy, *xhat;      /* [T,h] */
+    const float *rstd, *g;       /* [T], [h] */
+    float *dx, *dres;            /* [T,h]; dx may be NULL */
+    int acc_dx, acc_dres;
+} tri_norm_din;
+
+typedef struct tri_adamw {
+    float *p, *m, *v;
+    const float *g;              /* [n] */
+    float coef, lr, c1, c2, beta1, beta2, eps, decay;
+} tri_adamw;
+
+/* One head of one sequence: rows of qkv, ctx and their gradients are `ld` and `ld_ctx` floats apart. */
+typedef struct tri_head {
+    tri_drop drop;               /* key at the sequence's first row */
+    int64_t len, d;              /* tokens, head size */
+    int64_t feature0;            /* of the first key, for dropout */
+    int64_t ld, ld_ctx, ld_lse;
+    const float *q, *k, *v;      /* [len,d], ld */
+    float *ctx, *lse;            /* [len,d], ld_ctx; [len], ld_lse, may be NULL when going forward */
+    const float *dctx;           /* [len,d], ld_ctx */
+    float *dq, *dk, *dv;         /* [len,d], ld */
+    int acc;
+    float *work;
+} tri_head;
+
+typedef struct tri_simd {
+    const char *name;
+    int mr, nr;         /* tile of the product kernel */
+    int large_products; /* 1: the kernel beats a BLAS also on large matrices */
+    /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init and c are ld floats apart */
+    void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
+    void (*gelu)(int64_t n, const float *x, float *y);
+    void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
+    void (*tanh)(int64_t n, const float *x, float *y);
+    /* Rows t0 to t1 - 1 of [T,h]. */
+    void (*dropout)(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc);
+    void (*norm)(const tri_norm *norm, int64_t t0, int64_t t1);
+    void (*norm_din)(const tri_norm_din *norm, int64_t t0, int64_t t1);
+    /* sum[j] = sum_t dy[t,j]; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j] */
+    void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot);
+    double (*sumsq)(int64_t n, const float *x);
+    void (*adamw)(const tri_adamw *adamw, int64_t n);
+    int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
+    void (*head)(const tri_head *head);
+    int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
+    void (*head_din)(const tri_head *head);
+} tri_simd;
+
+/* The best that this CPU runs; NULL where none of ours does. */
+const tri_simd *tri__simd(void);
+
+#if defined(__x86_64__)
+extern const tri_simd tri__simd_sse, tri__simd_avx2, tri__simd_avx512;
+#elif defined(__aarch64__)
+extern const tri_simd tri__simd_neon;
+#endif
+
+#endif

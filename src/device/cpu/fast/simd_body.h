@@ -1,0 +1,14 @@
+/* simd_body.h - the kernels' bodies, for the instruction set of the file that includes it, and their table. */
+#include "device/cpu/fast/simd_product.h"
+#include "device/cpu/fast/simd_activation.h"
+#include "device/cpu/fast/simd_drop.h"
+#include "device/cpu/fast/simd_norm.h"
+#include "device/cpu/fast/simd_update.h"
+#include "device/cpu/fast/simd_head.h"
+#include "device/cpu/fast/simd_head_din.h"
+
+#define TRI_SIMD_TABLE(name_, large_)                                                                        \
+    {.name = name_, .mr = MR, .nr = NR, .large_products = large_, .product = product, .gelu = gelu,          \
+     .gelu_din = gelu_din, .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, \
+     .column_sums = column_sums, .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head,       \
+     .head_din_work = head_din_work, .head_din = head_din}

@@ -1,0 +1,139 @@
+/* simd_head.h - attention of one head over one sequence, NR queries at a time. Their scores are computed turned, [keys,NR]: a
+ * query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the weights are already the
+ * packed panel that the product with the values reads. Places of keys follow each other, as the sequence's tokens do. */
+#include "device/cpu/fast/pack.h"
+
+static const float no_init[NR];
+
+enum { SLACK = TRI_KERNEL_SLACK / 4 };
+
+/* Floats of `rows` x `depth`, packed in panels of `width`. */
+INLINE int64_t panels(int64_t rows, int width, int64_t depth) {
+    return tri__round_up(rows, width) * tri__round_up(depth, TRI_KERNEL_STEP) + SLACK;
+}
+
+/* Rows of x [n,d] as panels over d: [n / width][d][width]. */
+INLINE void pack_tokens(float *to, int width, const float *x, int64_t ld, int64_t n, int64_t d) {
+    int64_t depth = tri__round_up(d, TRI_KERNEL_STEP);
+    for (int64_t i = 0; i < n; i += width)
+        tri__pack_rows(to + i * depth, width, x + i * ld, ld, n - i < width ? n - i : width, d, depth, 1);
+}
+
+/* x [n,d] as panels over tokens: [d / MR][n][MR]. */
+INLINE void pack_features(float *to, const float *x, int64_t ld, int64_t n, int64_t d) {
+    int64_t depth = tri__round_up(n, TRI_KERNEL_STEP);
+    for (int64_t j = 0; j < d; j += MR)
+        tri__pack_columns(to + j * depth, MR, x + j, ld, d - j < MR ? d - j : MR, n, depth);
+}
+
+/* out[rows,NR] = (add ? out : 0) + a b, a packed in panels of MR rows. */
+INLINE void multiply(const float *a, int64_t rows, const float *b, int64_t k, float *out, int add) {
+    int64_t depth = tri__round_up(k, TRI_KERNEL_STEP);
+    for (int64_t i = 0; i < rows; i += MR) {
+        float *c = out + i * NR;
+        product(depth, a + i * depth, b, add ? c : no_init, add ? NR : 0, c, NR);
+    }
+}
+
+/* to[i,c] = (acc ? to[i,c] : 0) + factor[i] * from[c,i] for i < n <= NR, c < d */
+INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *factor, float *to, int64_t ld, int acc) {
+    for (int64_t i = 0; i < n; i += 4)
+        for (int64_t c = 0; c < d; c += 4) {
+            if (n - i >= 4 && d - c >= 4) {
+                tri_vec4 r[4];
+                for (int u = 0; u < 4; u++)
+                    r[u] = *(const tri_vec4_any *)(from + (c + u) * NR + i) * *(const tri_vec4_any *)(factor + i);
+                tri__transpose4(r);
+                for (int u = 0; u < 4; u++) {
+                    tri_vec4_any *at = (tri_vec4_any *)(to + (i + u) * ld + c);
+                    if (acc) r[u] += *at;
+                    *at = r[u];
+                }
+                continue;
+            }
+            for (int64_t u = i; u < n && u < i + 4; u++)
+                for (int64_t e = c; e < d && e < c + 4; e++)
+                    to[u * ld + e] = (acc ? to[u * ld + e] : 0) + factor[u] * from[e * NR + u];
+        }
+}
+
+/* A row of scores becomes e^(score - max), added to sum. */
+INLINE void exp_row(float *s, const vf max[NV], vf sum[NV], vf out[NV]) {
+    for (int j = 0; j < NV; j++) {
+        out[j] = vec_exp(load(s + j * VEC) - max[j]);
+        sum[j] += out[j];
+    }
+}
+
+/* The 8 rows of one Philox call; `first` is the row of its decision 0 and may lie before row 0. */
+INLINE void drop_rows(const tri_head *h, float *s, int64_t first, const vu sample[NV], const vu place[NV], uint32_t group,
+                      const vf max[NV], vf sum[NV]) {
+    vu word[NV][4];
+    for (int j = 0; j < NV; j++) {
+        word[j][0] = all_u(h->drop.step), word[j][1] = sample[j], word[j][2] = place[j], word[j][3] = all_u(group);
+        philox(word[j], h->drop.seed, h->drop.id);
+    }
+    for (int lane = 0; lane < 8; lane++) {
+        if (first + lane < 0 || first + lane >= h->len) continue;
+        float *row = s + (first + lane) * NR;
+        vf e[NV];
+        exp_row(row, max, sum, e);
+        for (int j = 0; j < NV; j++) {
+            vu decision = (lane & 1 ? word[j][lane / 2] >> 16 : word[j][lane / 2] & 0xFFFFu);
+            store(row + j * VEC, masked(e[j], (vi)decision >= (vi)all_u(h->drop.threshold)));
+        }
+    }
+}
+
+/* Scores s [len,NR] of queries from q0 become weights up to a factor 1 / sum, which goes to `factor` with dropout's scale. */
+static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
+    int64_t n = h->len - q0 < NR ? h->len - q0 : NR;
+    vf max[NV], sum[NV] = {{0}};
+    for (int j = 0; j < NV; j++) max[j] = load(s + j * VEC);
+    for (int64_t i = 1; i < h->len; i++)
+        for (int j = 0; j < NV; j++) max[j] = vec_max(max[j], load(s + i * NR + j * VEC));
+    if (h->drop.threshold) {
+        vu sample[NV] = {{0}}, place[NV] = {{0}};
+        for (int64_t i = 0; i < n; i++) {
+            sample[i / VEC][i % VEC] = (uint32_t)h->drop.key[2 * (q0 + i)];
+            place[i / VEC][i % VEC] = (uint32_t)h->drop.key[2 * (q0 + i) + 1];
+        }
+        for (int64_t group = h->feature0 / 8; group * 8 < h->feature0 + h->len; group++)
+            drop_rows(h, s, group * 8 - h->feature0, sample, place, (uint32_t)group, max, sum);
+    } else {
+        for (int64_t i = 0; i < h->len; i++) {
+            vf e[NV];
+            exp_row(s + i * NR, max, sum, e);
+            for (int j = 0; j < NV; j++) store(s + i * NR + j * VEC, e[j]);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float total = sum[i / VEC][i % VEC];
+        factor[i] = h->drop.scale / total;
+        if (h->lse) h->lse[(q0 + i) * h->ld_lse] = max[i / VEC][i % VEC] + logf(total);
+    }
+}
+
+/* Parts of the scratch space: keys, values, a panel of queries, scores, and the result of a panel. */
+static int64_t head_work(int64_t len, int64_t d) {
+    return panels(len, MR, d) + panels(d, MR, len) + panels(NR, NR, d) + panels(NR, NR, tri__round_up(len, MR)) +
+           panels(NR, NR, tri__round_up(d, MR));
+}
+
+static void head(const tri_head *h) {
+    int64_t len = h->len, d = h->d, depth = tri__round_up(len, TRI_KERNEL_STEP);
+    float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(NR, NR, d);
+    float *out = s + panels(NR, NR, tri__round_up(len, MR)), factor[NR] = {0};
+    float scale = 1 / sqrtf((float)d);
+    pack_tokens(k, MR, h->k, h->ld, len, d);
+    pack_features(v, h->v, h->ld, len, d);
+    for (int64_t q0 = 0; q0 < len; q0 += NR) {
+        int64_t n = len - q0 < NR ? len - q0 : NR;
+        tri__pack_rows(q, NR, h->q + q0 * h->ld, h->ld, n, d, tri__round_up(d, TRI_KERNEL_STEP), scale);
+        multiply(k, len, q, d, s, 0);
+        soften(h, s, q0, factor);
+        memset(s + len * NR, 0, (size_t)(depth - len) * NR * 4);
+        multiply(v, d, s, len, out, 0);
+        turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
+    }
+}

@@ -1,0 +1,126 @@
+/* simd_head_din.h - the gradient of attention, NR keys at a time: [queries,NR] panels of weights and of score gradients are
+ * what the products for dv and dk read. For dq the score gradients of a stretch of keys are kept, turned, and multiplied
+ * once. Weights come back from lse, masks from Philox (Dao et al., 2022). */
+
+enum {
+    STRETCH = (132 + NR - 1) / NR * NR,  /* keys: whole panels */
+    DECISIONS = STRETCH + 16 + 8 * VEC   /* of one query in a stretch, with what `decide` adds at the ends */
+};
+
+/* Parts of the scratch space. */
+enum {
+    Q, DCTX,         /* panels of tokens, for scores and dp */
+    Q_TURNED, DCTX_TURNED, /* panels of features, for dk and dv */
+    K_TURNED,        /* the same of a stretch of keys, for dq */
+    KEY, VALUE,      /* a panel of keys, of values */
+    WEIGHT, SLOPE,   /* [len,NR]: weights after dropout; dp, then score gradients */
+    SLOPE_TURNED,    /* [len / NR][STRETCH,NR]: score gradients of a stretch */
+    DQ,              /* [len / NR][d,NR] */
+    OUT,             /* [d,NR] */
+    MEAN,            /* [len]: sum of dctx * ctx */
+    DECISION,        /* [len,DECISIONS], 16 bits */
+    PARTS
+};
+
+static void din_sizes(int64_t len, int64_t d, int64_t size[PARTS]) {
+    int64_t rows = tri__round_up(len, MR), columns = tri__round_up(d, MR), chunks = (len + NR - 1) / NR;
+    size[Q] = size[DCTX] = panels(len, MR, d);
+    size[Q_TURNED] = size[DCTX_TURNED] = panels(d, MR, len);
+    size[K_TURNED] = panels(d, MR, STRETCH);
+    size[KEY] = size[VALUE] = panels(NR, NR, d);
+    size[WEIGHT] = size[SLOPE] = panels(NR, NR, rows);
+    size[SLOPE_TURNED] = chunks * STRETCH * NR + SLACK;
+    size[DQ] = chunks * columns * NR + SLACK;
+    size[OUT] = panels(NR, NR, columns);
+    size[MEAN] = rows;
+    size[DECISION] = (len * DECISIONS + 1) / 2;
+    for (int i = 0; i < PARTS; i++) size[i] = tri__round_up(size[i], 16);
+}
+
+static int64_t head_din_work(int64_t len, int64_t d) {
+    int64_t size[PARTS], total = 0;
+    din_sizes(len, d, size);
+    for (int i = 0; i < PARTS; i++) total += size[i];
+    return total;
+}
+
+INLINE float dot(const float *a, const float *b, int64_t n) {
+    vf sum = {0};
+    for (int64_t i = 0; i < n; i += VEC) sum += get(a + i, n - i) * get(b + i, n - i);
+    return sum_of(sum);
+}
+
+/* Scores become weights after dropout, dp becomes score gradients, for the n keys of a panel. Decisions are at the panel's
+ * first key. Lanes beyond n and rows beyond len become 0. */
+static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
+    int64_t depth = tri__round_up(h->len, TRI_KERNEL_STEP);
+    vi exists[NV] = {{0}};
+    for (int j = 0; j < NR; j++) exists[j / VEC][j % VEC] = j < n ? -1 : 0;
+    for (int64_t i = 0; i < h->len; i++, decision += DECISIONS) {
+        float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse], mean = w[MEAN][i];
+        for (int j = 0; j < NV; j++) {
+            vf p = masked(vec_exp(load(weight + j * VEC) - lse), exists[j]), dp = load(slope + j * VEC);
+            vi keep = h->drop.threshold ? kept(decision + j * VEC, h->drop.threshold) : exists[j];
+            store(weight + j * VEC, masked(p, keep));
+            store(slope + j * VEC, p * (masked(dp, keep) - mean));
+        }
+    }
+    memset(w[WEIGHT] + h->len * NR, 0, (size_t)(depth - h->len) * NR * 4);
+    memset(w[SLOPE] + h->len * NR, 0, (size_t)(depth - h->len) * NR * 4);
+}
+
+/* Puts a panel's score gradients [len,NR] in [len / NR][STRETCH,NR], from row `at` of each block. */
+static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t at) {
+    for (int64_t i = 0; i < len; i += 4) {
+        float *block = turned + i / NR * STRETCH * NR + at * NR + i % NR;
+        for (int j = 0; j < NR; j += 4) {
+            tri_vec4 r[4];
+            for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(slope + (i + u) * NR + j);
+            tri__transpose4(r);
+            for (int u = 0; u < 4; u++) *(tri_vec4_any *)(block + (j + u) * NR) = r[u];
+        }
+    }
+}
+
+/* One panel of keys from k0: its dk and dv, and its part of the stretch's score gradients. */
+static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch, const uint16_t *decision,
+                      const float *scale, const float *kept_scale) {
+    int64_t n = h->len - k0 < NR ? h->len - k0 : NR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
+    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0]);
+    tri__pack_rows(w[VALUE], NR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
+    multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
+    multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
+    panel_slopes(h, w, n, decision);
+    multiply(w[DCTX_TURNED], h->d, w[WEIGHT], h->len, w[OUT], 0);
+    turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc);
+    multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);
+    turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld, h->ld, h->acc);
+    turn_slopes(h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch);
+}
+
+static void head_din(const tri_head *h) {
+    int64_t len = h->len, d = h->d, size[PARTS], columns = tri__round_up(d, MR);
+    float *w[PARTS], scale[NR], kept_scale[NR];
+    din_sizes(len, d, size);
+    w[0] = h->work;
+    for (int i = 1; i < PARTS; i++) w[i] = w[i - 1] + size[i - 1];
+    uint16_t *decision = (uint16_t *)(void *)w[DECISION];
+    for (int j = 0; j < NR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
+    pack_tokens(w[Q], MR, h->q, h->ld, len, d);
+    pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
+    pack_features(w[Q_TURNED], h->q, h->ld, len, d);
+    pack_features(w[DCTX_TURNED], h->dctx, h->ld_ctx, len, d);
+    for (int64_t i = 0; i < len; i++) w[MEAN][i] = dot(h->dctx + i * h->ld_ctx, h->ctx + i * h->ld_ctx, d);
+    for (int64_t k0 = 0; k0 < len; k0 += STRETCH) {
+        int64_t keys = len - k0 < STRETCH ? len - k0 : STRETCH, first = h->feature0 + k0;
+        if (h->drop.threshold)
+            for (int64_t i = 0; i < len; i++)
+                decide(&h->drop, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8, decision + i * DECISIONS);
+        for (int64_t j = 0; j < keys; j += NR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
+        pack_features(w[K_TURNED], h->k + k0 * h->ld, h->ld, keys, d);
+        for (int64_t i = 0; i < len; i += NR)
+            multiply(w[K_TURNED], d, w[SLOPE_TURNED] + i * STRETCH, keys, w[DQ] + i * columns, k0 > 0);
+    }
+    for (int64_t i = 0; i < len; i += NR)
+        turn_back(w[DQ] + i * columns, len - i < NR ? len - i : NR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
+}

@@ -1,0 +1,76 @@
+/* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly: compilers
+ * keep its 24 accumulators in registers but order loads so that a third of the rate is lost. */
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+
+#define VEC 4
+#define MR 8
+#define TRI_SIMD_OWN_PRODUCT
+#include "device/cpu/fast/simd_vec.h"
+
+static inline vf vec_sqrt(vf x) { return (vf)vsqrtq_f32((float32x4_t)x); }
+/* NaN wins in both. */
+static inline vf vec_max(vf limit, vf x) { return (vf)vmaxq_f32((float32x4_t)limit, (float32x4_t)x); }
+static inline vf vec_min(vf limit, vf x) { return (vf)vminq_f32((float32x4_t)limit, (float32x4_t)x); }
+static inline vd vec_low_double(vf x) { return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)x)); }
+static inline vd vec_high_double(vf x) { return (vd)vcvt_high_f64_f32((float32x4_t)x); }
+/* The two halves of the 64-bit products. */
+static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
+    uint32x4_t a = (uint32x4_t)x, f = vdupq_n_u32(factor);
+    uint32x4_t even = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(f)));
+    uint32x4_t odd = vreinterpretq_u32_u64(vmull_high_u32(a, f));
+    *low = (vu)vuzp1q_u32(even, odd);
+    *high = (vu)vuzp2q_u32(even, odd);
+}
+/* Interleaves in groups of 128 bits, like the x86 instructions of these names. */
+static inline vu vec_unpack_low32(vu a, vu b) { return (vu)vzip1q_u32((uint32x4_t)a, (uint32x4_t)b); }
+static inline vu vec_unpack_high32(vu a, vu b) { return (vu)vzip2q_u32((uint32x4_t)a, (uint32x4_t)b); }
+static inline vu vec_unpack_low64(vu a, vu b) { return (vu)vzip1q_u64((uint64x2_t)a, (uint64x2_t)b); }
+static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2_t)a, (uint64x2_t)b); }
+
+/* Row i of the tile lives in v(8 + 3 i) to v(10 + 3 i). */
+#define ROW(load, v0, v1, v2, base, ld) \
+    load " q" #v0 ", [%[" base "]]\n\t" load " q" #v1 ", [%[" base "], #16]\n\t" \
+    load " q" #v2 ", [%[" base "], #32]\n\tadd %[" base "], %[" base "], %[" ld "]\n\t"
+#define TILE(load, base, ld)                                                                            \
+    ROW(load, 8, 9, 10, base, ld) ROW(load, 11, 12, 13, base, ld) ROW(load, 14, 15, 16, base, ld)       \
+    ROW(load, 17, 18, 19, base, ld) ROW(load, 20, 21, 22, base, ld) ROW(load, 23, 24, 25, base, ld)     \
+    ROW(load, 26, 27, 28, base, ld) ROW(load, 29, 30, 31, base, ld)
+#define FMLA(acc, b, a, lane) "fmla v" #acc ".4s, v" #b ".4s, v" #a ".s[" #lane "]\n\t"
+/* One column of three: its 8 rows, then its B vector of the next step. */
+#define COLUMN(c0, c1, c2, c3, c4, c5, c6, c7, b, a0, a1, between)                                      \
+    FMLA(c0, b, a0, 0) FMLA(c1, b, a0, 1) FMLA(c2, b, a0, 2) FMLA(c3, b, a0, 3) between                 \
+    FMLA(c4, b, a1, 0) FMLA(c5, b, a1, 1) FMLA(c6, b, a1, 2) FMLA(c7, b, a1, 3)                         \
+    "ldr q" #b ", [%[b]], #16\n\t"
+#define STEP(a0, a1, next0, next1)                                                                      \
+    COLUMN(8, 11, 14, 17, 20, 23, 26, 29, 2, a0, a1, "ldp q" #next0 ", q" #next1 ", [%[a]], #32\n\t")   \
+    COLUMN(9, 12, 15, 18, 21, 24, 27, 30, 3, a0, a1, "") COLUMN(10, 13, 16, 19, 22, 25, 28, 31, 4, a0, a1, "")
+
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+    int64_t init_bytes = ld_init * 4, c_bytes = ld * 4, steps = k / TRI_KERNEL_STEP;
+    __asm__ volatile(
+        "ldp q0, q1, [%[a]], #32\n\t"
+        "ldp q2, q3, [%[b]], #32\n\t"
+        "ldr q4, [%[b]], #16\n\t"
+        "prfm pstl1keep, [%[c]]\n\t"
+        TILE("ldr", "init", "init_bytes")
+        "cbz %[steps], 2f\n\t"
+        "1:\n\t"
+        STEP(0, 1, 5, 6) STEP(5, 6, 0, 1)
+        "subs %[steps], %[steps], #1\n\t"
+        STEP(0, 1, 5, 6) STEP(5, 6, 0, 1)
+        "b.ne 1b\n\t"
+        "2:\n\t"
+        TILE("str", "c", "c_bytes")
+        : [a] "+r"(a), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)
+        : [init_bytes] "r"(init_bytes), [c_bytes] "r"(c_bytes)
+        : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
+          "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+}
+
+#include "device/cpu/fast/simd_body.h"
+
+const tri_simd tri__simd_neon = TRI_SIMD_TABLE("neon", 1);
+
+#endif

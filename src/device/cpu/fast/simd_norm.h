@@ -1,0 +1,134 @@
+/* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with dropout and residual before it, in both directions. A row
+ * stays in the first-level cache: it is read once, whatever is done to it. Sums run in four accumulators. */
+
+/* sum_i x[i], or of (x[i] - mean)^2 */
+INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
+    vf sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * VEC <= h; i += 4 * VEC)
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; u++) {
+            vf v = load(x + i + u * VEC) - mean;
+            sum[u] += squared ? v * v : v;
+        }
+    for (; i < h; i += VEC) {
+        vf v = existing(get(x + i, h - i) - mean, h - i);
+        sum[0] += squared ? v * v : v;
+    }
+    return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* z = dropout(x) + res for row t */
+INLINE void residual_row(const tri_norm *n, int64_t t, float *z, uint16_t decision[SPAN + 8 * VEC]) {
+    const float *x = n->x + t * n->h, *res = n->res + t * n->h;
+    for (int64_t begin = 0, end; begin < n->h; begin = end) {
+        end = decide_span(&n->drop, t, n->h, begin, decision);
+        for (int64_t i = begin; i < end; i += VEC) {
+            vf v = masked(get(x + i, end - i) * n->drop.scale, kept(decision + i - begin, n->drop.threshold));
+            put(z + i, end - i, v + get(res + i, end - i));
+        }
+    }
+}
+
+static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
+    int64_t h = n->h;
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
+    for (int64_t t = t0; t < t1; t++) {
+        float *y = n->y + t * h, *xhat = n->xhat ? n->xhat + t * h : NULL;
+        const float *z = n->x + t * h;
+        if (n->res) {
+            residual_row(n, t, y, decision);
+            z = y;
+        }
+        float mean = row_sum(z, h, 0, 0) / (float)h;
+        float rstd = 1.0f / sqrtf(row_sum(z, h, mean, 1) / (float)h + n->eps);
+        if (n->rstd) n->rstd[t] = rstd;
+        for (int64_t i = 0; i < h; i += VEC) {
+            vf v = (get(z + i, h - i) - mean) * rstd;
+            if (xhat) put(xhat + i, h - i, v);
+            put(y + i, h - i, v * get(n->g + i, h - i) + get(n->b + i, h - i));
+        }
+    }
+}
+
+/* sum_i dy g and sum_i dy g xhat */
+INLINE void gradient_sums(const float *dy, const float *xhat, const float *g, int64_t h, float *sum, float *dot) {
+    vf s[4] = {{0}}, d[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * VEC <= h; i += 4 * VEC)
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; u++) {
+            vf v = load(dy + i + u * VEC) * load(g + i + u * VEC);
+            s[u] += v;
+            d[u] += v * load(xhat + i + u * VEC);
+        }
+    for (; i < h; i += VEC) {
+        vf v = get(dy + i, h - i) * get(g + i, h - i);
+        s[0] += v;
+        d[0] += v * get(xhat + i, h - i);
+    }
+    *sum = sum_of((s[0] + s[1]) + (s[2] + s[3]));
+    *dot = sum_of((d[0] + d[1]) + (d[2] + d[3]));
+}
+
+/* Features begin to end - 1 of row t, the row's two means known. */
+INLINE void gradient_span(const tri_norm_din *n, int64_t t, int64_t begin, int64_t end, float sum, float dot,
+                          const uint16_t *decision) {
+    const float *dy = n->dy + t * n->h, *xhat = n->xhat + t * n->h;
+    float *dx = n->dx ? n->dx + t * n->h : NULL, *dres = n->dres + t * n->h, rstd = n->rstd[t];
+    for (int64_t i = begin; i < end; i += VEC) {
+        int64_t left = end - i;
+        vf v = (get(dy + i, left) * get(n->g + i, left) - sum - get(xhat + i, left) * dot) * rstd;
+        if (dx) {
+            vf dropped = masked(v * n->drop.scale, kept(decision + i - begin, n->drop.threshold));
+            if (n->acc_dx) dropped += get(dx + i, left);
+            put(dx + i, left, dropped);
+        }
+        if (n->acc_dres) v += get(dres + i, left);
+        put(dres + i, left, v);
+    }
+}
+
+static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
+    int64_t h = n->h;
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
+    for (int64_t t = t0; t < t1; t++) {
+        float sum, dot;
+        gradient_sums(n->dy + t * h, n->xhat + t * h, n->g, h, &sum, &dot);
+        for (int64_t begin = 0, end; begin < h; begin = end) {
+            end = decide_span(&n->drop, t, h, begin, decision);
+            gradient_span(n, t, begin, end, sum / (float)h, dot / (float)h, decision);
+        }
+    }
+}
+
+/* sum[j] += sum_t dy[t,j], with xhat also dot[j] += sum_t dy[t,j] xhat[t,j]; four rows at a time, in order. */
+static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+    memset(sum, 0, (size_t)h * sizeof *sum);
+    if (xhat) memset(dot, 0, (size_t)h * sizeof *dot);
+    for (int64_t t = t0; t < t1; t += 4) {
+        int rows = t1 - t < 4 ? (int)(t1 - t) : 4;
+        int64_t i = 0;
+        for (; i + VEC <= h; i += VEC) {
+            vd low = load_d(sum + i), high = load_d(sum + i + VEC / 2);
+            vd low_dot = {0}, high_dot = {0};
+            if (xhat) low_dot = load_d(dot + i), high_dot = load_d(dot + i + VEC / 2);
+            for (int u = 0; u < rows; u++) {
+                vf v = load(dy + (t + u) * h + i);
+                vd v_low = vec_low_double(v), v_high = vec_high_double(v);
+                low += v_low, high += v_high;
+                if (!xhat) continue;
+                vf w = load(xhat + (t + u) * h + i);
+                low_dot += v_low * vec_low_double(w), high_dot += v_high * vec_high_double(w);
+            }
+            store_d(sum + i, low), store_d(sum + i + VEC / 2, high);
+            if (xhat) store_d(dot + i, low_dot), store_d(dot + i + VEC / 2, high_dot);
+        }
+        for (; i < h; i++)
+            for (int u = 0; u < rows; u++) {
+                double v = dy[(t + u) * h + i];
+                sum[i] += v;
+                if (xhat) dot[i] += v * xhat[(t + u) * h + i];
+            }
+    }
+}

@@ -1,0 +1,112 @@
+/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial vectors, exp,
+ * the normal distribution and tanh. Included once by each instruction set's file, which adds the few primitives that the extensions lack:
+ * vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
+#include "base/random.h"
+#include "device/cpu/fast/simd.h"
+
+#include <string.h>
+
+enum { NV = 3, NR = NV * VEC }; /* vectors and columns of a product tile */
+
+typedef float vf __attribute__((vector_size(4 * VEC)));
+typedef int32_t vi __attribute__((vector_size(4 * VEC)));
+typedef uint32_t vu __attribute__((vector_size(4 * VEC)));
+typedef uint16_t vh __attribute__((vector_size(2 * VEC)));
+typedef double vd __attribute__((vector_size(4 * VEC))); /* VEC / 2 */
+typedef float vf_any __attribute__((vector_size(4 * VEC), aligned(4), may_alias));
+typedef double vd_any __attribute__((vector_size(4 * VEC), aligned(8), may_alias));
+typedef uint32_t vu_any __attribute__((vector_size(4 * VEC), aligned(2), may_alias));
+typedef uint16_t vh_any __attribute__((vector_size(2 * VEC), aligned(2), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf load(const float *p) { return *(const vf_any *)p; }
+INLINE void store(float *p, vf v) { *(vf_any *)p = v; }
+INLINE vd load_d(const double *p) { return *(const vd_any *)p; }
+INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
+INLINE vf all(float x) { return x - (vf){0}; }
+INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
+
+/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. */
+INLINE vf get(const float *p, int64_t left) {
+    if (__builtin_expect(left >= VEC, 1)) return load(p);
+    vf v = {0};
+    memcpy(&v, p, (size_t)left * 4);
+    return v;
+}
+INLINE void put(float *p, int64_t left, vf v) {
+    if (__builtin_expect(left >= VEC, 1))
+        store(p, v);
+    else
+        memcpy(p, &v, (size_t)left * 4);
+}
+/* Lanes that exist; others 0. */
+INLINE vf existing(vf v, int64_t left) {
+    if (__builtin_expect(left < VEC, 0))
+        for (int64_t i = left; i < VEC; i++) v[i] = 0;
+    return v;
+}
+
+INLINE vf masked(vf v, vi mask) { return (vf)((vi)v & mask); }
+
+INLINE vf vec_abs(vf v) { return (vf)((vi)v & 0x7FFFFFFF); }
+
+INLINE float sum_of(vf v) {
+    float part[VEC], sum = 0;
+    memcpy(part, &v, sizeof part);
+    for (int i = 0; i < VEC; i++) sum += part[i];
+    return sum;
+}
+
+static vf vec_sqrt(vf x);
+static vf vec_max(vf limit, vf x);
+static vf vec_min(vf limit, vf x);
+
+/* e^x by 2^n e^r, r within ln 2 / 2 of 0; relative error 1e-7. Below -87.3 it stays at 1.2e-38. */
+INLINE vf vec_exp(vf x) {
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    x = vec_min(all(88.37f), vec_max(all(-87.33f), x));
+    vf shifted = x * 1.44269504088896341f + round;
+    vf n = shifted - round;
+    vf r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    vi exponent = ((vi)shifted - 0x4B400000 + 127) << 23;
+    return p * (vf)exponent;
+}
+
+/* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the latter
+ * is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
+INLINE vf vec_tail(vf x, vf *bell) {
+    vf t = 1.0f / (vec_abs(x) * 0.25f + 1.0f);
+    vf p = t * -0.100252928848f + 0.382760448664f;
+    p = p * t + -0.348819882452f;
+    p = p * t + 0.369017291085f;
+    p = p * t + -0.0299482661656f;
+    p = p * t + 0.131894342102f;
+    p = p * t + 0.0950574974026f;
+    p = p * t + 0.000291466269675f;
+    *bell = vec_exp(x * x * -0.5f);
+    return p * *bell;
+}
+
+/* tanh by an odd rational function; absolute error 2e-7. */
+INLINE vf vec_tanh(vf x) {
+    x = vec_min(all(7.90531110763549805f), vec_max(all(-7.90531110763549805f), x));
+    vf s = x * x;
+    vf p = s * -2.76076847742355e-16f + 2.00018790482477e-13f;
+    p = p * s + -8.60467152213735e-11f;
+    p = p * s + 5.12229709037114e-08f;
+    p = p * s + 1.48572235717979e-05f;
+    p = p * s + 6.37261928875436e-04f;
+    p = p * s + 4.89352455891786e-03f;
+    vf q = s * 1.19825839466702e-06f + 1.18534705686654e-04f;
+    q = q * s + 2.26843463243900e-03f;
+    q = q * s + 4.89352518554385e-03f;
+    return x * p / q;
+}
