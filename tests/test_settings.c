@@ -1,0 +1,260 @@
+/* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
+#include "base/file.h"
+#include "train/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ARGS = 12 };
+
+static char config_path[] = "/tmp/trident-settings-XXXXXX";
+
+/* Writes a configuration file; its path is config_path. */
+static void write_config(const char *text) {
+    assert_int_equal(tri__file_write(config_path, text, strlen(text)), TRI_OK);
+}
+
+static int make_file(void **state) {
+    (void)state;
+    int fd = mkstemp(config_path);
+    if (fd >= 0) close(fd);
+    return fd < 0;
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(config_path);
+}
+
+static int count(const char *const *args) {
+    int n = 0;
+    while (args[n]) n++;
+    return n;
+}
+
+/* "key=value" of the recorded configuration. */
+static void expect_pair(const char *what, const json_t *all, const char *pair) {
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
+    char *got = json_dumps(json_object_get(all, key), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    if (!got || strcmp(got, strchr(pair, '=') + 1)) fail_msg("%s: expected %s, got %s", what, pair, got ? got : "nothing");
+    free(got);
+}
+
+/* A command line, after a configuration file where there is one ("--config" is added); a part of the message, or what is
+ * then recorded. */
+static const struct {
+    const char *scope, *config;
+    const char *args[ARGS];
+    const char *error;
+    const char *values[4];
+} parse_cases[] = {
+    {"train", NULL, {"--batch-size", "8", "--lr=1e-4"}, NULL, {"batch_size=8", "lr=0.0001"}},
+    {"train", NULL, {"--batch_size", "8", "--batch-size=9"}, NULL, {"batch_size=9"}},
+    {"train", NULL, {"--learning-rate", "0.5"}, NULL, {"lr=0.5"}},
+    {"train", NULL, {"--max-sen-len", "128", "--tab-field-list", "a,b"}, NULL, {"max_sen_len=128", "tab_field_list=[\"a\",\"b\"]"}},
+    {"train", NULL, {"--is-binary=no", "--num-classes", "3"}, NULL, {"is_binary=false", "num_classes=3"}},
+    {"train", NULL, {"--sharding-strategy", "FULL_SHARD"}, NULL, {"shard=\"zero3\""}},
+    {"train", NULL, {"--shard", "shard_grad_op"}, NULL, {"shard=\"zero2\""}},
+    {"train", NULL, {"--sharding_strategy=HYBRID_SHARD"}, NULL, {"shard=\"hybrid\""}},
+    {"train", NULL, {"--sharding_strategy=NO_SHARD"}, NULL, {"shard=\"none\""}},
+    {"train", NULL, {"--schedule", "ZB-H1"}, NULL, {"schedule=\"zb-h1\""}},
+    {"train", "{\"lr\": 0.1, \"epochs\": 3, \"_comments\": {\"x\": [1]}}", {"--epochs", "4"}, NULL, {"lr=0.1", "epochs=4"}},
+    {"train", "{\"batch_size\": 8}", {NULL}, NULL, {"batch_size=8", "global_batch_size=0"}},
+    {"train", NULL, {"--global-batch-size", "48"}, NULL, {"batch_size=48", "global_batch_size=48"}},
+    {"train", "{\"global_batch_size\": 12}", {NULL}, NULL, {"batch_size=12"}},
+    {"train", NULL, {"--global-batch-size", "12", "--dp-size", "4"}, NULL, {"batch_size=3"}},
+    {"train", NULL, {"--global-batch-size", "10", "--dp-size", "4"}, "global_batch_size 10 cannot be divided among 4", {NULL}},
+    {"train", "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}", {NULL}, NULL, {"secondary_tokenizer=\"p\""}},
+    {"train", "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}", {"--primary-tokenizer", "q"}, NULL,
+     {"primary_tokenizer=\"q\"", "secondary_tokenizer=\"q\""}},
+    {"train", "{\"primary_tokenizer\": \"p\"}", {NULL}, NULL, {"secondary_tokenizer=null"}},
+    {"train", "{\"lrr\": 0.1}", {NULL}, "unknown key \"lrr\"; did you mean \"lr\"?", {NULL}},
+    {"train", "{\"hidden-common-dim\": 16}", {NULL}, NULL, {"hidden_common_dim=16"}},
+    {"train", "{\"temperature\": 0.1}", {NULL}, "unknown key \"temperature\"", {NULL}},
+    {"train", "{\"comments\": {}}", {NULL}, "unknown key \"comments\"", {NULL}},
+    {"train", "{\"json\": true}", {NULL}, "\"json\" belongs on the command line", {NULL}},
+    {"train", "{\"lr\": \"high\"}", {NULL}, ": lr: expected a number, not a string", {NULL}},
+    {"train", "{\"lr\": -1}", {NULL}, ": lr: -1 is out of range; expected 0 or more", {NULL}},
+    {"train", "{\"lr\": 1,}", {NULL}, ":1:", {NULL}},
+    {"train", "{\"primary_encoder\": {\"hidden_size\": 64}}", {NULL}, NULL, {"primary_encoder={\"hidden_size\":64}"}},
+    {"train", NULL, {"--primary-encoder", "{}"}, "--primary-encoder: an object is expected", {NULL}},
+    {"train", NULL, {"--batch-sise", "8"}, "unknown option --batch-sise; did you mean --batch-size?", {NULL}},
+    {"train", NULL, {"--bach-size=8"}, "unknown option --bach-size; did you mean --batch-size?", {NULL}},
+    {"train", NULL, {"--max-seq-len", "8"}, "did you mean --max-sen-len?", {NULL}},
+    {"train", NULL, {"--temperature", "8"}, "unknown option --temperature; trident train --help", {NULL}},
+    {"train", NULL, {"-x"}, "unknown option -x", {NULL}},
+    {"train", NULL, {"--batch-size"}, "--batch-size needs a value", {NULL}},
+    {"train", NULL, {"--batch-size", "--lr", "1"}, "--batch-size needs a value", {NULL}},
+    {"train", NULL, {"--batch-size", "many"}, "--batch-size: expected a whole number, not \"many\"", {NULL}},
+    {"train", NULL, {"--batch_size=0"}, "--batch-size: 0 is out of range; expected 1 to 1048576", {NULL}},
+    {"train", NULL, {"--seed", "-1"}, "--seed: -1 is out of range", {NULL}},
+    {"train", NULL, {"--data-path", ""}, "--data-path: the value is empty", {NULL}},
+    {"train", NULL, {"--precision", "fp8"}, "--precision: expected fp32, bf16 or fp16, not \"fp8\"", {NULL}},
+    {"train", NULL, {"--print-program", "0"}, "--print-program is no option of trident train", {NULL}},
+    {"eval", NULL, {"--epochs", "3"}, "--epochs is no option of trident eval", {NULL}},
+    {"demo", NULL, {"--lr", "3"}, "--lr is no option of trident demo", {NULL}},
+    {"train", NULL, {"word"}, "unexpected word \"word\"", {NULL}},
+    {"train", NULL, {"--", "--lr"}, "unexpected word \"--lr\"", {NULL}},
+};
+
+static void test_parse(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof parse_cases / sizeof *parse_cases; i++) {
+        tri_settings s;
+        tri__settings_init(&s);
+        const char *args[ARGS + 2] = {NULL};
+        int n = count(parse_cases[i].args), n_words = 0;
+        memcpy(args, parse_cases[i].args, (size_t)n * sizeof *args);
+        const char *what = n ? args[0] : parse_cases[i].config;
+        if (parse_cases[i].config) { /* at the end: the command line wins wherever the file is named */
+            write_config(parse_cases[i].config);
+            args[n++] = "--config", args[n++] = config_path;
+        }
+        tri_status status = tri__settings_parse(&s, parse_cases[i].scope, n, args, NULL, 0, &n_words);
+        const char *error = parse_cases[i].error;
+        if (error && (status != TRI_USAGE || !strstr(tri_error(), error)))
+            fail_msg("%s: expected \"%s\", got %d \"%s\"", what, error, status, tri_error());
+        if (!error && status != TRI_OK) fail_msg("%s: %s", what, tri_error());
+        json_t *all = tri__settings_json(&s);
+        for (int v = 0; v < 4 && parse_cases[i].values[v]; v++) expect_pair(what, all, parse_cases[i].values[v]);
+        json_decref(all);
+        tri__settings_free(&s);
+    }
+}
+
+static void test_words_and_flags(void **state) {
+    (void)state;
+    tri_settings s;
+    tri__settings_init(&s);
+    const char *args[] = {"run", "--json", "more", "--quiet=false", "--checkpoint", "c", "--no-color", "-", "--", "-o", "x"};
+    const char *words[5];
+    int n = 0;
+    assert_int_equal(tri__settings_parse(&s, "digest", 11, args, words, 5, &n), TRI_OK);
+    assert_int_equal(n, 5);
+    static const char *const want[] = {"run", "more", "-", "-o", "x"};
+    for (int i = 0; i < 5; i++) assert_string_equal(words[i], want[i]);
+    assert_true(s.json && !s.quiet && s.no_color);
+    assert_string_equal(s.checkpoint, "c");
+    tri__settings_free(&s);
+    tri__settings_init(&s);
+    const char *predict[] = {"-o", "out.csv", "--data-path=a=b"};
+    assert_int_equal(tri__settings_parse(&s, "predict", 3, predict, NULL, 0, &n), TRI_OK);
+    assert_string_equal(s.output, "out.csv");
+    assert_string_equal(s.data_path, "a=b");
+    tri__settings_free(&s);
+    tri__settings_init(&s);
+    const char *missing[] = {"--config", "/nonexistent/c.json"};
+    assert_int_equal(tri__settings_parse(&s, "train", 2, missing, NULL, 0, &n), TRI_NOINPUT);
+    tri__settings_free(&s);
+}
+
+/* What this build cannot give is refused by name, with the reason. */
+static const struct {
+    const char *args[ARGS], *error;
+} check_cases[] = {
+    {{"--nproc-per-node", "2"}, "--nproc-per-node 2: this build runs one rank"},
+    {{"--world-size", "16"}, "--world-size 16: this build runs one rank"},
+    {{"--pp-size", "2"}, "--pp-size 2: this build runs one rank"},
+    {{"--tp-size", "2"}, "--tp-size 2: this build runs one rank"},
+    {{"--dp-size", "4"}, "--dp-size 4: this build runs one rank"},
+    {{"--dp-size", "1"}, NULL},
+    {{"--precision", "bf16"}, "--precision bf16: this build computes in fp32"},
+    {{"--shard", "zero1"}, "--shard zero1: this build runs one rank"},
+    {{"--sharding-strategy", "FULL_SHARD"}, "--shard zero3:"},
+    {{"--sharding-strategy", "NO_SHARD"}, NULL},
+    {{"--schedule", "gpipe"}, "--schedule gpipe:"},
+    {{"--schedule", "1F1B"}, NULL},
+    {{"--recompute", "full"}, "--recompute full: this build keeps every activation"},
+    {{"--offload", "optimizer"}, "--offload optimizer: this build keeps everything in one memory"},
+    {{"--offload", "none"}, NULL},
+    {{"--batch-size", "32", "--global-batch-size", "64"}, "global_batch_size 64 is not batch_size 32"},
+    {{"--batch-size", "64", "--global-batch-size", "64"}, NULL},
+    {{"--global-batch-size", "64"}, NULL},
+    {{"--num-microbatches", "32"}, NULL},
+    {{"--num-microbatches", "33"}, "num_microbatches 33 is more than the 32 samples"},
+};
+
+static void test_check(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof check_cases / sizeof *check_cases; i++) {
+        tri_settings s;
+        int n_words;
+        tri__settings_init(&s);
+        assert_int_equal(tri__settings_parse(&s, "train", count(check_cases[i].args), check_cases[i].args, NULL, 0, &n_words),
+                         TRI_OK);
+        tri_status status = tri__settings_check(&s);
+        if (status != (check_cases[i].error ? TRI_USAGE : TRI_OK) ||
+            (check_cases[i].error && !strstr(tri_error(), check_cases[i].error)))
+            fail_msg("%s %s: got %d \"%s\"", check_cases[i].args[0], check_cases[i].args[1], status, tri_error());
+        tri__settings_free(&s);
+    }
+}
+
+/* What is recorded can be read again, and says the same. */
+static void test_recorded(void **state) {
+    (void)state;
+    tri_settings s, back;
+    int n_words;
+    tri__settings_init(&s);
+    write_config("{\"label_name\": \"y\", \"primary_text_name\": \"t\", \"secondary_text_name\": \"u\", \"primary_tokenizer\": \"p\","
+                 "\"tab_field_list\": [\"a, b\", \"c\"], \"class_weights\": [1, 2.5], \"no_decay\": [],"
+                 "\"primary_encoder\": {\"hidden_size\": 64, \"layer_norm_eps\": 1e-12}}");
+    const char *args[] = {"--config", config_path, "--lr", "3e-5", "--seed", "4294967295", "--global-batch-size", "24",
+                          "--profile", "wait=1", "--shard", "zero2", "--quiet"};
+    assert_int_equal(tri__settings_parse(&s, "train", 13, args, NULL, 0, &n_words), TRI_OK);
+    json_t *first = tri__settings_json(&s);
+    assert_int_equal(tri__json_save(config_path, first), TRI_OK);
+    tri__settings_init(&back);
+    assert_int_equal(tri__settings_config(&back, config_path), TRI_OK);
+    json_t *second = tri__settings_json(&back);
+    assert_true(json_equal(first, second));
+    assert_true(back.lr == 3e-5 && back.seed == 4294967295 && back.batch_size == 24 && back.no_decay.n == 0);
+    assert_null(json_object_get(first, "quiet")); /* how to show things is not part of it */
+    assert_null(json_object_get(first, "config"));
+    assert_non_null(json_object_get(first, "data_path"));
+    json_decref(first);
+    json_decref(second);
+    tri__settings_free(&s);
+    tri__settings_free(&back);
+}
+
+/* The configurations that users of this model have today. */
+static void test_shipped(void **state) {
+    (void)state;
+    static const char *const names[] = {"hybrid_3d_16gpu", "hybrid_fsdp_pp_16gpu", "hybrid_fsdp_pp_8gpu", "hybrid_pp_dp_16gpu",
+                                        "hybrid_pp_dp_8gpu"};
+    if (access("../shared/reference/configs", R_OK)) {
+        print_message("skipped: ../shared/reference/configs is not here\n");
+        skip();
+    }
+    for (size_t i = 0; i < 5; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "../shared/reference/configs/%s.json", names[i]);
+        tri_settings s;
+        tri__settings_init(&s);
+        assert_int_equal(tri__settings_config(&s, path), TRI_OK);
+        assert_int_equal(tri__model_config_check(&s.model), TRI_OK);
+        tri_encoder encoder;
+        assert_true(tri__encoder_preset(s.model.primary_tokenizer, &encoder));
+        assert_int_equal(tri__encoder_check(&encoder, path, s.model.max_sen_len), TRI_OK);
+        assert_true(s.model.class_weights.n == 2 && s.model.class_weights.at[1] == 2 && s.model.tab_field_list.n == 3);
+        assert_true(s.lr > 0 && s.lr < 1e-4 && s.warmup_steps >= 100);
+        tri__settings_free(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse),    cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_shipped),
+    };
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
