@@ -1,0 +1,27 @@
+/* assets.h - what a model's texts need from outside: folders, tokenizers, encoder architectures. */
+#ifndef TRI_TRAIN_ASSETS_H
+#define TRI_TRAIN_ASSETS_H
+
+#include "base/file.h"
+#include "base/log.h"
+#include "data/tokenizer.h"
+#include "model/config.h"
+#include "train/settings.h"
+
+typedef struct tri_assets {
+    int n_texts;
+    char folder[2][TRI_PATH_MAX];  /* "": none; architecture by name */
+    tri_tokenizer *tokenizer[2];   /* NULL without a folder */
+    tri_encoder encoder[2];
+} tri_assets;
+
+/* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. Without
+ * need_tokenizers a known name (bert-base-cased, ...) does without a folder. */
+tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
+/* The ones kept in a checkpoint; settings are the checkpoint's. */
+tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);
+/* Writes the tokenizers into primary/ and secondary/ of a folder; `context` is a tri_assets. */
+tri_status tri__assets_save(void *context, const char *folder);
+void tri__assets_close(tri_assets *assets);
+
+#endif

@@ -1,0 +1,75 @@
+/* evaluate.c - feeds batches in file order to the forward-only program and collects probabilities. */
+#include "train/evaluate.h"
+
+#include <string.h>
+
+void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed) {
+    *feed = (tri_feed){.counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
+                                  .squares = {0, micro->squares[0], micro->squares[1], 0}}};
+    for (int text = 0; text < engine->model.n_texts; text++) {
+        int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
+        feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
+        feed->field[TRI_FIELD_pos0 + at] = micro->pos[text];
+        feed->field[TRI_FIELD_key0 + at] = micro->key[text];
+        feed->field[TRI_FIELD_seq0 + at] = micro->seq[text];
+    }
+    feed->field[TRI_FIELD_numbers] = micro->numbers;
+    feed->field[TRI_FIELD_labels] = micro->labels;
+    feed->field[TRI_FIELD_keyn] = micro->keyn;
+    feed->field[TRI_FIELD_class_weights] = engine->class_weights;
+    feed->field[TRI_FIELD_loss_inv] = loss_inv;
+    feed->field[TRI_FIELD_hyper] = hyper;
+}
+
+tri_counts tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len) {
+    tri_sampler_maxima most;
+    tri__sampler_maxima(sampler, epochs, &most);
+    tri_counts max = {.of = {0, most.tokens[0], most.tokens[1], most.rows}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
+        if (max_tokens > 0 && max.of[sym] > 0) max.of[sym] = max_tokens;
+        max.squares[sym] = (double)max.of[sym] * (double)max_len; /* no sequence is longer */
+    }
+    return max;
+}
+
+tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int64_t max_tokens, int64_t max_len, tri_counts *max) {
+    tri_sampler sampler;
+    TRI_TRY(tri__sampler_open(&sampler, data, batch, 1, 0, 0));
+    *max = tri__largest(&sampler, 1, max_tokens, max_len);
+    tri__sampler_close(&sampler);
+    return TRI_OK;
+}
+
+static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
+    size_t classes = (size_t)engine->model.n_classes;
+    const float *from = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs); /* [n, classes] */
+    for (int64_t i = 0; i < micro->n; i++) memcpy(probs + (size_t)micro->row[i] * classes, from + (size_t)i * classes, classes * sizeof *probs);
+}
+
+tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs) {
+    const tri_program *program = engine->plan.infer.program;
+    const double inv = 1;
+    tri_loader *loader = NULL;
+    tri_sampler sampler;
+    TRI_TRY(tri__sampler_open(&sampler, data, batch, 1, 0, 0));
+    tri_loader_spec spec = {.sampler = &sampler, .epochs = 1};
+    for (int text = 0; text < engine->model.n_texts; text++)
+        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+    tri__sampler_maxima(&sampler, 1, &spec.maxima);
+    tri_status status = tri__loader_open(&spec, &loader);
+    double waited;
+    for (const tri_batch *next; status == TRI_OK && (next = tri__loader_next(loader, &waited));) {
+        tri_feed feed;
+        tri__feed(&next->part[0], engine, &inv, NULL, &feed);
+        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+            if (feed.counts.of[sym] > program->max.of[sym])
+                status = tri__fail(TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
+                                   (long long)feed.counts.of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+        if (status != TRI_OK) break;
+        tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
+        collect(engine, &next->part[0], probs);
+    }
+    tri__loader_close(loader);
+    tri__sampler_close(&sampler);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* evaluate.h - probabilities of a whole data set, by the forward-only program. */
+#ifndef TRI_TRAIN_EVALUATE_H
+#define TRI_TRAIN_EVALUATE_H
+
+#include "data/loader.h"
+#include "train/engine.h"
+
+/* Row counts and fields of a microbatch, as the executor takes them. What belongs to the whole step is the caller's. */
+void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed);
+
+/* The largest microbatch of a sampler's epochs, as a plan takes it; max_tokens > 0 replaces the token counts. */
+tri_counts tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len);
+/* The same for one pass in file order, batches of `batch` rows. */
+tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int64_t max_tokens, int64_t max_len, tri_counts *max);
+
+/* probs [data->n, n_classes], in the order of the rows. */
+tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs);
+
+#endif

@@ -1,0 +1,81 @@
+/* files.c - finding data files, taking a run folder. */
+#include "train/files.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const double LOCK_SECONDS = 5;
+
+static int ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* The first of the comma-separated names (a .csv each) that the folder has; "" when none. */
+static tri_status find(const char *folder, const char *const *names, char out[static TRI_PATH_MAX]) {
+    for (; *names; names++) {
+        char file[64];
+        snprintf(file, sizeof file, "%s.csv", *names);
+        TRI_TRY(tri__path_join(out, folder, file));
+        if (tri__is_file(out)) return TRI_OK;
+    }
+    out[0] = 0;
+    return TRI_OK;
+}
+
+tri_status tri__data_files(const char *path, tri_data_files *files) {
+    static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", NULL}, *const test[] = {"test", NULL};
+    *files = (tri_data_files){0};
+    if (!path) return tri__fail(TRI_USAGE, "no data: give --data-path, a CSV file or a folder of train.csv, valid.csv and test.csv");
+    if (tri__is_file(path)) {
+        if (ends_with(path, ".jsonl")) return tri__fail(TRI_USAGE, "%s: this build reads CSV; JSON lines are not in it yet", path);
+        TRI_TRY(tri__path_join(files->train, "", path));
+        TRI_TRY(tri__path_join(files->valid, "", path));
+        return tri__path_join(files->test, "", path);
+    }
+    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
+    TRI_TRY(find(path, train, files->train));
+    TRI_TRY(find(path, valid, files->valid));
+    TRI_TRY(find(path, test, files->test));
+    if (!files->train[0] && !files->valid[0] && !files->test[0])
+        return tri__fail(TRI_NOINPUT, "%s: has none of train.csv, valid.csv, val.csv, test.csv", path);
+    return TRI_OK;
+}
+
+static tri_status held(int fd, const char *folder) {
+    char holder[32] = "";
+    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+    holder[n > 0 ? n : 0] = 0;
+    holder[strcspn(holder, "\n")] = 0;
+    return tri__fail(TRI_BUSY, "%s is in use by another run (process %s): choose another --output-dir or wait for it", folder,
+                     holder[0] ? holder : "unknown");
+}
+
+tri_status tri__folder_lock(const char *folder, int *lock) {
+    char path[TRI_PATH_MAX], text[32];
+    TRI_TRY(tri__folder_make(folder));
+    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    double until = tri__clock() + LOCK_SECONDS;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (tri__clock() > until) {
+            tri_status status = held(fd, folder);
+            close(fd);
+            return status;
+        }
+        usleep(50 * 1000);
+    }
+    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+        close(fd);
+        return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    }
+    *lock = fd;
+    return TRI_OK;
+}

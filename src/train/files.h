@@ -1,0 +1,19 @@
+/* files.h - a run's data files and its folder. */
+#ifndef TRI_TRAIN_FILES_H
+#define TRI_TRAIN_FILES_H
+
+#include "base/file.h"
+
+/* Paths; "" for what is not there. */
+typedef struct tri_data_files {
+    char train[TRI_PATH_MAX], valid[TRI_PATH_MAX], test[TRI_PATH_MAX];
+} tri_data_files;
+
+/* `path` is a CSV file (then it is all three) or a folder of train, valid (or val) and test files. */
+tri_status tri__data_files(const char *path, tri_data_files *files);
+
+/* Takes a run folder for this process: makes it, proves that it can be written, locks it. Waits 5 s for another run, then
+ * TRI_BUSY naming the process that holds it. *lock is closed to release it. */
+tri_status tri__folder_lock(const char *folder, int *lock);
+
+#endif

@@ -1,0 +1,182 @@
+/* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
+#include "train/metrics.h"
+#include "train/profile.h"
+#include "train/run.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct loop {
+    tri_session *s;
+    tri_profile profile;
+    double begin, epoch_begin;       /* tri__clock */
+    int64_t samples, tokens;         /* of this process */
+    int64_t saved_step;              /* of the last checkpoint; -1 */
+    char saved[TRI_PATH_MAX];
+    tri_scores valid;                /* the last validation */
+    int has_valid;
+} loop;
+
+static json_t *memory_json(const tri_engine *engine) {
+    json_t *bytes = json_object();
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t n;
+        tri__exec_memory(engine->exec, (tri_mem)mem, &n);
+        json_object_set_new(bytes, tri__mem_name((tri_mem)mem), json_integer(n));
+    }
+    json_object_set_new(bytes, "total", json_integer(tri__exec_bytes(engine->exec)));
+    return bytes;
+}
+
+static tri_status emit_start(loop *l) {
+    tri_session *s = l->s;
+    const tri_engine *e = &s->engine;
+    json_t *facts = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
+                              e->device->describe(), "parameters", (json_int_t)e->model.n_elements, "rows", (json_int_t)s->train->n, "valid_rows",
+                              (json_int_t)(s->valid ? s->valid->n : 0), "steps", (json_int_t)s->steps, "start_step", (json_int_t)s->at.step,
+                              "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
+                              tri__settings_json(s->settings));
+    if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
+    tri_status status = tri__session_emit(s, &event);
+    json_decref(facts);
+    return status;
+}
+
+static tri_status emit_step(loop *l, double seconds) {
+    const tri_step *last = &l->s->last;
+    return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_TRAIN,
+                                                .loss = last->loss,
+                                                .learning_rate = last->learning_rate,
+                                                .grad_norm = last->grad_norm,
+                                                .step_seconds = seconds,
+                                                .loader_seconds = l->s->waited,
+                                                .samples = last->samples,
+                                                .tokens = last->tokens,
+                                                .flops = last->flops,
+                                                .mem_bytes = last->mem_bytes,
+                                                .epochs = l->s->settings->epochs});
+}
+
+static tri_status save(loop *l) {
+    if (l->saved_step == l->s->at.step) return TRI_OK;
+    TRI_TRY(tri__session_save(l->s, l->saved));
+    l->saved_step = l->s->at.step;
+    return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_CHECKPOINT, .text = l->saved});
+}
+
+/* Validation, the epoch's line, the best model. At an epoch's end, and at the run's. */
+static tri_status end_epoch(loop *l, int last) {
+    tri_session *s = l->s;
+    int64_t epoch = (s->at.step + s->batches - 1) / s->batches;
+    double train_loss = s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : 0;
+    int best = 0;
+    if (s->valid) {
+        tri__scores_free(&l->valid);
+        l->valid = (tri_scores){0};
+        TRI_TRY(tri__session_scores(s, &l->valid));
+        l->has_valid = 1;
+        best = l->valid.loss < s->at.best_loss;
+        if (best) s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
+    }
+    TRI_TRY(tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_EPOCH,
+                                              .epoch_index = epoch,
+                                              .epochs = s->settings->epochs,
+                                              .train_loss = train_loss,
+                                              .valid = l->has_valid ? &l->valid : NULL,
+                                              .seconds = tri__clock() - l->epoch_begin,
+                                              .best = best}));
+    if (s->at.batch == 0) s->at.loss_sum = s->at.weight_sum = 0;
+    l->epoch_begin = tri__clock();
+    int64_t every = s->settings->save_every;
+    if (every == 0) return TRI_OK;
+    if (best || last || epoch % every == 0) TRI_TRY(save(l));
+    return best ? tri__checkpoint_mark_best(s->settings->output_dir, s->at.step) : TRI_OK;
+}
+
+static tri_status one_step(loop *l) {
+    tri_session *s = l->s;
+    double begin = tri__clock();
+    tri__profile_before(&l->profile, s);
+    TRI_TRY(tri_forward_backward(s, NULL));
+    TRI_TRY(tri_update(s));
+    double seconds = tri__clock() - begin + s->waited;
+    TRI_TRY(tri__profile_after(&l->profile, s));
+    l->samples += s->last.samples;
+    l->tokens += s->last.tokens;
+    int last = s->at.step == s->steps;
+    if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
+    if (s->at.batch == 0 || last) return end_epoch(l, last);
+    if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) return save(l);
+    return TRI_OK;
+}
+
+/* Numbers went bad: weights still hold the last good step, which is kept unless checkpoints are off. */
+static tri_status keep_last_good(loop *l, tri_status status) {
+    char text[1024];
+    tri_session *s = l->s;
+    if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
+    for (int i = 0; i < s->engine.n_weights; i++) {
+        const float *w = s->engine.weights[i].data; /* [count] */
+        for (int64_t k = 0; k < s->engine.weights[i].slice.end; k++)
+            if (!isfinite(w[k])) return status;
+    }
+    strncpy(text, tri_error(), sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    if (save(l) != TRI_OK) return tri__fail(status, "%s; and saving that state failed: %s", text, tri_error());
+    return tri__fail(status, "%s (kept in %s)", text, l->saved);
+}
+
+static json_t *summary_json(const loop *l, double seconds) {
+    const tri_session *s = l->s;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double safe = seconds > 0 ? seconds : 1;
+    json_t *summary = json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
+                                (json_int_t)s->engine.model.n_elements, "seconds", seconds, "loss", s->last.loss, "samples_per_second",
+                                (double)l->samples / safe, "tokens_per_second", (double)l->tokens / safe, "max_rss_bytes",
+                                (json_int_t)usage.ru_maxrss * 1024, "data_bytes",
+                                (json_int_t)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
+    if (!summary) return NULL;
+    if (l->has_valid) json_object_set_new(summary, "valid", tri__scores_json(&l->valid));
+    if (s->at.best_step >= 0)
+        json_object_set_new(summary, "best", json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss));
+    if (l->saved_step >= 0) json_object_set_new(summary, "checkpoint", json_string(l->saved));
+    return summary;
+}
+
+static tri_status run(loop *l) {
+    tri_session *s = l->s;
+    int more;
+    TRI_TRY(tri__profile_open(&l->profile, s->settings->profile, s));
+    TRI_TRY(emit_start(l));
+    l->begin = l->epoch_begin = tri__clock();
+    if (s->at.step >= s->steps) {
+        tri__say(&s->log, TRI_LOG_INFO, "all %lld steps are taken already; nothing to train", (long long)s->steps);
+        if (s->valid) TRI_TRY(end_epoch(l, 0));
+    }
+    for (;;) {
+        TRI_TRY(tri_next_batch(s, &more));
+        if (!more) break;
+        tri_status status = one_step(l);
+        if (status != TRI_OK) return keep_last_good(l, status);
+    }
+    double seconds = tri__clock() - l->begin;
+    json_t *summary = summary_json(l, seconds);
+    if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = seconds});
+    json_decref(summary);
+    return status;
+}
+
+tri_status tri__run_train(const tri_settings *settings, const tri_sink *sink) {
+    loop l = {.saved_step = -1};
+    TRI_TRY(tri__session_open(settings, sink, &l.s));
+    tri_status status = run(&l);
+    tri__profile_close(&l.profile);
+    tri__scores_free(&l.valid);
+    tri_session_close(l.s);
+    return status;
+}

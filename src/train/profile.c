@@ -1,0 +1,82 @@
+/* profile.c - the schedule words are PyTorch's: wait, warmup, active. All memory is taken when the profile opens. */
+#include "train/profile.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tri_status parse(tri_profile *p, const char *text) {
+    static const char *const names[] = {"wait", "warmup", "active"};
+    int64_t *const fields[] = {&p->wait, &p->warmup, &p->active};
+    const char *at = text;
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        int k = 0, end = 0;
+        long long value = -1;
+        for (; k < 3; k++) {
+            size_t n = strlen(names[k]);
+            if (strncmp(at, names[k], n) == 0 && at[n] == '=' && sscanf(at + n + 1, "%lld%n", &value, &end) == 1 &&
+                n + 1 + (size_t)end == length)
+                break;
+        }
+        if (k == 3 || value < 0 || value > 1000000)
+            return tri__fail(TRI_USAGE, "--profile %s: expected wait=N,warmup=N,active=N with step counts", text);
+        *fields[k] = value;
+        at += length + (at[length] == ',');
+    }
+    return p->active > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
+}
+
+tri_status tri__profile_open(tri_profile *p, const char *text, tri_session *session) {
+    *p = (tri_profile){0};
+    if (!text) return TRI_OK;
+    TRI_TRY(parse(p, text));
+    size_t n = (size_t)session->engine.plan.train.program->n_instrs;
+    p->times = calloc(n, sizeof *p->times);
+    p->spans = calloc(n * (size_t)p->active, sizeof *p->spans);
+    return p->times && p->spans ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)p->active);
+}
+
+void tri__profile_close(tri_profile *p) {
+    for (int64_t i = 0; i < p->n_spans; i++) free((char *)p->spans[i].shape);
+    free(p->times);
+    free(p->spans);
+    *p = (tri_profile){0};
+}
+
+void tri__profile_before(tri_profile *p, tri_session *session) {
+    int64_t first = p->wait + p->warmup;
+    session->times = p->active && p->seen >= p->wait && p->seen < first + p->active ? p->times : NULL;
+    if (p->active && p->seen == first) p->origin = tri__clock();
+}
+
+/* "[1024,384]": the first operand as it was bound. */
+static char *shape_text(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
+    const tri_slot *slot = &program->slot[instr->slot[0]];
+    char *text = NULL;
+    if (asprintf(&text, "[%lld,%lld]", (long long)tri__slot_rows(slot, counts), (long long)slot->cols) < 0) return NULL;
+    return text;
+}
+
+tri_status tri__profile_after(tri_profile *p, tri_session *session) {
+    int64_t first = p->wait + p->warmup, seen = p->seen++;
+    if (!p->active || seen < first || seen >= first + p->active) return TRI_OK;
+    const tri_program *program = session->engine.plan.train.program;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        const tri_counts *counts = &session->feed[instr->mb < 0 ? 0 : instr->mb].counts;
+        tri_cost cost = tri__instr_cost(program, instr, counts);
+        p->spans[p->n_spans++] = (tri_span){.name = tri__op_row(instr->op)->name,
+                                            .unit = instr->unit >= 0 ? program->unit[instr->unit] : "",
+                                            .shape = shape_text(program, instr, counts),
+                                            .begin = p->times[i].begin - p->origin,
+                                            .end = p->times[i].end - p->origin,
+                                            .flops = cost.flops,
+                                            .bytes = cost.bytes,
+                                            .step = session->at.step,
+                                            .mb = instr->mb};
+    }
+    if (p->seen < first + p->active) return TRI_OK;
+    return tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .spans = p->spans, .n_spans = p->n_spans});
+}

@@ -1,0 +1,123 @@
+/* resume.c - commits checkpoints and continues from them: weights, optimizer state, the sampler's position. */
+#include "train/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Settings that may differ between a run and its continuation: none of them changes a number that is computed. */
+static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",  "save_every",    "save_steps",
+                                       "keep",       "threads",   "log_every",  "profile", "nproc_per_node"};
+
+static int is_harmless(const char *key) {
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (strcmp(key, harmless[i]) == 0) return 1;
+    return 0;
+}
+
+/* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. */
+static json_t *recorded(const tri_session *s) {
+    json_t *config = tri__settings_json(s->settings);
+    if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
+    if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
+    return config;
+}
+
+static tri_status check_same(const tri_session *s, const json_t *was, const char *path) {
+    json_t *now = recorded(s), *value;
+    const char *key;
+    tri_status status = now ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    json_object_foreach(now, key, value) {
+        const json_t *old = json_object_get(was, key);
+        if (status != TRI_OK || is_harmless(key)) continue;
+        char *a = old ? tri__json_line(old) : NULL, *b = tri__json_line(value); /* as text: numbers to the digits that are kept */
+        if (!b) status = tri__fail(TRI_RESOURCE, "out of memory");
+        else if (!a || strcmp(a, b) != 0)
+            status = tri__fail(TRI_USAGE, "%s was written with %s = %s, this run asks for %s: use --resume never, or another --output-dir", path,
+                               key, a ? a : "nothing", b);
+        free(a);
+        free(b);
+    }
+    json_decref(now);
+    return status;
+}
+
+static double number(const json_t *object, const char *key, double otherwise) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static int64_t integer(const json_t *object, const char *key, int64_t otherwise) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
+    const json_t *state = tri__checkpoint_state(checkpoint);
+    const char *path = tri__checkpoint_path(checkpoint);
+    TRI_TRY(check_same(s, tri__checkpoint_config(checkpoint), path));
+    if (integer(state, "rows", s->train->n) != s->train->n)
+        return tri__fail(TRI_USAGE, "%s was trained on %lld rows, %s has %lld: use --resume never, or another --output-dir", path,
+                         (long long)integer(state, "rows", 0), s->settings->data_path, (long long)s->train->n);
+    TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
+    int64_t samples = integer(state, "samples", 0);
+    s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
+                           .epoch = samples / s->train->n,
+                           .batch = samples % s->train->n / s->sampler.batch,
+                           .loss_sum = number(state, "loss_sum", 0),
+                           .weight_sum = number(state, "weight_sum", 0),
+                           .best_loss = number(state, "best_loss", INFINITY),
+                           .best_step = integer(state, "best_step", -1)};
+    s->resumed = 1;
+    tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", path, (long long)s->at.step);
+    return TRI_OK;
+}
+
+tri_status tri__session_resume(tri_session *s) {
+    const char *resume = s->settings->resume;
+    tri_checkpoint *checkpoint;
+    if (strcmp(resume, "never") == 0) return TRI_OK;
+    int automatic = strcmp(resume, "auto") == 0;
+    tri_status status = tri__checkpoint_open(automatic ? s->settings->output_dir : resume, 0, &checkpoint);
+    if (status == TRI_NOINPUT && automatic) return TRI_OK;
+    TRI_TRY(status);
+    status = continue_from(s, checkpoint);
+    tri__checkpoint_close(checkpoint);
+    return status;
+}
+
+/* Position counted in samples, so that it means the same for any batch split. */
+static json_t *state_json(const tri_session *s) {
+    int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
+    json_t *state = json_pack("{s:I, s:I, s:f, s:f, s:I, s:I}", "samples", (json_int_t)samples, "rows", (json_int_t)s->train->n, "loss_sum",
+                              s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step", (json_int_t)s->at.best_step, "seed",
+                              (json_int_t)s->settings->seed);
+    if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
+    return state;
+}
+
+tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
+    char name[64];
+    json_t *config = recorded(s), *preprocessing = tri__preprocess_json(s->preprocess), *state = state_json(s);
+    tri_status status = tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
+    if (config && preprocessing && state)
+        status = tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
+                                                            .step = s->at.step,
+                                                            .weights = s->engine.weights,
+                                                            .n_weights = s->engine.n_weights,
+                                                            .optimizer = s->engine.optimizer,
+                                                            .n_optimizer = s->engine.n_optimizer,
+                                                            .config = config,
+                                                            .preprocessing = preprocessing,
+                                                            .state = state,
+                                                            .extras = tri__assets_save,
+                                                            .context = &s->assets});
+    json_decref(config);
+    json_decref(preprocessing);
+    json_decref(state);
+    TRI_TRY(status);
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)s->at.step);
+    TRI_TRY(tri__path_join(folder, s->settings->output_dir, name));
+    return tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep);
+}

@@ -1,0 +1,57 @@
+/* session.h - the inside of a training session, for the loop and the public interface. */
+#ifndef TRI_TRAIN_SESSION_H
+#define TRI_TRAIN_SESSION_H
+
+#include "train/evaluate.h"
+#include "train/events.h"
+#include "train/files.h"
+
+/* What is remembered across restarts, beside weights and optimizer state. */
+typedef struct tri_position {
+    int64_t step;                     /* taken */
+    int64_t epoch, batch;             /* the next batch: 0-based */
+    double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
+    double best_loss;                 /* of validation; infinite: none yet */
+    int64_t best_step;                /* -1 none */
+} tri_position;
+
+struct tri_session {
+    tri_settings own;                 /* of a session opened by options */
+    const tri_settings *settings;
+    tri_sink sink;
+    tri_log log;
+    int lock;                         /* of the run folder; -1 */
+    tri_assets assets;
+    tri_preprocess *preprocess;
+    tri_dataset *train, *valid;       /* valid NULL: none */
+    tri_sampler sampler;
+    tri_loader *loader;
+    tri_engine engine;
+    tri_feed *feed;                   /* [n_mb] */
+    int update_at;                    /* first instruction of the update */
+    int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
+    tri_position at;
+    int resumed;
+    /* the current batch */
+    const tri_batch *batch;
+    double inv;                       /* 1 / sum of its label weights */
+    float hyper[4];
+    tri_step last;
+    double waited;                    /* seconds for the loader */
+    tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
+};
+
+/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings and sink outlive it. */
+tri_status tri__session_open(const tri_settings *settings, const tri_sink *sink, tri_session **out);
+tri_status tri__session_scores(tri_session *session, tri_scores *scores);
+tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
+
+/* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
+tri_status tri__session_resume(tri_session *session);
+/* resume.c: commits a checkpoint. */
+tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
+
+/* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */
+double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s);
+
+#endif
