@@ -1,0 +1,200 @@
+/* metrics.c - metrics.jsonl: everything measured, one flat JSON object a line, append-only. A run that resumes after
+ * `step` steps first drops torn lines and those of later steps, which it is about to write again. */
+#include "report/sinks.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "report/numbers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double flush_seconds = 2;
+
+typedef struct metrics {
+    char path[TRI_PATH_MAX];
+    FILE *file;         /* NULL before START */
+    FILE *early;        /* what is said before START; into text */
+    char *text;
+    size_t size;
+    double flushed;     /* tri__clock() of the last flush */
+} metrics;
+
+static void put_key(FILE *out, const char *key) { fprintf(out, ",\"%s\":", key); }
+static void put_field(FILE *out, const char *key, double value) {
+    put_key(out, key);
+    tri__put_real(out, value);
+}
+static void put_integer(FILE *out, const char *key, int64_t value) {
+    put_key(out, key);
+    fprintf(out, "%lld", (long long)value);
+}
+static void put_words(FILE *out, const char *key, const char *text) {
+    put_key(out, key);
+    tri__put_text(out, text ? text : "");
+}
+
+static void begin_line(FILE *out, const tri_event *event, const char *name) {
+    fprintf(out, "{\"ts\":%.3f", event->time);
+    put_words(out, "event", name);
+    put_integer(out, "step", event->step);
+}
+
+static tri_status put_facts(FILE *out, const json_t *facts) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)facts, key, value) {
+        if (strcmp(key, "ts") == 0 || strcmp(key, "event") == 0 || strcmp(key, "step") == 0) continue;
+        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        if (!text) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
+        fputc(',', out);
+        tri__put_text(out, key);
+        fprintf(out, ":%s", text);
+        free(text);
+    }
+    return TRI_OK;
+}
+
+static void put_train(FILE *out, const tri_event *event) {
+    double seconds = event->step_seconds;
+    put_field(out, "epoch", event->epoch);
+    put_field(out, "loss", event->loss);
+    put_field(out, "learning_rate", event->learning_rate);
+    put_field(out, "grad_norm", event->grad_norm);
+    put_field(out, "samples_per_second", tri__rate((double)event->samples, seconds));
+    put_field(out, "tokens_per_second", tri__rate((double)event->tokens, seconds));
+    put_field(out, "step_ms", 1e3 * seconds);
+    put_field(out, "loader_share", tri__rate(event->loader_seconds, seconds));
+    put_integer(out, "mem_bytes", event->mem_bytes);
+    put_field(out, "gflops", tri__rate(event->flops, seconds) / 1e9);
+}
+
+static void put_epoch(FILE *out, const tri_event *event) {
+    put_field(out, "epoch", event->epoch);
+    put_field(out, "train_loss", event->train_loss);
+    if (event->valid) {
+        put_field(out, "valid_loss", event->valid->loss);
+        put_field(out, "accuracy", event->valid->accuracy);
+        put_field(out, "f1_macro", event->valid->f1_macro);
+        put_field(out, "pr_auc", event->valid->pr_auc);
+        put_field(out, "roc_auc", event->valid->roc_auc);
+    }
+    put_field(out, "seconds", event->seconds);
+    put_key(out, "best");
+    fputs(event->best ? "true" : "false", out);
+}
+
+/* A whole object of a step that is not taken again. */
+static int keeps(const char *line, size_t length, const char *path, int64_t step) {
+    json_t *object;
+    if (tri__json_parse(line, length, path, TRI_DATA, &object) != TRI_OK) return 0;
+    const json_t *at = json_object_get(object, "step");
+    int keep = json_is_integer(at) && json_integer_value(at) <= step;
+    json_decref(object);
+    return keep;
+}
+
+static tri_status drop_later(const char *path, int64_t step) {
+    char *text;
+    size_t size, kept = 0;
+    TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
+    for (size_t at = 0; at < size;) {
+        char *end = memchr(text + at, '\n', size - at);
+        if (!end) break; /* torn */
+        size_t length = (size_t)(end - (text + at)) + 1;
+        if (keeps(text + at, length, path, step)) {
+            memmove(text + kept, text + at, length);
+            kept += length;
+        }
+        at += length;
+    }
+    tri_status status = kept < size ? tri__file_write(path, text, kept) : TRI_OK;
+    free(text);
+    return status;
+}
+
+/* Begins the file, or goes on with it, and brings over what was said early. */
+static tri_status start(metrics *m, int64_t step) {
+    if (m->file) return TRI_OK;
+    int resumed = step > 0 && tri__is_file(m->path);
+    if (resumed) TRI_TRY(drop_later(m->path, step));
+    m->file = fopen(m->path, resumed ? "ae" : "we");
+    if (!m->file) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
+    fflush(m->early);
+    fwrite(m->text, 1, m->size, m->file);
+    return TRI_OK;
+}
+
+static tri_status flush(metrics *m) {
+    if (fflush(m->file) || ferror(m->file)) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
+    m->flushed = tri__clock();
+    return TRI_OK;
+}
+
+static tri_status emit(void *context, const tri_event *event) {
+    metrics *m = context;
+    if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step));
+    FILE *out = m->file ? m->file : m->early;
+    switch (event->kind) {
+    case TRI_EVENT_START:
+        begin_line(out, event, "start");
+        TRI_TRY(put_facts(out, event->facts));
+        break;
+    case TRI_EVENT_TRAIN:
+        begin_line(out, event, "train");
+        put_train(out, event);
+        break;
+    case TRI_EVENT_EPOCH:
+        begin_line(out, event, "epoch");
+        put_epoch(out, event);
+        break;
+    case TRI_EVENT_CHECKPOINT:
+        begin_line(out, event, "checkpoint");
+        put_words(out, "path", event->text);
+        break;
+    case TRI_EVENT_MESSAGE:
+        if (event->level != TRI_LOG_WARN) return TRI_OK;
+        begin_line(out, event, "warn");
+        put_words(out, "message", event->text);
+        break;
+    case TRI_EVENT_END:
+        begin_line(out, event, "end");
+        put_field(out, "seconds", event->seconds);
+        TRI_TRY(put_facts(out, event->facts));
+        break;
+    case TRI_EVENT_PROFILE:
+        return TRI_OK;
+    }
+    fputs("}\n", out);
+    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
+    return m->file && (commits || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
+}
+
+tri_status tri__metrics_open(const char *folder, tri_sink *sink) {
+    *sink = (tri_sink){0};
+    metrics *m = calloc(1, sizeof *m);
+    if (m) m->early = open_memstream(&m->text, &m->size);
+    if (!m || !m->early) {
+        free(m);
+        return tri__fail(TRI_RESOURCE, "no memory for metrics");
+    }
+    *sink = (tri_sink){.emit = emit, .context = m};
+    tri_status status = tri__path_join(m->path, folder, "metrics.jsonl");
+    if (status != TRI_OK) tri__metrics_close(sink);
+    return status;
+}
+
+tri_status tri__metrics_close(tri_sink *sink) {
+    metrics *m = sink->context;
+    tri_status status = TRI_OK;
+    if (m) {
+        if (m->file) status = flush(m);
+        if (m->file) fclose(m->file);
+        fclose(m->early);
+        free(m->text);
+    }
+    free(m);
+    *sink = (tri_sink){0};
+    return status;
+}

@@ -1,0 +1,25 @@
+/* summary.c - summary.json: what a run came to, for programs. */
+#include "report/sinks.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* context: the folder */
+static tri_status emit(void *context, const tri_event *event) {
+    char path[TRI_PATH_MAX];
+    if (event->kind != TRI_EVENT_END || !event->facts) return TRI_OK;
+    TRI_TRY(tri__path_join(path, context, "summary.json"));
+    return tri__json_save(path, event->facts);
+}
+
+tri_status tri__summary_open(const char *folder, tri_sink *sink) {
+    *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
+    return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the summary");
+}
+
+void tri__summary_close(tri_sink *sink) {
+    free(sink->context);
+    *sink = (tri_sink){0};
+}
