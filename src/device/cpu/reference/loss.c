@@ -9,8 +9,9 @@ static void cross_entropy(const tri_call *call) {
     int64_t N = call->t[PROBS].rows, C = call->t[PROBS].cols;
     double loss = 0;
     for (int64_t i = 0; i < N; i++) {
-        double max = -INFINITY, sum = 0;
-        for (int64_t c = 0; c < C; c++) max = fmax(max, logits[i * C + c]);
+        double max = logits[i * C], sum = 0;
+        for (int64_t c = 1; c < C; c++)
+            if (logits[i * C + c] > max) max = logits[i * C + c];
         for (int64_t c = 0; c < C; c++) sum += exp(logits[i * C + c] - max);
         double lse = max + log(sum);
         for (int64_t c = 0; c < C; c++) store(call, PROBS, i * C + c, exp(logits[i * C + c] - lse));
