@@ -148,7 +148,7 @@ static tri_status parse_instr(parser *p) {
 
 static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
-    double value[5];
+    double value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(parse_number(p, names[i], &value[i]));
     p->build.program->mesh = (tri_mesh){(int)value[0], (int)value[1], (int)value[2]};
     p->build.program->rank = (int)value[3];
@@ -158,7 +158,7 @@ static tri_status parse_mesh(parser *p) {
 
 static tri_status parse_max(parser *p) {
     static const char *const names[] = {"T0", "T1", "N", "Q0", "Q1"};
-    double value[5];
+    double value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(parse_number(p, names[i], &value[i]));
     tri_counts *max = &p->build.program->max;
     *max = (tri_counts){.of = {0, (int64_t)value[0], (int64_t)value[1], (int64_t)value[2]}, .squares = {0, value[3], value[4], 0}};
@@ -167,7 +167,7 @@ static tri_status parse_max(parser *p) {
 
 static tri_status parse_bytes(parser *p) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        double value;
+        double value = 0;
         TRI_TRY(parse_number(p, tri__mem_name((tri_mem)mem), &value));
         p->build.program->bytes[mem] = (int64_t)value;
     }

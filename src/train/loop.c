@@ -1,6 +1,6 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
 #include "train/metrics.h"
-#include "train/profile.h"
+#include "train/recorder.h"
 #include "train/run.h"
 #include "base/clock.h"
 
@@ -10,7 +10,7 @@
 
 typedef struct loop {
     tri_session *s;
-    tri_profile profile;
+    tri_recorder recorder;
     double begin, epoch_begin;       /* tri__clock */
     int64_t samples, tokens;         /* of this process */
     int64_t saved_step;              /* of the last checkpoint; -1 */
@@ -99,11 +99,11 @@ static tri_status end_epoch(loop *l, int last) {
 static tri_status one_step(loop *l) {
     tri_session *s = l->s;
     double begin = tri__clock();
-    tri__profile_before(&l->profile, s);
+    tri__recorder_before(&l->recorder, s);
     TRI_TRY(tri_forward_backward(s, NULL));
     TRI_TRY(tri_update(s));
     double seconds = tri__clock() - begin + s->waited;
-    TRI_TRY(tri__profile_after(&l->profile, s));
+    TRI_TRY(tri__recorder_after(&l->recorder, s));
     l->samples += s->last.samples;
     l->tokens += s->last.tokens;
     int last = s->at.step == s->steps;
@@ -150,7 +150,7 @@ static json_t *summary_json(const loop *l, double seconds) {
 static tri_status run(loop *l) {
     tri_session *s = l->s;
     int more;
-    TRI_TRY(tri__profile_open(&l->profile, s->settings->profile, s));
+    TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
     TRI_TRY(emit_start(l));
     l->begin = l->epoch_begin = tri__clock();
     if (s->at.step >= s->steps) {
@@ -175,7 +175,7 @@ tri_status tri__run_train(const tri_settings *settings, const tri_sink *sink) {
     loop l = {.saved_step = -1};
     TRI_TRY(tri__session_open(settings, sink, &l.s));
     tri_status status = run(&l);
-    tri__profile_close(&l.profile);
+    tri__recorder_close(&l.recorder);
     tri__scores_free(&l.valid);
     tri_session_close(l.s);
     return status;

@@ -1,23 +1,23 @@
-/* profile.h - records each instruction of some steps. */
-#ifndef TRI_TRAIN_PROFILE_H
-#define TRI_TRAIN_PROFILE_H
+/* recorder.h - records each instruction of some steps. */
+#ifndef TRI_TRAIN_RECORDER_H
+#define TRI_TRAIN_RECORDER_H
 
 #include "train/session.h"
 
-typedef struct tri_profile {
+typedef struct tri_recorder {
     int64_t wait, warmup, active;  /* steps: not looked at, run but not kept, kept; active 0: no profile */
     int64_t seen;                  /* steps so far */
     tri_time *times;               /* [n_instrs] of the step in hand */
     tri_span *spans;               /* [active * n_instrs] */
     int64_t n_spans;
     double origin;                 /* of span times, on tri__clock */
-} tri_profile;
+} tri_recorder;
 
 /* text: "wait=1,warmup=1,active=3"; NULL: no profile. */
-tri_status tri__profile_open(tri_profile *profile, const char *text, tri_session *session);
-void tri__profile_close(tri_profile *profile);
+tri_status tri__recorder_open(tri_recorder *recorder, const char *text, tri_session *session);
+void tri__recorder_close(tri_recorder *recorder);
 /* Before and after each step. After the last active one the PROFILE event is emitted. */
-void tri__profile_before(tri_profile *profile, tri_session *session);
-tri_status tri__profile_after(tri_profile *profile, tri_session *session);
+void tri__recorder_before(tri_recorder *recorder, tri_session *session);
+tri_status tri__recorder_after(tri_recorder *recorder, tri_session *session);
 
 #endif

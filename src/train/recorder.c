@@ -1,12 +1,12 @@
-/* profile.c - the schedule words are PyTorch's: wait, warmup, active. All memory is taken when the profile opens. */
-#include "train/profile.h"
+/* recorder.c - the schedule words are PyTorch's: wait, warmup, active. All memory is taken when the profile opens. */
+#include "train/recorder.h"
 #include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tri_status parse(tri_profile *p, const char *text) {
+static tri_status parse(tri_recorder *p, const char *text) {
     static const char *const names[] = {"wait", "warmup", "active"};
     int64_t *const fields[] = {&p->wait, &p->warmup, &p->active};
     const char *at = text;
@@ -28,8 +28,8 @@ static tri_status parse(tri_profile *p, const char *text) {
     return p->active > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
 }
 
-tri_status tri__profile_open(tri_profile *p, const char *text, tri_session *session) {
-    *p = (tri_profile){0};
+tri_status tri__recorder_open(tri_recorder *p, const char *text, tri_session *session) {
+    *p = (tri_recorder){0};
     if (!text) return TRI_OK;
     TRI_TRY(parse(p, text));
     size_t n = (size_t)session->engine.plan.train.program->n_instrs;
@@ -38,14 +38,14 @@ tri_status tri__profile_open(tri_profile *p, const char *text, tri_session *sess
     return p->times && p->spans ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)p->active);
 }
 
-void tri__profile_close(tri_profile *p) {
+void tri__recorder_close(tri_recorder *p) {
     for (int64_t i = 0; i < p->n_spans; i++) free((char *)p->spans[i].shape);
     free(p->times);
     free(p->spans);
-    *p = (tri_profile){0};
+    *p = (tri_recorder){0};
 }
 
-void tri__profile_before(tri_profile *p, tri_session *session) {
+void tri__recorder_before(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup;
     session->times = p->active && p->seen >= p->wait && p->seen < first + p->active ? p->times : NULL;
     if (p->active && p->seen == first) p->origin = tri__clock();
@@ -59,7 +59,7 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
     return text;
 }
 
-tri_status tri__profile_after(tri_profile *p, tri_session *session) {
+tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup, seen = p->seen++;
     if (!p->active || seen < first || seen >= first + p->active) return TRI_OK;
     const tri_program *program = session->engine.plan.train.program;
