@@ -12,21 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAD, UNK, CLS, SEP, MASK, SPECIALS };
-
-static const struct {
-    const char *key, *name; /* in tokenizer_config.json; where that says nothing */
-    int needed;
-} specials[SPECIALS] = {
-    [PAD] = {"pad_token", "[PAD]", 0}, [UNK] = {"unk_token", "[UNK]", 1}, [CLS] = {"cls_token", "[CLS]", 1},
-    [SEP] = {"sep_token", "[SEP]", 1}, [MASK] = {"mask_token", "[MASK]", 0},
-};
-
 struct tri_tokenizer {
     tri_pieces pieces;
     tri_bert_rules rules;
-    char *name[SPECIALS];      /* of the special tokens */
-    int32_t id[SPECIALS];      /* -1: not in the vocabulary */
+    char *name[TRI_TOKENS];      /* of the special tokens */
+    int32_t id[TRI_TOKENS];      /* -1: not in the vocabulary */
     unsigned char opens[256];  /* some special token begins with this byte */
     char describe[160];
 };
@@ -41,11 +31,11 @@ static tri_status read_flag(const json_t *config, const char *path, const char *
 
 /* A special token is its text, or an object with it as `content`. */
 static tri_status read_special(const json_t *config, const char *path, int which, char **name) {
-    const json_t *value = json_object_get(config, specials[which].key);
+    const json_t *value = json_object_get(config, tri__specials[which].key);
     if (json_is_object(value)) value = json_object_get(value, "content");
     if (value && !json_is_null(value) && (!json_is_string(value) || !json_string_length(value)))
-        return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, specials[which].key);
-    *name = strdup(json_is_string(value) ? json_string_value(value) : specials[which].name);
+        return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, tri__specials[which].key);
+    *name = strdup(json_is_string(value) ? json_string_value(value) : tri__specials[which].name);
     return *name ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
 }
 
@@ -55,7 +45,7 @@ static tri_status read_config(tri_tokenizer *tokenizer, const json_t *config, co
     rules->strip_accents = rules->lower_case;
     TRI_TRY(read_flag(config, path, "strip_accents", &rules->strip_accents));
     TRI_TRY(read_flag(config, path, "tokenize_chinese_chars", &rules->split_chinese));
-    for (int i = 0; i < SPECIALS; i++) TRI_TRY(read_special(config, path, i, &tokenizer->name[i]));
+    for (int i = 0; i < TRI_TOKENS; i++) TRI_TRY(read_special(config, path, i, &tokenizer->name[i]));
     return TRI_OK;
 }
 
@@ -87,10 +77,10 @@ static tri_status load_config(tri_tokenizer *tokenizer, const char *folder, int 
 }
 
 static tri_status find_specials(tri_tokenizer *tokenizer, const char *vocabulary) {
-    for (int i = 0; i < SPECIALS; i++) {
+    for (int i = 0; i < TRI_TOKENS; i++) {
         tokenizer->id[i] = tri__pieces_named(&tokenizer->pieces, tokenizer->name[i]);
         if (tokenizer->id[i] >= 0) tokenizer->opens[(unsigned char)tokenizer->name[i][0]] = 1;
-        else if (specials[i].needed)
+        else if (tri__specials[i].needed)
             return tri__fail(TRI_DATA, "%s: the special token %s is missing; it must be one of the pieces", vocabulary,
                              tokenizer->name[i]);
     }
@@ -142,7 +132,7 @@ tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
 void tri__tokenizer_free(tri_tokenizer *tokenizer) {
     if (!tokenizer) return;
     tri__pieces_free(&tokenizer->pieces);
-    for (int i = 0; i < SPECIALS; i++) free(tokenizer->name[i]);
+    for (int i = 0; i < TRI_TOKENS; i++) free(tokenizer->name[i]);
     free(tokenizer);
 }
 
@@ -159,7 +149,7 @@ const char *tri__tokenizer_describe(const tri_tokenizer *tokenizer) { return tok
 static size_t special_at(const tri_tokenizer *tokenizer, const char *text, size_t length, int32_t *id) {
     size_t longest = 0;
     if (!tokenizer->opens[(unsigned char)text[0]]) return 0;
-    for (int i = 0; i < SPECIALS; i++) {
+    for (int i = 0; i < TRI_TOKENS; i++) {
         size_t size = strlen(tokenizer->name[i]);
         if (tokenizer->id[i] < 0 || size <= longest || size > length || memcmp(text, tokenizer->name[i], size)) continue;
         longest = size, *id = tokenizer->id[i];
@@ -173,7 +163,7 @@ static int encode_words(const tri_tokenizer *tokenizer, const char *text, size_t
     tri__words_init(&words, tokenizer->rules, text, length);
     while (n < room && tri__words_next(&words)) {
         int32_t found[TRI_WORD_CHARS];
-        int count = tri__pieces_match(&tokenizer->pieces, &words, tokenizer->id[UNK], found);
+        int count = tri__pieces_match(&tokenizer->pieces, &words, tokenizer->id[TRI_TOKEN_UNK], found);
         for (int i = 0; i < count && n < room; i++) ids[n++] = found[i];
     }
     return n;
@@ -182,7 +172,7 @@ static int encode_words(const tri_tokenizer *tokenizer, const char *text, size_t
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids) {
     TRI_ASSERT(max_len >= 2);
     int n = 0, room = max_len - 1; /* one is for [SEP] */
-    ids[n++] = tokenizer->id[CLS];
+    ids[n++] = tokenizer->id[TRI_TOKEN_CLS];
     for (size_t start = 0, at = 0; n < room && start < length;) {
         int32_t id = 0;
         size_t size = 0;
@@ -191,40 +181,17 @@ int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size
         if (size && n < room) ids[n++] = id;
         start = at += size;
     }
-    ids[n++] = tokenizer->id[SEP];
+    ids[n++] = tokenizer->id[TRI_TOKEN_SEP];
     return n;
 }
 
-static tri_status save_vocabulary(const tri_tokenizer *tokenizer, const char *folder) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
-    const tri_pieces *pieces = &tokenizer->pieces;
-    size_t size = 0;
-    for (int i = 0; i < pieces->n; i++) size += strlen(pieces->text + pieces->start[i]) + 1;
-    char *text = malloc(size + 1);
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    char *to = text;
-    for (int i = 0; i < pieces->n; i++) {
-        to = stpcpy(to, pieces->text + pieces->start[i]);
-        *to++ = '\n';
-    }
-    tri_status status = tri__file_write(path, text, size);
-    free(text);
-    return status;
-}
-
 tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder) {
-    TRI_TRY(tri__folder_make(folder));
-    TRI_TRY(save_vocabulary(tokenizer, folder));
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    json_t *config = json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case",
-                               tokenizer->rules.lower_case, "strip_accents", tokenizer->rules.strip_accents,
-                               "tokenize_chinese_chars", tokenizer->rules.split_chinese);
-    int failed = !config;
-    for (int i = 0; i < SPECIALS && !failed; i++)
-        failed = json_object_set_new(config, specials[i].key, json_string(tokenizer->name[i]));
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
-    json_decref(config);
+    const tri_pieces *pieces = &tokenizer->pieces;
+    const char **piece = malloc((size_t)pieces->n * sizeof *piece);
+    if (!piece) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    for (int i = 0; i < pieces->n; i++) piece[i] = pieces->text + pieces->start[i];
+    tri_status status =
+        tri__wordpiece_write(folder, piece, pieces->n, tokenizer->rules, (const char *const *)tokenizer->name);
+    free(piece);
     return status;
 }

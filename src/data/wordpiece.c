@@ -3,6 +3,7 @@
 #include "data/wordpiece.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -11,6 +12,12 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+const tri_special tri__specials[TRI_TOKENS] = {
+    [TRI_TOKEN_PAD] = {"pad_token", "[PAD]", 0}, [TRI_TOKEN_UNK] = {"unk_token", "[UNK]", 1},
+    [TRI_TOKEN_CLS] = {"cls_token", "[CLS]", 1}, [TRI_TOKEN_SEP] = {"sep_token", "[SEP]", 1},
+    [TRI_TOKEN_MASK] = {"mask_token", "[MASK]", 0},
+};
 
 static int continues_word(const char *piece, size_t length) { return length > 2 && piece[0] == '#' && piece[1] == '#'; }
 
@@ -132,4 +139,37 @@ int tri__pieces_match(const tri_pieces *pieces, const tri_words *word, int32_t u
         ids[n++] = id;
     }
     return n;
+}
+
+static tri_status write_pieces(const char *folder, const char *const *piece, int n) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
+    size_t size = 0;
+    for (int i = 0; i < n; i++) size += strlen(piece[i]) + 1;
+    char *text = malloc(size + 1), *to = text;
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    for (int i = 0; i < n; i++) {
+        to = stpcpy(to, piece[i]);
+        *to++ = '\n';
+    }
+    tri_status status = tri__file_write(path, text, size);
+    free(text);
+    return status;
+}
+
+tri_status tri__wordpiece_write(const char *folder, const char *const *piece, int n, tri_bert_rules rules,
+                                const char *const special[static TRI_TOKENS]) {
+    TRI_TRY(tri__folder_make(folder));
+    TRI_TRY(write_pieces(folder, piece, n));
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
+    json_t *config = json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case",
+                               rules.lower_case, "strip_accents", rules.strip_accents, "tokenize_chinese_chars",
+                               rules.split_chinese);
+    int failed = !config;
+    for (int i = 0; i < TRI_TOKENS && !failed; i++)
+        failed = json_object_set_new(config, tri__specials[i].key, json_string(special[i]));
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
+    json_decref(config);
+    return status;
 }

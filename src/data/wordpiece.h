@@ -5,6 +5,14 @@
 #include "base/status.h"
 #include "data/bert_text.h"
 
+/* Special tokens: their keys in tokenizer_config.json, and their names where that says nothing. */
+enum { TRI_TOKEN_PAD, TRI_TOKEN_UNK, TRI_TOKEN_CLS, TRI_TOKEN_SEP, TRI_TOKEN_MASK, TRI_TOKENS };
+typedef struct tri_special {
+    const char *key, *name;
+    int needed;
+} tri_special;
+extern const tri_special tri__specials[TRI_TOKENS];
+
 /* A piece "##ing" continues a word and is filed as ("ing", continues = 1). */
 typedef struct tri_pieces {
     int n;
@@ -27,5 +35,8 @@ int32_t tri__pieces_find(const tri_pieces *pieces, const char *bytes, size_t len
 int32_t tri__pieces_named(const tri_pieces *pieces, const char *piece);
 /* Ids of a word, the longest piece first; `unknown` alone when it cannot be made of pieces. Returns the count. */
 int tri__pieces_match(const tri_pieces *pieces, const tri_words *word, int32_t unknown, int32_t ids[static TRI_WORD_CHARS]);
+/* Writes vocab.txt and tokenizer_config.json; `special` has the names of the special tokens. */
+tri_status tri__wordpiece_write(const char *folder, const char *const *piece, int n, tri_bert_rules rules,
+                                const char *const special[static TRI_TOKENS]);
 
 #endif
