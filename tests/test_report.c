@@ -1,0 +1,414 @@
+/* test_report.c - the sinks, by the exact text and bytes they write. */
+#include "report/sinks.h"
+
+#include "base/file.h"
+#include "report/table.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/trident-test-XXXXXX";
+
+static int setup(void **state) {
+    (void)state;
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
+}
+
+static void send(const tri_sink *sink, tri_event event) { assert_int_equal(sink->emit(sink->context, &event), TRI_OK); }
+
+static tri_event train_event(int64_t step, double time) {
+    return (tri_event){.kind = TRI_EVENT_TRAIN, .time = time, .step = step, .steps = 200, .epoch = (double)step / 100, .epochs = 2,
+                       .loss = 0.5, .learning_rate = 4.6e-5, .grad_norm = 1.25, .step_seconds = 0.25, .loader_seconds = 0.025,
+                       .samples = 8, .tokens = 6025, .flops = 34.5e9, .mem_bytes = 41287680};
+}
+
+/* A file's text; the caller frees it. */
+static char *text_of(const char *name, size_t *size) {
+    char path[TRI_PATH_MAX], *text;
+    size_t bytes;
+    assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
+    assert_int_equal(tri__file_read(path, 1 << 20, &text, &bytes), TRI_OK);
+    if (size) *size = bytes;
+    return text;
+}
+
+static void assert_file(const char *name, const char *expected) {
+    char *text = text_of(name, NULL);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void write_text(const char *name, const char *text) {
+    char path[TRI_PATH_MAX];
+    assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
+    assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
+}
+
+#define TRAIN_LINE(step, epoch)                                                                                                    \
+    "{\"ts\":1700000000.125,\"event\":\"train\",\"step\":" step ",\"epoch\":" epoch                                               \
+    ",\"loss\":0.5,\"learning_rate\":4.6e-05,\"grad_norm\":1.25,"                                                                  \
+    "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"mem_bytes\":41287680,\"gflops\":138}\n"
+
+static void metrics_lines(void **state) {
+    (void)state;
+    tri_sink sink;
+    tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .roc_auc = 1.0 / 3.0};
+    json_t *facts = json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
+    double time = 1700000000.125;
+    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_WARN, .text = "a \"b\"\n\xff\xc3\xa9"});
+    send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_INFO, .text = "not written"});
+    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = time, .facts = facts});
+    send(&sink, train_event(1, time));
+    send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH, .time = time, .step = 100, .epoch = 1, .train_loss = 0.3, .valid = &scores,
+                            .seconds = 12.25, .best = 1});
+    send(&sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .time = time, .step = 100, .text = "run/checkpoint-100"});
+    char *text = text_of("metrics.jsonl", NULL); /* flushed at the commit, before closing */
+    assert_non_null(strstr(text, "checkpoint-100"));
+    free(text);
+    send(&sink, (tri_event){.kind = TRI_EVENT_END, .time = time, .step = 100, .seconds = 30.5, .facts = facts});
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+    json_decref(facts);
+    assert_file("metrics.jsonl",
+                "{\"ts\":1700000000.125,\"event\":\"warn\",\"step\":0,\"message\":\"a \\\"b\\\"\\u000a\\ufffd\xc3\xa9\"}\n"
+                "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}\n"
+                TRAIN_LINE("1", "0.01")
+                "{\"ts\":1700000000.125,\"event\":\"epoch\",\"step\":100,\"epoch\":1,\"train_loss\":0.3,\"valid_loss\":0.25,"
+                "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"roc_auc\":0.333333333,\"seconds\":12.25,\"best\":true}\n"
+                "{\"ts\":1700000000.125,\"event\":\"checkpoint\",\"step\":100,\"path\":\"run/checkpoint-100\"}\n"
+                "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}\n");
+}
+
+static void metrics_resume(void **state) {
+    (void)state;
+    tri_sink sink;
+    write_text("metrics.jsonl",
+               TRAIN_LINE("1", "0.01") "not json\n" TRAIN_LINE("2", "0.02") TRAIN_LINE("3", "0.03") TRAIN_LINE("4", "0.04") "{\"ts\":17");
+    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000.125, .step = 2});
+    send(&sink, train_event(3, 1700000000.125));
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+    assert_file("metrics.jsonl", TRAIN_LINE("1", "0.01") TRAIN_LINE("2", "0.02")
+                "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":2}\n" TRAIN_LINE("3", "0.03"));
+    /* From the beginning: a new file. */
+    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000.125});
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+    assert_file("metrics.jsonl", "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0}\n");
+    /* Opening alone leaves what is there. */
+    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+    assert_file("metrics.jsonl", "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0}\n");
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK); /* a zeroed sink */
+}
+
+static void metrics_unwritable(void **state) {
+    (void)state;
+    tri_sink sink;
+    tri_event event = {.kind = TRI_EVENT_START};
+    assert_int_equal(tri__metrics_open("/nowhere/at/all", &sink), TRI_OK);
+    assert_int_equal(sink.emit(sink.context, &event), TRI_IO);
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+}
+
+static char *event_file(size_t *size) {
+    DIR *dir = opendir(folder);
+    char *text = NULL;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (strncmp(entry->d_name, "events.out.tfevents.1700000000.", 31) == 0) text = text_of(entry->d_name, size);
+    closedir(dir);
+    assert_non_null(text);
+    return text;
+}
+
+/* The version and train/loss = 0.5 of step 1 at 1700000000.0, checked with protoc and an independent CRC. */
+static const uint8_t golden_version[] = {0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
+                                         0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32,
+                                         0xec, 0xed, 0x8f, 0x9d};
+static const uint8_t golden_loss[] = {0x20, 0, 0, 0, 0, 0, 0, 0, 0x29, 0xed, 0xa9, 0x50, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
+                                      0x41, 0x10, 0x01, 0x2a, 0x13, 0x0a, 0x11, 0x0a, 0x0a, 0x74, 0x72, 0x61, 0x69, 0x6e, 0x2f, 0x6c,
+                                      0x6f, 0x73, 0x73, 0x15, 0x00, 0x00, 0x00, 0x3f, 0x2e, 0x9f, 0x9f, 0xde};
+
+static int contains(const char *text, size_t size, const char *word) { return memmem(text, size, word, strlen(word)) != NULL; }
+
+static void tfevents_bytes(void **state) {
+    (void)state;
+    tri_sink sink;
+    tri_scores scores = {.loss = 0.25};
+    size_t size;
+    assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000});
+    send(&sink, train_event(1, 1700000000));
+    send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH, .time = 1700000001, .step = 300, .valid = &scores});
+    assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
+    char *text = event_file(&size);
+    assert_memory_equal(text, golden_version, sizeof golden_version);
+    assert_memory_equal(text + sizeof golden_version, golden_loss, sizeof golden_loss);
+    static const char *const tags[] = {"train/learning_rate", "train/grad_norm", "train/samples_per_second", "train/epoch", "eval/loss",
+                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/roc_auc"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) assert_true(contains(text, size, tags[i]));
+    assert_true(contains(text, size, "\x10\xac\x02\x2a")); /* step 300 */
+    size_t at = 0, records = 0;
+    for (uint64_t length; at < size; at += 16 + length, records++) memcpy(&length, text + at, sizeof length);
+    assert_int_equal(at, size);
+    assert_int_equal(records, 11);
+    free(text);
+}
+
+static void tfevents_resume(void **state) {
+    (void)state;
+    tri_sink sink;
+    size_t size;
+    assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000, .step = 4});
+    assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
+    char *text = event_file(&size);
+    assert_int_equal(size, sizeof golden_version + 16 + 15);
+    assert_memory_equal(text + sizeof golden_version + 12 + 9, "\x10\x05\x3a\x02\x08\x01", 6); /* from step 5 on: SessionLog START */
+    free(text);
+}
+
+typedef struct screen {
+    char *text;
+    size_t size;
+    FILE *file;
+    tri_sink sink;
+} screen;
+
+static void open_screen(screen *s, int terminal, int width, int color, int quiet) {
+    s->text = NULL;
+    s->file = open_memstream(&s->text, &s->size);
+    tri_progress_out out = {.file = s->file, .terminal = terminal, .width = width, .color = color, .quiet = quiet};
+    assert_int_equal(tri__progress_open(&out, &s->sink), TRI_OK);
+}
+
+static void assert_screen(screen *s, const char *expected) {
+    tri__progress_close(&s->sink);
+    fclose(s->file);
+    assert_string_equal(s->text, expected);
+    free(s->text);
+}
+
+#define FULL "epoch 1/2  step 1/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.8 s"
+
+static void progress_terminal(void **state) {
+    (void)state;
+    screen s;
+    open_screen(&s, 1, 120, 0, 0);
+    send(&s.sink, train_event(1, 100));
+    send(&s.sink, train_event(2, 100.05)); /* within a tenth of a second */
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_INFO, .text = "hello"});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_WARN, .text = "careful"});
+    send(&s.sink, train_event(101, 101));
+    assert_screen(&s, "\r\033[K" FULL "  [--------------]"
+                      "\r\033[Khello\nwarning: careful\n"
+                      "\r\033[Kepoch 2/2  step 101/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 24.8 s  [######------]"
+                      "\r\033[K");
+}
+
+static void progress_narrow(void **state) {
+    (void)state;
+    static const struct {
+        int width;
+        const char *line;
+    } rows[] = {
+        {80, "epoch 1/2  step 1/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  left 49.8 s"},
+        {60, "epoch 1/2  step 1/200  loss 0.5000  left 49.8 s"},
+        {30, "step 1/200  loss 0.5000"},
+        {8, "step 1/"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        screen s;
+        char expected[200];
+        open_screen(&s, 1, rows[i].width, 0, 0);
+        send(&s.sink, train_event(1, 100));
+        snprintf(expected, sizeof expected, "\r\033[K%s\r\033[K", rows[i].line);
+        assert_screen(&s, expected);
+    }
+}
+
+static void progress_log(void **state) {
+    (void)state;
+    screen s;
+    tri_scores scores = {.loss = 0.1533, .accuracy = 0.9417, .f1_macro = 0.9412, .pr_auc = 0.9951};
+    open_screen(&s, 0, 40, 0, 0);
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_START, .time = 99});
+    send(&s.sink, train_event(1, 100));
+    send(&s.sink, train_event(2, 129));   /* too early */
+    send(&s.sink, train_event(3, 130));
+    send(&s.sink, train_event(4, 161));   /* 30 s, but not 1 % of the steps */
+    send(&s.sink, train_event(5, 162));
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 2, .epochs = 10, .train_loss = 0.2011, .valid = &scores,
+                              .seconds = 12.34, .best = 1});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 3, .train_loss = 0.2011, .seconds = 187});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .text = "run/checkpoint-5"});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_END, .step = 5, .steps = 200, .seconds = 187});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_END, .step = 200, .steps = 200, .seconds = 187});
+    assert_screen(&s,
+                  FULL "\n"
+                  "epoch 1/2  step 3/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.2 s\n"
+                  "epoch 1/2  step 5/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 48.8 s\n"
+                  "epoch 2/10  train loss 0.2011  valid loss 0.1533  accuracy 0.9417  f1 0.9412  pr_auc 0.9951  12.3 s  best\n"
+                  "epoch 3  train loss 0.2011  3m 07s\n"
+                  "saved run/checkpoint-5\n"
+                  "stopped  step 5/200  3m 07s\n"
+                  "finished  step 200/200  3m 07s\n");
+}
+
+static void progress_quiet_and_color(void **state) {
+    (void)state;
+    screen s;
+    open_screen(&s, 1, 80, 1, 1);
+    send(&s.sink, train_event(1, 100));
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_INFO, .text = "hello"});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_WARN, .text = "careful"});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 1, .best = 1});
+    assert_screen(&s, "\033[33mwarning:\033[0m careful\n");
+    open_screen(&s, 0, 80, 1, 0);
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 1, .best = 1});
+    assert_screen(&s, "epoch 1  train loss 0.0000  0.0 s  \033[32mbest\033[0m\n");
+}
+
+static const tri_span spans[] = {
+    {.name = "linear", .unit = "primary.layer.0", .shape = "[8,64]", .begin = 0, .end = 0.003, .flops = 6e9, .bytes = 3e6, .step = 2, .mb = 0},
+    {.name = "gelu", .unit = "primary.layer.0", .shape = "", .begin = 0.003, .end = 0.0035, .bytes = 1e6, .step = 2, .mb = 0},
+    {.name = "linear", .unit = "", .shape = "", .begin = 0.0035, .end = 0.0045, .flops = 2e9, .step = 3, .mb = -1},
+    {.name = "load \"x\"", .unit = "", .shape = "", .begin = 0, .end = 1, .step = 2, .mb = -1, .track = 1},
+};
+
+static tri_event profile_event(void) {
+    return (tri_event){.kind = TRI_EVENT_PROFILE, .spans = spans, .n_spans = 4, .rank = 3, .world = 4};
+}
+
+static void trace_json(void **state) {
+    (void)state;
+    tri_sink sink;
+    assert_int_equal(tri__trace_open(folder, &sink), TRI_OK);
+    send(&sink, profile_event());
+    tri__trace_close(&sink);
+    char path[TRI_PATH_MAX];
+    json_t *trace;
+    assert_int_equal(tri__path_join(path, folder, "trace-rank3.json"), TRI_OK);
+    assert_int_equal(tri__json_load(path, TRI_DATA, &trace), TRI_OK);
+    const json_t *events = json_object_get(trace, "traceEvents");
+    assert_int_equal(json_array_size(events), 8); /* process name and order, two tracks, four spans */
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(trace, "distributedInfo"), "world_size")), 4);
+    json_decref(trace);
+    char *text = text_of("trace-rank3.json", NULL);
+    assert_non_null(strstr(text, "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
+                                 "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
+    assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"data\"}}"));
+    assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":3,\"args\":{\"name\":\"rank 3\"}}"));
+    free(text);
+}
+
+static void profile_text(void **state) {
+    (void)state;
+    static const char expected[] = "2 costliest of 2 operations, 4.5 ms recorded\n"
+                                   "operation  calls  total ms  share  avg us  GFLOP/s  GB/s\n"
+                                   "linear         2       4.0  88.9%  2000.0   2000.0   0.8\n"
+                                   "gelu           1       0.5  11.1%   500.0        -   2.0\n";
+    tri_sink sink;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_int_equal(tri__profile_open(folder, out, 0, &sink), TRI_OK);
+    send(&sink, profile_event());
+    tri__profile_close(&sink);
+    fclose(out);
+    assert_string_equal(text, expected);
+    free(text);
+    assert_file("profile.txt", expected);
+}
+
+/* More operations than the table has rows. */
+static void profile_many(void **state) {
+    (void)state;
+    enum { MANY = 100 };
+    tri_span many[MANY];
+    char name[MANY][16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name[i], sizeof name[i], "op%d", i);
+        many[i] = (tri_span){.name = name[i], .unit = "", .shape = "", .end = 1e-3 * (1 + (i * 37) % MANY)};
+    }
+    tri_sink sink;
+    assert_int_equal(tri__profile_open(folder, NULL, 0, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_PROFILE, .spans = many, .n_spans = MANY});
+    tri__profile_close(&sink);
+    char *text = text_of("profile.txt", NULL);
+    int lines = 0;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 12);
+    assert_non_null(strstr(text, "10 costliest of 100 operations"));
+    assert_non_null(strstr(text, "\nop27           1     100.0")); /* 27 * 37 = 999 */
+    free(text);
+}
+
+static void tables(void **state) {
+    (void)state;
+    tri_table table = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    tri__table_add(&table, "name\tbytes\tnote");
+    tri__table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
+    tri__table_add(&table, "longer name\t-\t-7 and so on");
+    assert_int_equal(tri__table_print(&table, out, 1), TRI_OK);
+    tri__table_free(&table);
+    fclose(out);
+    assert_string_equal(text, "\033[1mname         bytes  note\033[0m\n"
+                              "\xc3\xa9t\xc3\xa9          12345  x\n"
+                              "longer name      -  -7 and so on\n");
+    free(text);
+}
+
+static tri_status fails(void *context, const tri_event *event) {
+    (void)event;
+    ++*(int *)context;
+    return tri__fail(TRI_IO, "full");
+}
+
+static void tee_and_summary(void **state) {
+    (void)state;
+    tri_sink summary, tee;
+    int calls = 0;
+    json_t *facts = json_pack("{s:f}", "loss", 0.1);
+    tri_event end = {.kind = TRI_EVENT_END, .facts = facts};
+    assert_int_equal(tri__summary_open(folder, &summary), TRI_OK);
+    tri_sink sinks[] = {summary, {.emit = fails, .context = &calls}, {.emit = fails, .context = &calls}};
+    assert_int_equal(tri__tee_open(sinks, 3, &tee), TRI_OK);
+    assert_int_equal(tee.emit(tee.context, &end), TRI_IO);
+    assert_int_equal(calls, 1);
+    tri__tee_close(&tee);
+    tri__summary_close(&summary);
+    json_decref(facts);
+    json_t *back;
+    char path[TRI_PATH_MAX];
+    assert_int_equal(tri__path_join(path, folder, "summary.json"), TRI_OK);
+    assert_int_equal(tri__json_load(path, TRI_DATA, &back), TRI_OK);
+    assert_true(json_real_value(json_object_get(back, "loss")) == 0.1);
+    json_decref(back);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(metrics_lines),    TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
+        TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_log),
+        TEST(progress_quiet_and_color), TEST(trace_json), TEST(profile_text),    TEST(profile_many),
+        TEST(tables),           TEST(tee_and_summary),
+    };
+    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}
