@@ -37,24 +37,29 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
 };
 
-/* Ragged on purpose: around vector widths, tiles and the columns of real models. */
+/* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
      "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
-    {"embed embed_dw", "T=300 H=20 V=1000 P=512 Y=1"},
+    {"embed embed_dw", "T=300 H=20 V=1000,4000 P=512 Y=1"},
     {"linear linear_gelu linear_din linear_dw", ROWS " O=1,3,20,100 I=1,3,8,20,64"},
     {"linear linear_gelu linear_din linear_dw", "T=65 O=384,100 I=100,384"},
-    {"linear linear_gelu linear_din linear_dw", "T=300 O=130,2 I=70"},
+    {"linear linear_gelu linear_din linear_dw", "T=300 O=530,2 I=70"},
+    {"linear linear_gelu linear_din linear_dw", "T=270 O=200 I=530"},
+    {"linear linear_din linear_dw", "T=530 O=70 I=200"},
     {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
     {"attention attention_din", "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
     {"attention attention_din", "L=5,6,7 A=2 E=16,20"},
+    {"attention attention_din", "L=7 A=3 E=32"},
+    {"attention attention_din", "L=0,4 X=3 A=2 E=20"},
+    {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
-    {"sumsq adamw", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000"},
+    {"sumsq adamw", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
     {"clip", ""},
 };
 enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
