@@ -1,0 +1,222 @@
+/* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the losses of
+ * 50 steps. tools/golden.py makes the files; a folder given as argument replaces tests/golden (make parity). */
+#include "tests/tiny.h"
+
+#include "checkpoint/safetensors.h"
+#include "train/engine.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *folder = "tests/golden";
+
+enum { MAX_SAMPLES = 16, MAX_TOKENS = 512 };
+
+typedef struct golden {
+    json_t *json;
+    tri_st_file file;
+    tri_settings settings;
+    tri_assets assets;
+    tri_engine engine;
+    int n_samples;
+    /* the batch in hand */
+    tri_micro micro;
+    tri_feed feed;
+    double inv;
+    float hyper[4];
+    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1], labels[MAX_SAMPLES], keyn[2 * MAX_SAMPLES];
+    float numbers[8 * MAX_SAMPLES];
+} golden;
+
+static const json_t *get(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    if (!value) fail_msg("the golden file has no %s", key);
+    return value;
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+static double real(const json_t *object, const char *key) { return json_number_value(get(object, key)); }
+
+static void set_options(golden *g, const tri_option *rows, void *into, const json_t *from) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)from, key, value) {
+        const tri_option *row = tri__option_find(rows, key);
+        if (row) OK(tri__option_set_json(row, into, key, value));
+    }
+    (void)g;
+}
+
+/* Packs the samples named by `order` into the feed. */
+static void pack(golden *g, const json_t *order) {
+    const json_t *samples = get(g->json, "samples");
+    int columns = g->engine.model.n_columns;
+    double weight = 0;
+    g->micro = (tri_micro){.numbers = g->numbers, .labels = g->labels, .keyn = g->keyn};
+    for (size_t k = 0; k < json_array_size(order); k++) {
+        const json_t *sample = json_array_get(samples, (size_t)json_integer_value(json_array_get(order, k)));
+        for (int text = 0; text < g->assets.n_texts; text++) {
+            const json_t *ids = get(sample, text ? "secondary" : "primary");
+            int64_t *T = &g->micro.tokens[text];
+            g->seq[text][k] = (int32_t)*T;
+            for (size_t i = 0; i < json_array_size(ids); i++, ++*T) {
+                g->ids[text][*T] = (int32_t)json_integer_value(json_array_get(ids, i));
+                g->pos[text][*T] = (int32_t)i + tri__encoder_position_base(&g->assets.encoder[text]);
+            }
+            g->seq[text][k + 1] = (int32_t)*T;
+            g->micro.ids[text] = g->ids[text], g->micro.pos[text] = g->pos[text], g->micro.key[text] = g->key[text], g->micro.seq[text] = g->seq[text];
+        }
+        for (int c = 0; c < columns; c++) g->numbers[(int)k * columns + c] = (float)json_number_value(json_array_get(get(sample, "numbers"), (size_t)c));
+        g->labels[k] = (int32_t)json_integer_value(get(sample, "label"));
+        weight += g->engine.class_weights[g->labels[k]];
+        g->micro.n++;
+    }
+    g->inv = 1 / weight;
+    tri__feed(&g->micro, &g->engine, &g->inv, g->hyper, &g->feed);
+}
+
+static void open_golden(golden *g, const char *name, const char *device) {
+    char path[512];
+    *g = (golden){0};
+    snprintf(path, sizeof path, "%s/%s.json", folder, name);
+    OK(tri__json_load(path, TRI_DATA, &g->json));
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
+    OK(tri__st_open(path, &g->file));
+    tri__settings_init(&g->settings);
+    set_options(g, tri__model_options, &g->settings.model, get(g->json, "config"));
+    set_options(g, tri__run_options, &g->settings, get(g->json, "recipe"));
+    OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
+    OK(tri__model_config_check(&g->settings.model));
+    g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
+    const json_t *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
+    for (int text = 0; text < g->assets.n_texts; text++) OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
+    tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
+    OK(tri__engine_plan(&g->settings, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max, &g->engine));
+    OK(tri__engine_bind(&g->engine));
+    for (int i = 0; i < g->engine.n_weights; i++) {
+        const tri_st_entry *entry = tri__st_find(&g->file, g->engine.weights[i].name);
+        if (!entry) fail_msg("the golden file has no %s", g->engine.weights[i].name);
+        assert_true(tri__shape_equal(&entry->shape, &g->engine.weights[i].shape));
+        OK(tri__st_read_f32(&g->file, entry, 0, g->engine.weights[i].slice.end, g->engine.weights[i].data));
+    }
+}
+
+static void close_golden(golden *g) {
+    tri__engine_close(&g->engine);
+    tri__settings_free(&g->settings);
+    tri__st_close(&g->file);
+    json_decref(g->json);
+}
+
+static json_t *all_samples(const golden *g) {
+    json_t *order = json_array();
+    for (size_t i = 0; i < json_array_size(get(g->json, "samples")); i++) json_array_append_new(order, json_integer((json_int_t)i));
+    return order;
+}
+
+static void check_logits(golden *g) {
+    const tri_program *infer = g->engine.plan.infer.program;
+    int64_t count = g->micro.n * g->engine.model.n_classes;
+    float want[8 * MAX_SAMPLES];
+    tri__exec_run(g->engine.exec, g->engine.infer, 0, infer->n_instrs, 0, &g->feed, NULL);
+    const float *logits = tri__exec_slot(g->engine.exec, g->engine.infer, tri__program_find(infer, "fusion.logits#0")); /* [n, classes] */
+    OK(tri__st_read_f32(&g->file, tri__st_find(&g->file, "logits"), 0, count, want));
+    double worst = 0;
+    for (int64_t i = 0; i < count; i++) worst = larger(worst, fabs((double)logits[i] - want[i]));
+    print_message("    logits differ by at most %.2g\n", worst);
+    assert_true(worst <= 1e-5);
+}
+
+/* |dg| <= 1e-4 * max(|g|, 1e-6 * |g_all|) for every parameter. */
+static void check_gradients(golden *g) {
+    const tri_program *train = g->engine.plan.train.program;
+    double all = 0, worst = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < g->engine.model.n_params; i++) {
+            const tri_param *param = &g->engine.model.param[i];
+            char name[256];
+            snprintf(name, sizeof name, "grad.%s", param->name);
+            const tri_st_entry *entry = tri__st_find(&g->file, name);
+            if (!entry) fail_msg("the golden file has no %s", name);
+            float *want = malloc((size_t)param->count * sizeof *want); /* [count] */
+            OK(tri__st_read_f32(&g->file, entry, 0, param->count, want));
+            snprintf(name, sizeof name, "g.%s", g->engine.model.unit[param->unit].name);
+            const float *got = (float *)tri__exec_slot(g->engine.exec, g->engine.train, tri__program_find(train, name)) + param->at; /* [count] */
+            double norm = 0, difference = 0;
+            for (int64_t k = 0; k < param->count; k++) norm += (double)want[k] * want[k], difference += pow((double)got[k] - want[k], 2);
+            free(want);
+            if (pass == 0) {
+                all += norm;
+                continue;
+            }
+            double ratio = sqrt(difference) / fmax(sqrt(norm), 1e-6 * sqrt(all));
+            worst = larger(worst, ratio);
+            if (ratio > 1e-4) fail_msg("gradient of %s is off by %g (norm %g)", param->name, sqrt(difference), sqrt(norm));
+        }
+    print_message("    %d gradients differ by at most %.2g of their norm\n", g->engine.model.n_params, worst);
+}
+
+static int update_at(const tri_program *program) {
+    int at = 0;
+    while (program->instr[at].mb >= 0) at++;
+    return at;
+}
+
+static double run_step(golden *g, int64_t s, int update) {
+    const tri_program *train = g->engine.plan.train.program;
+    const json_t *recipe = get(g->json, "recipe");
+    g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"), (int64_t)real(recipe, "total_steps"), s);
+    g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
+    g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
+    tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : update_at(train), (uint32_t)s + 1, &g->feed, NULL);
+    return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
+}
+
+static void check_losses(golden *g) {
+    const json_t *losses = get(g->json, "losses"), *batches = get(g->json, "batches"), *norms = get(g->json, "grad_norms");
+    double worst = 0;
+    for (size_t s = 0; s < json_array_size(losses); s++) {
+        pack(g, json_array_get(batches, s % json_array_size(batches)));
+        double loss = run_step(g, (int64_t)s, 1), want = json_number_value(json_array_get(losses, s));
+        double norm = *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.norm);
+        worst = larger(worst, fabs(loss - want));
+        if (fabs(loss - want) > 1e-4) fail_msg("loss of step %zu is %.9g, PyTorch has %.9g", s, loss, want);
+        double want_norm = json_number_value(json_array_get(norms, s));
+        if (fabs(norm - want_norm) > 1e-3 * fmax(want_norm, 0.01)) fail_msg("norm of step %zu is %g, PyTorch has %g", s, norm, want_norm);
+    }
+    print_message("    %zu losses differ by at most %.2g\n", json_array_size(losses), worst);
+}
+
+static void compare(const char *name, const char *device) {
+    golden *g = malloc(sizeof *g);
+    assert_non_null(g);
+    open_golden(g, name, device);
+    json_t *order = all_samples(g);
+    pack(g, order);
+    print_message("  %s on %s\n", name, device);
+    check_logits(g);
+    assert_true(fabs(run_step(g, 0, 0) - real(g->json, "loss")) <= 1e-5);
+    check_gradients(g);
+    check_losses(g);
+    json_decref(order);
+    close_golden(g);
+    free(g);
+}
+
+static void both(void **state) {
+    compare(*state, "reference");
+    compare(*state, "cpu");
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) folder = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(both, "bert"),
+        cmocka_unit_test_prestate(both, "roberta"),
+        cmocka_unit_test_prestate(both, "trimodal"),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
