@@ -77,7 +77,8 @@ typedef struct sample {
     json_t *object;
 } sample;
 
-#define ROW(kind_, field_, ...) {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(sample, field_), __VA_ARGS__}
+#define ROW(kind_, field_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(sample, field_), __VA_ARGS__}
 static const tri_option sample_rows[] = {
     ROW(BOOL, flag, .value = "true"),
     ROW(INT, whole, .value = "5", .min = 1, .max = 100),
@@ -90,7 +91,8 @@ static const tri_option sample_rows[] = {
     {0}};
 #undef ROW
 
-/* A value as text, or as JSON where the text begins with '@'; what the field then is as JSON, or a part of the message. */
+/* A value as text, or as JSON where the text begins with '@'; what the field then is as JSON, or a part of the
+ * message. */
 static const struct {
     const char *name, *text, *json, *error;
 } value_cases[] = {
@@ -235,12 +237,13 @@ static void test_model_check(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;
         tri__options_init(tri__model_options, &config);
-        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t", "primary_tokenizer", "bert");
+        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t", "primary_tokenizer", "b");
         json_t *changes = json_loads(cases[i].json, 0, NULL), *value;
         json_object_update(base, changes);
         const char *key;
         json_object_foreach(base, key, value)
-            assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value), TRI_OK);
+            assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value),
+                             TRI_OK);
         tri_status status = tri__model_config_check(&config);
         if (cases[i].error) expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
         else assert_int_equal(status, TRI_OK);
@@ -273,7 +276,8 @@ static void test_presets(void **state) {
         assert_true(e.hidden_dropout_prob == 0.1 && e.attention_probs_dropout_prob == 0.1 && e.initializer_range == 0.02);
         assert_int_equal(tri__encoder_position_base(&e), cases[i].base);
         assert_int_equal(tri__encoder_check(&e, "here", 512), TRI_OK);
-        expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE, "max_sen_len 513 is beyond the encoder's 512");
+        expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE,
+                     "here: max_sen_len 513 is beyond the encoder's 512 positions");
         json_t *json = tri__encoder_json(&e); /* there and back, over nothing and over another */
         back = (tri_encoder){0};
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
@@ -327,7 +331,8 @@ static void test_encoder_parse(void **state) {
     assert_true(e.roberta && e.vocab_size == 50265 && e.pad_token_id == 1 && e.max_position_embeddings == 512);
     json_decref(json);
     e.num_attention_heads = 7;
-    expect_error("heads", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "cfg: hidden_size 768 cannot be divided among 7 heads");
+    expect_error("heads", tri__encoder_check(&e, "cfg", 8), TRI_USAGE,
+                 "cfg: hidden_size 768 cannot be divided among 7 heads");
     e.num_attention_heads = 12, e.pad_token_id = 50265;
     expect_error("pad", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "pad_token_id 50265");
     e = (tri_encoder){0};

@@ -162,7 +162,10 @@ static void test_json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases), cmocka_unit_test(test_many), cmocka_unit_test(test_refused), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
