@@ -39,17 +39,17 @@ refuses 66 missing.json -- $(train missing.json)
 echo '{"label_name": "label",' >torn.json
 refuses 2 torn.json -- $(train torn.json)
 make_config unknown.json '"primary_text_nam": "text"'
-refuses 2 unknown.json '"primary_text_nam"' '"primary_text_name"' -- $(train unknown.json)
+checked refuses 2 unknown.json '"primary_text_nam"' '"primary_text_name"' -- $(train unknown.json)
 make_config type.json '"hidden_common_dim": "wide"'
 refuses 2 type.json hidden_common_dim "whole number" -- $(train type.json)
 make_config binary.json '"num_classes": 3'
 refuses 2 is_binary num_classes -- $(train binary.json)
 make_config weights.json '"class_weights": [1.0, 2.0, 3.0]'
-refuses 2 class_weights num_classes -- $(train weights.json)
+checked refuses 2 class_weights num_classes -- $(train weights.json)
 make_config folder.json '"primary_tokenizer": "no-such-model"'
 refuses 66 no-such-model -- $(train folder.json)
 mkdir -p models
-refuses 66 no-such-model "models" -- $(train folder.json) --models-dir models
+checked refuses 66 no-such-model "models" -- $(train folder.json) --models-dir models
 make_config heads.json '"primary_encoder": {"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 64}'
 refuses 2 -- $(train heads.json)
 make_config long.json '"max_sen_len": 500'
@@ -67,7 +67,7 @@ table() { # table NAME LINE: the training table with its fourth line replaced
     awk -v line="$2" 'NR == 4 { print line; next } { print }' data/train.csv >"$1/train.csv"
 }
 table number 'a box,late,heavy,1.5,0'
-refuses 65 'train.csv:4:12' heavy -- $(train config.json number)
+checked refuses 65 'train.csv:4:12' heavy -- $(train config.json number)
 table label 'a box,late,1,1.5,7'
 refuses 65 'train.csv:4:17' 7 -- $(train config.json label)
 table nolabel 'a box,late,1,1.5,'
@@ -99,6 +99,6 @@ printf x | dd of=broken/weights-00000.safetensors bs=1 seek=2000 conv=notrunc 2>
 refuses 65 weights-00000.safetensors -- digest broken
 cp -r "$checkpoint" cut
 truncate -s 1000 cut/weights-00000.safetensors
-refuses 65 weights-00000.safetensors -- eval --checkpoint cut --data-path data
+checked refuses 65 weights-00000.safetensors -- eval --checkpoint cut --data-path data
 refuses 74 -- predict --checkpoint out --data-path data/test.csv -o no/such/folder/out.csv --quiet
 finish

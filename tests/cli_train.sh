@@ -3,7 +3,7 @@
 make_all
 
 begin=$(date +%s%N)
-run train --config config.json --data-path data --output-dir run --epochs 3 --batch-size 16 --seed 1 --threads 2
+checked run train --config config.json --data-path data --output-dir run --epochs 3 --batch-size 16 --seed 1 --threads 2
 took=$((($(date +%s%N) - begin) / 1000000))
 expect_code 0
 echo "18 steps in $took ms"
@@ -29,7 +29,7 @@ expect "the first step is 1" is "$(json_number step first_event)" == 1
 expect "the loss falls" is "$(json_number loss last_event)" '<' "$(json_number loss first_event)"
 
 # eval: exactly the promised keys.
-run eval --checkpoint run --data-path data/test.csv --json
+checked run eval --checkpoint run --data-path data/test.csv --json
 expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 cp "$out" scores.json
@@ -45,7 +45,7 @@ run eval --checkpoint run/checkpoint-18 --data-path data/test.csv --json
 expect_code 0
 
 # predict: a header, one line a row, probabilities that sum to 1, the same on stdout and in a file.
-run predict --checkpoint run --data-path data/test.csv -o out.csv
+checked run predict --checkpoint run --data-path data/test.csv -o out.csv
 expect_code 0
 expect "stdout stays empty with -o" test ! -s "$out"
 expect "header" test "$(head -n 1 out.csv)" = label,prob_0,prob_1
@@ -87,7 +87,7 @@ done
 
 # A failed run says so in its folder.
 make_config huge.json '"lr": 1e30' '"warmup_steps": 0'
-run train --config huge.json --data-path data --output-dir huge --epochs 30 --quiet
+checked run train --config huge.json --data-path data --output-dir huge --epochs 30 --quiet
 expect_code 79
 expect_text "$err" step
 expect "error.json" grep -q '"code": *79' huge/error.json
@@ -101,7 +101,7 @@ expect "a trace file" test -n "$(ls profiled/*trace* 2>/dev/null)"
 run plan --config config.json
 expect_code 0
 expect_text "$out" instructions peak
-run plan --config config.json --print-program 0
+checked run plan --config config.json --print-program 0
 expect_code 0
 expect_text "$out" attention adamw
 run plan --config config.json --check

@@ -19,12 +19,12 @@ typedef struct tri_cli {
 
 typedef struct tri_command {
     const char *name;
-    const char *words;    /* bare words it takes, for the synopsis; "" when none */
-    const char *summary;  /* one line */
-    const char *example;  /* one line; NULL */
-    const char *folder;   /* its own default of --output-dir; NULL: the row's */
-    int model;            /* also accepts the model's keys */
-    int hidden;           /* left out of the short help */
+    const char *words;   /* bare words it takes, for the synopsis: " CHECKPOINT"; NULL */
+    const char *summary; /* one line */
+    const char *example; /* one line; NULL */
+    const char *folder;  /* its own default of --output-dir; NULL: the row's */
+    int model;           /* also accepts the model's keys */
+    int hidden;          /* left out of the short help */
     tri_status (*run)(tri_cli *cli, int n, const char *const *args);
 } tri_command;
 
@@ -39,7 +39,7 @@ extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
 /* Is `row` listed for a command? */
 int tri__option_listed(const tri_option *row, const char *scope);
-/* "--pp-size"; "none, zero1, zero2" (other names of choices left out), joined by `join`. Into `out`, which is returned. */
+/* "--pp-size"; "none, zero1, zero2" (other names of choices left out), with `join` between. Both return `out`. */
 const char *tri__option_flag(const char *name, char out[static 64]);
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);
 /* An option's default for a command as people read it, "" when unset. */
@@ -51,8 +51,8 @@ void tri__help_command(FILE *out, const tri_command *command);
 /* One JSON object on one line of `out`. */
 tri_status tri__print_json(FILE *out, const json_t *value);
 /* Reads options into fresh settings; the caller frees them in any case. At most max_words bare words. */
-tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args, const char **words,
-                             int max_words, int *n_words);
+tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words);
 
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);

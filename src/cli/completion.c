@@ -6,7 +6,8 @@
 static void flags(FILE *out, const tri_option *rows, const char *scope) {
     char flag[64];
     for (const tri_option *row = rows; row->name; row++)
-        if (tri__option_listed(row, scope) && row->kind != TRI_OPTION_OBJECT) fprintf(out, " %s", tri__option_flag(row->name, flag));
+        if (tri__option_listed(row, scope) && row->kind != TRI_OPTION_OBJECT)
+            fprintf(out, " %s", tri__option_flag(row->name, flag));
 }
 
 /* `--shard) words="none zero1" ;;` for options with choices. */
@@ -14,28 +15,34 @@ static void choices(FILE *out, const tri_option *rows) {
     char flag[64], list[256];
     for (const tri_option *row = rows; row->name; row++)
         if (row->kind == TRI_OPTION_CHOICE)
-            fprintf(out, "        %s) words=\"%s\" ;;\n", tri__option_flag(row->name, flag), tri__option_choices(row, " ", list));
+            fprintf(out, "        %s) words=\"%s\" ;;\n", tri__option_flag(row->name, flag),
+                    tri__option_choices(row, " ", list));
 }
 
 tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
     if (n > 1 || (n == 1 && strcmp(args[0], "bash")))
         return tri__fail(TRI_USAGE, "completion is there for bash only: `trident completion bash`");
     FILE *out = cli->out;
-    fputs("# bash completion for trident; made by `trident completion`\n_trident() {\n"
+    fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"", out);
+          "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
+          out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
     fputs("\" -- \"$word\")); return\n    fi\n    case $last in\n", out);
     choices(out, tri__run_options);
     choices(out, tri__model_options);
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
-          "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n    case ${COMP_WORDS[1]} in\n", out);
+          "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n"
+          "    case ${COMP_WORDS[1]} in\n",
+          out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
         flags(out, tri__run_options, command->name);
         if (command->model) flags(out, tri__model_options, "model");
         fputs("\" ;;\n", out);
     }
-    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o filenames -F _trident trident\n", out);
+    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
+          "complete -o filenames -F _trident trident\n",
+          out);
     return TRI_OK;
 }

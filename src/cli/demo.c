@@ -1,6 +1,6 @@
-/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT and the same
- * model with one input left out, and prints what each scores on rows none of them saw. What it leaves behind is ordinary:
- * data/, vocab/, a configuration and a run folder for each model, for use with train, eval and predict. */
+/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT and
+ * the same model with one input left out, and prints what each scores on rows none of them saw. What it leaves behind
+ * is ordinary: data/, vocab/, a configuration and a run folder for each model, for use with train, eval and predict. */
 #include "cli/cli.h"
 #include "cli/demo_data.h"
 #include "cli/sinks.h"
@@ -32,7 +32,7 @@ enum { VARIANTS = sizeof variants / sizeof *variants };
 
 typedef struct demo {
     tri_cli *cli;
-    const tri_settings *asked;          /* output_dir, seed, threads, quiet */
+    const tri_settings *asked; /* output_dir, seed, threads, quiet */
     char data[TRI_PATH_MAX], vocab[TRI_PATH_MAX];
     tri_scores scores[VARIANTS];
     double seconds;
@@ -52,7 +52,8 @@ static tri_status write_inputs(demo *d) {
     /* The configuration names the vocabulary by its full path, so that it works from any folder. */
     char *full = realpath(d->vocab, NULL);
     if (!full) return tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
-    if (snprintf(d->vocab, sizeof d->vocab, "%s", full) >= TRI_PATH_MAX) status = tri__fail(TRI_USAGE, "%s: this path is too long", full);
+    if (snprintf(d->vocab, sizeof d->vocab, "%s", full) >= TRI_PATH_MAX)
+        status = tri__fail(TRI_USAGE, "%s: this path is too long", full);
     free(full);
     return status;
 }
@@ -63,19 +64,21 @@ static json_t *encoder(void) {
 }
 
 static json_t *configuration(const demo *d, const struct variant *v) {
-    json_t *config = json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
-                               v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(),
-                               "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1, "num_classes", 2,
-                               "max_sen_len", 128, "pooling", "mean");
+    json_t *config =
+        json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
+                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(),
+                  "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
+                  "num_classes", 2, "max_sen_len", 128, "pooling", "mean");
     if (v->dialogue && v->track) {
         json_object_set_new(config, "secondary_text_name", json_string("shiptrack"));
         json_object_set_new(config, "secondary_tokenizer", json_string(d->vocab));
         json_object_set_new(config, "secondary_encoder", encoder());
     }
     if (v->numbers)
-        json_object_set_new(config, "tab_field_list", json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
-    json_t *optimisation = json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50, "batch_size", 32,
-                                     "epochs", 6);
+        json_object_set_new(config, "tab_field_list",
+                            json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
+    json_t *optimisation = json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50,
+                                     "batch_size", 32, "epochs", 6);
     json_object_update(config, optimisation);
     json_decref(optimisation);
     return config;
@@ -95,8 +98,8 @@ static tri_status settings_of(const demo *d, const struct variant *v, tri_settin
     char seed[24], threads[24];
     snprintf(seed, sizeof seed, "%lld", (long long)d->asked->seed);
     snprintf(threads, sizeof threads, "%lld", (long long)d->asked->threads);
-    const char *args[] = {"--config", path, "--data-path", d->data, "--output-dir", run, "--seed", seed, "--threads", threads,
-                          "--resume", "never", "--quiet"};
+    const char *args[] = {"--config", path,        "--data-path", d->data,    "--output-dir", run,      "--seed",
+                          seed,       "--threads", threads,       "--resume", "never",        "--quiet"};
     int n = sizeof args / sizeof *args, n_words;
     return tri__settings_parse(settings, "train", d->asked->quiet ? n : n - 1, args, NULL, 0, &n_words);
 }
@@ -110,7 +113,8 @@ static tri_status train_and_score(demo *d, int which) {
     tri__settings_init(&settings);
     tri_status status = settings_of(d, v, &settings);
     if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, &outcome);
-    if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir))) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
+        status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
     if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->scores[which]);
     tri__progress_close(&sink);
@@ -134,8 +138,8 @@ static tri_status print_json(const demo *d) {
         json_object_set_new(row, "model", json_string(variants[i].name));
         json_array_append_new(models, row);
     }
-    json_t *object = json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin", PROMISED_MARGIN / 100.0,
-                               "seconds", d->seconds);
+    json_t *object = json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin",
+                               PROMISED_MARGIN / 100.0, "seconds", d->seconds);
     tri_status status = tri__print_json(d->cli->out, object);
     json_decref(object);
     return status;
@@ -147,15 +151,19 @@ static tri_status print_table(const demo *d) {
     tri__table_add(&table, "model\taccuracy\tF1\tPR AUC\tROC AUC");
     for (int i = 0; i < VARIANTS; i++) {
         const tri_scores *s = &d->scores[i];
-        tri__table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc, s->roc_auc);
+        tri__table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
+                       s->roc_auc);
     }
     tri_status status = tri__table_print(&table, out, d->cli->out_color);
     tri__table_free(&table);
     TRI_TRY(status);
-    fprintf(out, "\nThe label is a majority of one hint in each input, and %d %% of the labels are wrong on purpose: with one input\n"
-                 "left out no model can be right on more than 3 rows in 4, with all three on %d %%. Margin here: %.3f. %.0f s in all.\n",
+    fprintf(out,
+            "\nThe label is the majority of three hints, one in each input, and %d %% of the labels are wrong on purpose:\n"
+            "with one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
+            "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
-    fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", d->asked->output_dir, d->data);
+    fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", d->asked->output_dir,
+            d->data);
     return TRI_OK;
 }
 
@@ -172,8 +180,10 @@ tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
     for (int i = 0; i < VARIANTS && status == TRI_OK; i++) status = train_and_score(d, i);
     d->seconds = tri__clock() - begin;
     if (status != TRI_OK) goto done;
-    if (settings.json) status = print_json(d);
-    else status = print_table(d);
+    if (settings.json)
+        status = print_json(d);
+    else
+        status = print_table(d);
 done:
     for (int i = 0; d && i < VARIANTS; i++) tri__scores_free(&d->scores[i]);
     free(d);

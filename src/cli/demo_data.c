@@ -2,10 +2,11 @@
  *
  * Three hidden bits, each fair and independent:
  *   doubt    the customer does not accept the agent's answer; shown by how a reply is worded (dialogue)
- *   bounced  the parcel came back after it had gone out; shown by the order of two events (shiptrack), since both always occur
- *   silent   more days late than updates sent; shown by comparing two columns, each of which alone says little
- * The label is their majority, turned over in TRI_DEMO_NOISE percent of the rows. Knowing one or two of the bits gives at most
- * 75 % of the labels (before noise), all three give all. Every number drawn is Philox of (seed, split, row, draw). */
+ *   bounced  the parcel came back after it had gone out; shown by the order of two events (shiptrack), since both
+ * always occur silent   more days late than updates sent; shown by comparing two columns, each of which alone says
+ * little The label is their majority, turned over in TRI_DEMO_NOISE percent of the rows. Knowing one or two of the bits
+ * gives at most 75 % of the labels (before noise), all three give all. Every number drawn is Philox of (seed, split,
+ * row, draw). */
 #include "cli/demo_data.h"
 
 #include "base/file.h"
@@ -28,47 +29,77 @@ static uint32_t roll(dice *d, uint32_t n) {
 #define PICK(d, list) ((list)[roll((d), sizeof(list) / sizeof *(list))])
 
 static const char *const openings[] = {
-    "hello, my {item} has not arrived", "hi, where is my {item}", "i ordered a {item} and it is late",
-    "the tracking page for my {item} has not changed", "can you check on my {item} please", "good morning, i am waiting for a {item}",
-    "my {item} should have been here last week", "i need to know when the {item} will come", "please tell me what happened to my {item}",
+    "hello, my {item} has not arrived",          "hi, where is my {item}",
+    "i ordered a {item} and it is late",         "the tracking page for my {item} has not changed",
+    "can you check on my {item} please",         "good morning, i am waiting for a {item}",
+    "my {item} should have been here last week", "i need to know when the {item} will come",
+    "please tell me what happened to my {item}",
 };
 static const char *const items[] = {
     "lamp", "kettle", "bicycle", "jacket", "printer", "sofa", "guitar", "tent", "camera", "desk", "radio", "blender",
 };
 static const char *const answers[] = {
-    "i am sorry, the parcel is on its way", "thank you for waiting, it should come {when}", "i will ask the depot and call you {when}",
-    "the courier says it will arrive {when}", "i apologise, we had a delay at the depot", "let me check, it left the depot and is moving again",
-    "our manager is looking into it", "the page will change {when}, please wait a bit longer",
+    "i am sorry, the parcel is on its way",     "thank you for waiting, it should come {when}",
+    "i will ask the depot and call you {when}", "the courier says it will arrive {when}",
+    "i apologise, we had a delay at the depot", "let me check, it left the depot and is moving again",
+    "our manager is looking into it",           "the page will change {when}, please wait a bit longer",
 };
 static const char *const whens[] = {"tomorrow", "next week", "in two days", "on monday", "on friday", "soon"};
 static const char *const fillers[] = {
-    "the order number is {number}", "i live on the {floor} floor", "the parcel is for my neighbour", "i paid by card",
-    "you can leave it with a neighbour", "my phone number has changed", "it is a present", "the invoice says {number}",
+    "the order number is {number}",
+    "i live on the {floor} floor",
+    "the parcel is for my neighbour",
+    "i paid by card",
+    "you can leave it with a neighbour",
+    "my phone number has changed",
+    "it is a present",
+    "the invoice says {number}",
 };
 static const char *const floors[] = {"first", "second", "third", "top"};
 static const char *const closings[] = {
-    "is there anything else", "have a good day", "i have added a note", "thank you for the call", "i will send you a message", "goodbye",
+    "is there anything else", "have a good day",           "i have added a note",
+    "thank you for the call", "i will send you a message", "goodbye",
 };
 
 /* The two pools share their words, so that no single word decides. */
 static const char *const accepts[] = {
-    "thank you, that is all i needed to know", "no rush, {when} is fine for me", "i can wait a bit longer, no problem",
-    "good to know, i am happy with that answer", "fine, i will look at the page again {when}", "that makes sense, thanks for the help",
-    "alright, i trust you to sort it out", "it is not urgent, i just wanted to check", "no need to call the manager, it is fine",
-    "okay, then i will not worry about it", "great, that is a real answer", "i understand, these things happen",
-    "perfect, {when} is good enough", "no problem at all, i have time",
+    "thank you, that is all i needed to know",
+    "no rush, {when} is fine for me",
+    "i can wait a bit longer, no problem",
+    "good to know, i am happy with that answer",
+    "fine, i will look at the page again {when}",
+    "that makes sense, thanks for the help",
+    "alright, i trust you to sort it out",
+    "it is not urgent, i just wanted to check",
+    "no need to call the manager, it is fine",
+    "okay, then i will not worry about it",
+    "great, that is a real answer",
+    "i understand, these things happen",
+    "perfect, {when} is good enough",
+    "no problem at all, i have time",
 };
 static const char *const refuses[] = {
-    "that is not good enough, i needed it last week", "i have waited long enough, this is no answer", "no thanks, i want to speak to the manager",
-    "you told me the same last week and nothing happened", "this is not fine, i will not order here again", "i do not trust that page at all",
-    "how much longer must i wait, i need a real answer", "that makes no sense, i want my money back", "i am not happy, you always say {when}",
-    "it is urgent, and you have no idea where it is", "{when} is too late, this is a problem", "i do not understand how this can happen",
-    "sorry is not enough, i have no time for this", "i will complain if it is not here {when}",
+    "that is not good enough, i needed it last week",
+    "i have waited long enough, this is no answer",
+    "no thanks, i want to speak to the manager",
+    "you told me the same last week and nothing happened",
+    "this is not fine, i will not order here again",
+    "i do not trust that page at all",
+    "how much longer must i wait, i need a real answer",
+    "that makes no sense, i want my money back",
+    "i am not happy, you always say {when}",
+    "it is urgent, and you have no idea where it is",
+    "{when} is too late, this is a problem",
+    "i do not understand how this can happen",
+    "sorry is not enough, i have no time for this",
+    "i will complain if it is not here {when}",
 };
 
-static const char *const places[] = {"leipzig", "hamburg", "porto", "lyon", "gdansk", "turin", "bergen", "ghent", "malmo", "brno"};
+static const char *const places[] = {"leipzig", "hamburg", "porto", "lyon",  "gdansk",
+                                     "turin",   "bergen",  "ghent", "malmo", "brno"};
 static const char *const starts[] = {"label created", "picked up", "handed in", "order received"};
-static const char *const scans[] = {"arrived at hub", "departed hub", "sorted", "scanned", "customs cleared", "in transit"};
+static const char *const scans[] = {"arrived at hub", "departed hub",    "sorted",
+                                    "scanned",        "customs cleared", "in transit"};
 static const char *const goes[] = {"out for delivery", "loaded on van", "with courier"};
 static const char *const fails[] = {"held at depot", "address unclear", "sent back", "on hold"};
 
@@ -83,10 +114,14 @@ static void say(dice *d, char *line, size_t room, const char *pattern) {
         char word[16];
         const char *end = strchr(pattern, '}'), *value = word;
         size_t length = (size_t)(end - pattern) - 1;
-        if (!strncmp(pattern + 1, "item", length)) value = PICK(d, items);
-        else if (!strncmp(pattern + 1, "when", length)) value = PICK(d, whens);
-        else if (!strncmp(pattern + 1, "floor", length)) value = PICK(d, floors);
-        else snprintf(word, sizeof word, "%u", 1000 + roll(d, 9000));
+        if (!strncmp(pattern + 1, "item", length))
+            value = PICK(d, items);
+        else if (!strncmp(pattern + 1, "when", length))
+            value = PICK(d, whens);
+        else if (!strncmp(pattern + 1, "floor", length))
+            value = PICK(d, floors);
+        else
+            snprintf(word, sizeof word, "%u", 1000 + roll(d, 9000));
         at += (size_t)snprintf(line + at, room - at, "%s", value);
         pattern = end + 1;
     }
@@ -148,7 +183,8 @@ static void make(uint32_t seed, uint32_t split, uint32_t index, row *out) {
 }
 
 /* Texts never hold quotes; commas are why they are quoted. */
-static tri_status write_split(const char *folder, const char *name, uint32_t seed, uint32_t split, uint32_t rows, char **texts) {
+static tri_status write_split(const char *folder, const char *name, uint32_t seed, uint32_t split, uint32_t rows,
+                              char **texts) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, name));
     char *data = NULL;
@@ -160,12 +196,14 @@ static tri_status write_split(const char *folder, const char *name, uint32_t see
     for (uint32_t i = 0; i < rows; i++) {
         row r;
         make(seed, split, i, &r);
-        fprintf(file, "\"%s\",\"%s\",%d,%d,%s,%d,%d\n", r.dialogue, r.track, r.late, r.updates, r.value, r.claims, r.label);
+        fprintf(file, "\"%s\",\"%s\",%d,%d,%s,%d,%d\n", r.dialogue, r.track, r.late, r.updates, r.value, r.claims,
+                r.label);
         if (!texts) continue;
         if (!(texts[2 * i] = strdup(r.dialogue)) || !(texts[2 * i + 1] = strdup(r.track)))
             status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     }
-    if ((ferror(file) | fclose(file)) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
+    if ((ferror(file) | fclose(file)) && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);
     return status;

@@ -19,7 +19,8 @@ tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args) {
     tri_status status = tri__cli_settings(&settings, "digest", n, args, words, 1, &n_words);
     if (status != TRI_OK) goto done;
     const char *path = n_words ? words[0] : settings.checkpoint;
-    status = path ? digest(path, hex) : tri__fail(TRI_USAGE, "which checkpoint? e.g. `trident digest run/checkpoint-100`");
+    status =
+        path ? digest(path, hex) : tri__fail(TRI_USAGE, "which checkpoint? e.g. `trident digest run/checkpoint-100`");
     if (status != TRI_OK) goto done;
     if (settings.json) {
         json_t *object = json_pack("{s:s}", "digest", hex);

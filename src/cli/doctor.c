@@ -1,5 +1,5 @@
-/* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are probed by
- * loading them; nothing is started. */
+/* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are
+ * probed by loading them; nothing is started. */
 #include "cli/cli.h"
 
 #include "base/file.h"
@@ -42,8 +42,12 @@ static void probe_cpu(const tri_cli *cli, finding *f) {
     (void)cli;
     char features[120] = "";
 #if defined __aarch64__
-    static const struct { int word; unsigned long bit; const char *name; } rows[] = {
-        {AT_HWCAP, 1UL << 1, "neon"}, {AT_HWCAP, 1UL << 22, "sve"}, {AT_HWCAP, 1UL << 20, "dotprod"},
+    static const struct {
+        int word;
+        unsigned long bit;
+        const char *name;
+    } rows[] = {
+        {AT_HWCAP, 1UL << 1, "neon"},   {AT_HWCAP, 1UL << 22, "sve"},   {AT_HWCAP, 1UL << 20, "dotprod"},
         {AT_HWCAP2, 1UL << 13, "i8mm"}, {AT_HWCAP2, 1UL << 14, "bf16"}, {AT_HWCAP2, 1UL << 1, "sve2"},
     };
     const char *machine = "arm64";
@@ -77,8 +81,8 @@ static void probe_threads(const tri_cli *cli, finding *f) {
 #endif
 }
 
-/* The number after `name` in a small system file, or the file's first number when `name` is ""; -1 when there is none, as in
- * "max". Such files have no length, so tri__file_read does not serve. */
+/* The number after `name` in a small system file, or the file's first number when `name` is ""; -1 when there is none,
+ * as in "max". Such files have no length, so tri__file_read does not serve. */
 static double number_in(const char *path, const char *name) {
     FILE *file = fopen(path, "r");
     char line[256];
@@ -101,15 +105,18 @@ static void probe_memory(const tri_cli *cli, finding *f) {
     if (limit < 0) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "");
     if (available < 0) return;
     tri__text_bytes(available, free_text);
-    if (limit > 0 && limit < 1e15) FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
-    else FOUND(f, "%s available, no cgroup limit", free_text);
+    if (limit > 0 && limit < 1e15)
+        FOUND(f, "%s available, cgroup limit %s", free_text, tri__text_bytes(limit, limit_text));
+    else
+        FOUND(f, "%s available, no cgroup limit", free_text);
 }
 
 static void probe_shm(const tri_cli *cli, finding *f) {
     (void)cli;
     struct statvfs fs;
     char text[32];
-    if (statvfs("/dev/shm", &fs) == 0) FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
+    if (statvfs("/dev/shm", &fs) == 0)
+        FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
 }
 
 /* The first of `names` that loads; NULL when none does. It stays loaded: not every library survives being unloaded. */
@@ -133,18 +140,24 @@ static void probe_mpi(const tri_cli *cli, finding *f) {
     char program[TRI_PATH_MAX];
     int launcher = on_path(cli->path, "mpirun", program);
     const char *library = loads(names);
-    if (launcher && library) FOUND(f, "%.100s, %s", program, library);
-    else if (launcher || library) snprintf(f->detail, sizeof f->detail, "%s found, %s missing", launcher ? "mpirun" : library, launcher ? "libmpi" : "mpirun");
+    if (launcher && library)
+        FOUND(f, "%.100s, %s", program, library);
+    else if (launcher || library)
+        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", launcher ? "mpirun" : library,
+                 launcher ? "libmpi" : "mpirun");
 }
 
 static void probe_cuda(const tri_cli *cli, finding *f) {
     static const char *const driver[] = {"libcuda.so.1", NULL};
-    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL};
+    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
+                                       NULL};
     (void)cli;
     const char *have_driver = loads(driver), *have_blas = loads(blas);
-    if (have_driver && have_blas) FOUND(f, "%s, %s", have_driver, have_blas);
+    if (have_driver && have_blas)
+        FOUND(f, "%s, %s", have_driver, have_blas);
     else if (have_driver || have_blas)
-        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", have_driver ? have_driver : have_blas, have_driver ? "libcublasLt" : "libcuda.so.1");
+        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", have_driver ? have_driver : have_blas,
+                 have_driver ? "libcublasLt" : "libcuda.so.1");
 }
 
 static void probe_hwloc(const tri_cli *cli, finding *f) {
@@ -154,7 +167,10 @@ static void probe_hwloc(const tri_cli *cli, finding *f) {
     if (library) FOUND(f, "%s", library);
 }
 
-static const struct { const char *name, *cost; void (*probe)(const tri_cli *, finding *); } probes[] = {
+static const struct {
+    const char *name, *cost;
+    void (*probe)(const tri_cli *, finding *);
+} probes[] = {
     {"cpu", NULL, probe_cpu},
     {"blas", NULL, probe_blas},
     {"threads", "one core does all the work", probe_threads},
@@ -182,7 +198,8 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
     tri__table_add(&table, "what\tfound\tdetail, or what its absence costs");
     for (int i = 0; i < PROBES; i++) {
         const char *cost = f[i].found || !f[i].cost ? "" : f[i].cost;
-        tri__table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail, *f[i].detail && *cost ? "; " : "", cost);
+        tri__table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail,
+                       *f[i].detail && *cost ? "; " : "", cost);
     }
     tri_status status = tri__table_print(&table, cli->out, cli->out_color);
     tri__table_free(&table);

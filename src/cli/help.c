@@ -28,15 +28,17 @@ const char *tri__option_choices(const tri_option *row, const char *join, char ou
     out[0] = 0;
     for (const char *at = row->choices; at && *at && used < 256; at += strcspn(at, "|"), at += *at == '|') {
         size_t length = strcspn(at, "|");
-        if (!memchr(at, '=', length)) used += snprintf(out + used, 256 - (size_t)used, "%s%.*s", used ? join : "", (int)length, at);
+        if (!memchr(at, '=', length))
+            used += snprintf(out + used, 256 - (size_t)used, "%s%.*s", used ? join : "", (int)length, at);
     }
     return out;
 }
 
 static void print_row(FILE *out, const tri_option *row, const tri_command *command) {
     static const char *const values[] = {
-        [TRI_OPTION_BOOL] = "", [TRI_OPTION_INT] = " N", [TRI_OPTION_REAL] = " X", [TRI_OPTION_TEXT] = " TEXT",
-        [TRI_OPTION_CHOICE] = " WORD", [TRI_OPTION_TEXTS] = " A,B", [TRI_OPTION_REALS] = " X,Y", [TRI_OPTION_OBJECT] = "",
+        [TRI_OPTION_BOOL] = "",      [TRI_OPTION_INT] = " N",       [TRI_OPTION_REAL] = " X",
+        [TRI_OPTION_TEXT] = " TEXT", [TRI_OPTION_CHOICE] = " WORD", [TRI_OPTION_TEXTS] = " A,B",
+        [TRI_OPTION_REALS] = " X,Y", [TRI_OPTION_OBJECT] = "",
     };
     char flag[64], name[96], choices[256];
     const char *value = tri__option_default(row, command);
@@ -49,8 +51,8 @@ static void print_row(FILE *out, const tri_option *row, const tri_command *comma
 }
 
 /* Rows of `rows` listed for the command, under a heading that is left out when there are none. */
-static void print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command, const char *scope,
-                        const char *group, int inside) {
+static void print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command,
+                        const char *scope, const char *group, int inside) {
     for (const tri_option *row = rows; row->name; row++) {
         if (!tri__option_listed(row, scope) || row->kind == TRI_OPTION_OBJECT) continue;
         if (group && tri__option_listed(row, group) != inside) continue;
@@ -61,13 +63,17 @@ static void print_group(FILE *out, const char *heading, const tri_option *rows, 
 }
 
 void tri__help_command(FILE *out, const tri_command *command) {
-    fprintf(out, "trident %s - %s\n\nusage: trident %s%s%s [options]\n", command->name, command->summary, command->name,
-            *command->words ? " " : "", command->words);
+    fprintf(out, "trident %s - %s\n\nusage: trident %s%s [options]\n", command->name, command->summary, command->name,
+            command->words ? command->words : "");
     if (command->example) fprintf(out, "  e.g. %s\n", command->example);
     print_group(out, "Options  [default]", tri__run_options, command, command->name, "optimisation", 0);
-    print_group(out, "Optimisation (also keys of the configuration file)", tri__run_options, command, command->name, "optimisation", 1);
-    if (command->model) print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", NULL, 0);
-    fprintf(out, "\nDashes and underscores are equal; --name value and --name=value too. The command line wins over the configuration.\n");
+    print_group(out, "Optimisation (also keys of the configuration file)", tri__run_options, command, command->name,
+                "optimisation", 1);
+    if (command->model)
+        print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", NULL,
+                    0);
+    fputs("\nDashes and underscores are equal; --name value and --name=value too.\n", out);
+    if (command->model) fputs("The command line wins over the configuration file.\n", out);
 }
 
 void tri__help_main(FILE *out) {
@@ -77,7 +83,8 @@ void tri__help_main(FILE *out) {
         if (!command->hidden) fprintf(out, "  %-10s %s\n", command->name, command->summary);
     fprintf(out, "\n`trident COMMAND --help` lists a command's options. Results go to stdout, progress to stderr;\n"
                  "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text.\n\nExit codes\n");
-    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++) fprintf(out, "  %-4d %s\n", row->code, row->meaning);
+    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
+        fprintf(out, "  %-4d %s\n", row->code, row->meaning);
 }
 
 tri_status tri__command_help(tri_cli *cli, int n, const char *const *args) {

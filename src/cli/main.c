@@ -11,19 +11,27 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define COMMAND(word, ...) {.name = #word, .run = tri__command_##word, __VA_ARGS__}
+
+/* Their order is that of the help. */
 const tri_command tri__commands[] = {
-    {"train", "", "train a model", "trident train --config config.json --data-path data --output-dir run", NULL, 1, 0, tri__command_train},
-    {"eval", "", "score a checkpoint on a table", "trident eval --checkpoint run --data-path data/test.csv --json", NULL, 0, 0, tri__command_eval},
-    {"predict", "", "write label and probabilities for each row", "trident predict --checkpoint run --data-path new.csv -o out.csv", NULL, 0, 0,
-     tri__command_predict},
-    {"plan", "", "show what a training step would do and need", "trident plan --config config.json --print-program 0", NULL, 1, 0, tri__command_plan},
-    {"digest", "CHECKPOINT", "print one hash of all weights and optimizer state", "trident digest run", NULL, 0, 0, tri__command_digest},
-    {"doctor", "", "list what is installed and what its absence costs", "trident doctor", NULL, 0, 0, tri__command_doctor},
-    {"demo", "", "make data, train, evaluate, and leave out each input in turn", "trident demo --seed 7 --json", "./demo-run", 0, 0, tri__command_demo},
-    {"help", "[COMMAND]", "explain a command", "trident help train", NULL, 0, 0, tri__command_help},
-    {"version", "", "print the version", NULL, NULL, 0, 0, tri__command_version},
-    {"man", "", "print the manual page", "trident man > trident.1", NULL, 0, 1, tri__command_man},
-    {"completion", "bash", "print bash completion", "source <(trident completion bash)", NULL, 0, 1, tri__command_completion},
+    COMMAND(train, .model = 1, .summary = "train a model",
+            .example = "trident train --config config.json --data-path data --output-dir run"),
+    COMMAND(eval, .summary = "score a checkpoint on a table",
+            .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
+    COMMAND(predict, .summary = "write label and probabilities for each row",
+            .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
+    COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
+            .example = "trident plan --config config.json --print-program 0"),
+    COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
+            .example = "trident digest run"),
+    COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
+    COMMAND(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
+    COMMAND(help, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
+    COMMAND(version, .summary = "print the version"),
+    COMMAND(man, .hidden = 1, .summary = "print the manual page", .example = "trident man > trident.1"),
+    COMMAND(completion, .hidden = 1, .words = " bash", .summary = "print bash completion",
+            .example = "source <(trident completion bash)"),
     {0},
 };
 
@@ -56,11 +64,12 @@ tri_status tri__print_json(FILE *out, const json_t *value) {
     return TRI_OK;
 }
 
-tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args, const char **words,
-                             int max_words, int *n_words) {
+tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words) {
     const char *folder = tri__command_find(command)->folder;
     tri__settings_init(settings);
-    if (folder) TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
+    if (folder)
+        TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
     return tri__settings_parse(settings, command, n, args, words, max_words, n_words);
 }
 
@@ -87,7 +96,9 @@ static tri_status unknown_command(const char *name) {
     int n = 0;
     for (const tri_command *command = tri__commands; command->name && n < 32; command++) names[n++] = command->name;
     const char *nearest = tri__text_nearest(name, names, n);
-    if (nearest) return tri__fail(TRI_USAGE, "no command \"%s\"; did you mean \"%s\"? `trident --help` lists all", name, nearest);
+    if (nearest)
+        return tri__fail(TRI_USAGE, "no command \"%s\"; did you mean \"%s\"? `trident --help` lists all", name,
+                         nearest);
     return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help` lists all", name);
 }
 
@@ -119,13 +130,19 @@ int main(int argc, char **argv) {
     struct winsize window = {0};
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window)) window.ws_col = 0;
     tri_cli cli = {
-        .out = stdout, .err = stderr, .out_color = wants_color(stdout, plain), .err_color = wants_color(stderr, plain),
-        .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0, .width = window.ws_col, .path = path ? path : "",
+        .out = stdout,
+        .err = stderr,
+        .out_color = wants_color(stdout, plain),
+        .err_color = wants_color(stderr, plain),
+        .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0,
+        .width = window.ws_col,
+        .path = path ? path : "",
     };
     tri_status status = dispatch(&cli, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
-    if (status != TRI_OK) fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    if (status != TRI_OK)
+        fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
     free(args);
     return (int)status;
 }

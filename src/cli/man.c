@@ -5,9 +5,12 @@
 static void put(FILE *out, const char *text) {
     if (*text == '.' || *text == '\'') fputs("\\&", out);
     for (; *text; text++) {
-        if (*text == '\\') fputs("\\e", out);
-        else if (*text == '-') fputs("\\-", out);
-        else fputc(*text, out);
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            fputc(*text, out);
     }
 }
 
@@ -39,12 +42,15 @@ static void command_options(FILE *out, const tri_command *command) {
 tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
     if (n > 0) return tri__fail(TRI_USAGE, "man takes no options, \"%s\" is one too many", args[0]);
     FILE *out = cli->out;
-    fprintf(out, ".TH TRIDENT 1 \"\" \"trident %s\"\n.SH NAME\ntrident \\- train, evaluate and serve Trimodal BERT classifiers\n", tri_version());
-    fputs(".SH SYNOPSIS\n.B trident\n.I command\n[options]\n.SH DESCRIPTION\n"
-          "Trains classifiers of two texts and a table of numbers. Results go to stdout, progress to stderr. "
-          "Dashes and underscores in option names are equal. The command line wins over the configuration file.\n.SH COMMANDS\n", out);
+    fprintf(out, ".TH TRIDENT 1 \"\" \"trident %s\"\n", tri_version());
+    fputs(".SH NAME\ntrident \\- train, evaluate and serve Trimodal BERT classifiers\n"
+          ".SH SYNOPSIS\n.B trident\n.I command\n[options]\n.SH DESCRIPTION\n"
+          "Trains classifiers of two texts and a table of numbers. Results go to stdout, progress to stderr.\n"
+          "Dashes and underscores in option names are equal. The command line wins over the configuration file.\n"
+          ".SH COMMANDS\n",
+          out);
     for (const tri_command *command = tri__commands; command->name; command++) {
-        fprintf(out, ".SS \"trident %s%s%s\"\n", command->name, *command->words ? " " : "", command->words);
+        fprintf(out, ".SS \"trident %s%s\"\n", command->name, command->words ? command->words : "");
         put(out, command->summary);
         fputs(".\n", out);
         if (command->example) {
@@ -57,7 +63,8 @@ tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
     fputs(".SH MODEL KEYS\nOf the configuration file, a JSON object; also options of train and plan.\n", out);
     for (const tri_option *row = tri__model_options; row->name; row++) option(out, row, NULL);
     fputs(".SH EXIT STATUS\n", out);
-    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++) fprintf(out, ".TP\n%d\n%s.\n", row->code, row->meaning);
+    for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
+        fprintf(out, ".TP\n%d\n%s.\n", row->code, row->meaning);
     fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR, FORCE_COLOR, TERM\nWhether errors and progress are coloured.\n", out);
     return TRI_OK;
 }

@@ -11,13 +11,20 @@
 
 static void print_value(FILE *out, const char *key, const json_t *value) {
     char text[32];
-    if (json_is_string(value)) fputs(json_string_value(value), out);
-    else if (json_is_boolean(value)) fputs(json_is_true(value) ? "yes" : "no", out);
-    else if (strstr(key, "flops")) fprintf(out, "%.4g GFLOP", json_number_value(value) / 1e9);
-    else if (json_is_integer(value)) fputs(tri__text_count(json_integer_value(value), text), out);
-    else if (json_is_real(value)) fprintf(out, "%.6g", json_real_value(value));
-    else fputs("-", out);
-    if (json_is_integer(value) && strstr(key, "bytes")) fprintf(out, " B (%s)", tri__text_bytes(json_number_value(value), text));
+    if (json_is_string(value))
+        fputs(json_string_value(value), out);
+    else if (json_is_boolean(value))
+        fputs(json_is_true(value) ? "yes" : "no", out);
+    else if (strstr(key, "flops"))
+        fprintf(out, "%.4g GFLOP", json_number_value(value) / 1e9);
+    else if (json_is_integer(value))
+        fputs(tri__text_count(json_integer_value(value), text), out);
+    else if (json_is_real(value))
+        fprintf(out, "%.6g", json_real_value(value));
+    else
+        fputs("-", out);
+    if (json_is_integer(value) && strstr(key, "bytes"))
+        fprintf(out, " B (%s)", tri__text_bytes(json_number_value(value), text));
     fputc('\n', out);
 }
 
@@ -36,8 +43,10 @@ static void print_facts(FILE *out, const json_t *facts, int depth, const char *u
         } else if (json_is_array(value)) {
             fputc('\n', out);
             json_array_foreach(value, index, item) {
-                if (json_is_object(item)) print_facts(out, item, depth + 1, in);
-                else fprintf(out, "%*s", 2 * depth + 2, ""), print_value(out, in, item);
+                if (json_is_object(item))
+                    print_facts(out, item, depth + 1, in);
+                else
+                    fprintf(out, "%*s", 2 * depth + 2, ""), print_value(out, in, item);
             }
         } else {
             print_value(out, in, value);

@@ -1,4 +1,5 @@
-/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180) or, with --json, one object a line. */
+/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180) or, with --json, one object a
+ * line. */
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
@@ -48,7 +49,8 @@ static tri_status put_json(FILE *out, const tri_predictions *p) {
         const float *probs = p->probs + i * p->n_classes;
         json_t *each = json_object();
         for (int c = 0; c < p->n_classes; c++) json_object_set_new(each, p->label[c], json_real((double)probs[c]));
-        json_t *row = json_pack("{s:s, s:o}", "label", p->label[best_class(probs, p->n_classes)], "probabilities", each);
+        json_t *row =
+            json_pack("{s:s, s:o}", "label", p->label[best_class(probs, p->n_classes)], "probabilities", each);
         tri_status status = tri__print_json(out, row);
         json_decref(row);
         TRI_TRY(status);
@@ -56,7 +58,9 @@ static tri_status put_json(FILE *out, const tri_predictions *p) {
     return TRI_OK;
 }
 
-static tri_status put_rows(FILE *out, const tri_predictions *p, int json) { return json ? put_json(out, p) : put_csv(out, p); }
+static tri_status put_rows(FILE *out, const tri_predictions *p, int json) {
+    return json ? put_json(out, p) : put_csv(out, p);
+}
 
 /* To a file: whole or not at all. */
 static tri_status write_file(const char *path, const tri_predictions *p, int json) {
@@ -66,7 +70,8 @@ static tri_status write_file(const char *path, const tri_predictions *p, int jso
     if (!memory) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = put_rows(memory, p, json);
     int lost = ferror(memory);
-    if ((fclose(memory) || lost) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    if ((fclose(memory) || lost) && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);
     return status;
@@ -87,7 +92,8 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     if (status != TRI_OK) goto done;
     status = tri__run_predict(&settings, &sink, &predictions);
     if (status != TRI_OK) goto done;
-    status = settings.output ? write_file(settings.output, &predictions, settings.json) : put_rows(cli->out, &predictions, settings.json);
+    status = settings.output ? write_file(settings.output, &predictions, settings.json)
+                             : put_rows(cli->out, &predictions, settings.json);
     if (status == TRI_OK && settings.output && !settings.quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings.output);
 done:

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
-    tri_progress_out out = {.file = cli->err, .terminal = cli->err_terminal, .width = cli->width, .color = cli->err_color, .quiet = quiet};
+    tri_progress_out out = {
+        .file = cli->err, .terminal = cli->err_terminal, .width = cli->width, .color = cli->err_color, .quiet = quiet};
     return tri__progress_open(&out, sink);
 }
 
@@ -47,7 +48,8 @@ static tri_status watch_emit(void *context, const tri_event *event) {
 /* Best effort: the run has failed already, and its own words matter more than ours. */
 static void write_error(const watch *w, tri_status status) {
     char *message = strdup(tri_error());
-    json_t *object = json_pack("{s:i, s:s*, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step);
+    json_t *object =
+        json_pack("{s:i, s:s*, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step);
     if (object) tri__json_save(w->error, object);
     json_decref(object);
     if (message) tri__fail(status, "%s", message);

@@ -9,13 +9,14 @@ tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink);
 
 /* What became of a training run. */
 typedef struct tri_outcome {
-    int64_t step;               /* the last one */
-    char *checkpoint;           /* the last one's folder; NULL: none */
-    json_t *summary;            /* NULL when the run did not end */
+    int64_t step;     /* the last one */
+    char *checkpoint; /* the last one's folder; NULL: none */
+    json_t *summary;  /* NULL when the run did not end */
 } tri_outcome;
 void tri__outcome_free(tri_outcome *outcome);
 
-/* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves error.json. */
+/* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves
+ * error.json. */
 tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_outcome *outcome);
 
 #endif

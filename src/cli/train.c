@@ -1,5 +1,5 @@
-/* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end, where the
- * model is and how to use it. */
+/* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
+ * where the model is and how to use it. */
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
@@ -9,8 +9,8 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
         fprintf(out, "no checkpoint: --save-every is 0; metrics are in %s\n", settings->output_dir);
         return TRI_OK;
     }
-    fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint, settings->output_dir,
-            settings->data_path);
+    fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint,
+            settings->output_dir, settings->data_path);
     return TRI_OK;
 }
 
