@@ -237,7 +237,8 @@ static void test_model_check(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;
         tri__options_init(tri__model_options, &config);
-        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t", "primary_tokenizer", "b");
+        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
+                                 "primary_tokenizer", "b");
         json_t *changes = json_loads(cases[i].json, 0, NULL), *value;
         json_object_update(base, changes);
         const char *key;
@@ -273,7 +274,8 @@ static void test_presets(void **state) {
         assert_true(e.num_hidden_layers == cases[i].layers && e.num_attention_heads == cases[i].heads);
         assert_true(e.intermediate_size == cases[i].inner && e.max_position_embeddings == cases[i].positions);
         assert_true(e.type_vocab_size == cases[i].types && e.layer_norm_eps == cases[i].eps);
-        assert_true(e.hidden_dropout_prob == 0.1 && e.attention_probs_dropout_prob == 0.1 && e.initializer_range == 0.02);
+        assert_true(e.hidden_dropout_prob == 0.1 && e.attention_probs_dropout_prob == 0.1);
+        assert_true(e.initializer_range == 0.02);
         assert_int_equal(tri__encoder_position_base(&e), cases[i].base);
         assert_int_equal(tri__encoder_check(&e, "here", 512), TRI_OK);
         expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE,
