@@ -83,4 +83,4 @@ tri_status tri__json_save(const char *path, const json_t *value) {
     return status;
 }
 
-char *tri__json_line(const json_t *value) { return json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9)); }
+char *tri__json_line(const json_t *value) { return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)); }

@@ -1,0 +1,249 @@
+/* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
+ * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
+#include "tests/tiny.h"
+
+#include "train/session.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Every allocation of the process, through any library. Sanitizers bring their own malloc; there the count stays 0. */
+static atomic_long allocations;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+static void count(void) { atomic_fetch_add(&allocations, 1); }
+void *malloc(size_t n) { return count(), __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return count(), __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return count(), __libc_realloc(p, n); }
+#endif
+
+static char root[64];
+
+static void write_file(const char *name, const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    OK(tri__file_write(path, text, strlen(text)));
+}
+
+/* Words w0..w19; the label depends on the first, so that there is something to learn. */
+static void write_table(const char *name, int rows, uint32_t seed) {
+    char *text = calloc(1, (size_t)rows * 256 + 64), *at = text;
+    at += sprintf(at, "review,title,age,score,label\n");
+    for (int i = 0; i < rows; i++) {
+        tri_random r = tri__philox(seed, 1, (uint32_t)i, 0, 0, 0);
+        int words = 1 + (int)(r.word[0] % 14), first = (int)(r.word[1] % 20), age = (int)(r.word[2] % 60);
+        for (int w = 0; w < words; w++) at += sprintf(at, "%sw%d", w ? " " : "", w ? (int)(r.word[3] >> w) % 20 & 15 : first);
+        at += sprintf(at, ",w%d w%d,%d,%d,%d\n", (int)(r.word[3] % 20), first, 18 + age, (int)(r.word[2] >> 8) % 5, first < 10);
+    }
+    write_file(name, text);
+    free(text);
+}
+
+static int make_data(void **state) {
+    (void)state;
+    char text[1024] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    snprintf(root, sizeof root, "/tmp/trident-session-%d", (int)getpid());
+    OK(tri__folder_make(root));
+    for (int w = 0; w < 20; w++) sprintf(text + strlen(text), "w%d\n", w);
+    char path[128];
+    snprintf(path, sizeof path, "%s/vocab", root);
+    OK(tri__folder_make(path));
+    write_file("vocab/vocab.txt", text);
+    write_file("config.json",
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12,"
+               " \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.003, \"warmup_steps\": 5, \"batch_size\": 12,"
+               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 32,"
+               " \"max_position_embeddings\": 16},"
+               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 24,"
+               " \"max_position_embeddings\": 16}}");
+    write_table("train.csv", 101, 1); /* 9 batches an epoch, the last of 5 rows */
+    write_table("valid.csv", 30, 2);
+    return 0;
+}
+
+static int remove_data(void **state) {
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command);
+}
+
+/* extra: further options, ended by NULL. */
+static tri_status open_status(tri_session **session, const char *output, const char *const *extra) {
+    static char config[128], out[128], models[128], data[128];
+    snprintf(config, sizeof config, "--config=%s/config.json", root);
+    snprintf(data, sizeof data, "--data-path=%s", root);
+    snprintf(models, sizeof models, "--models-dir=%s", root);
+    snprintf(out, sizeof out, "--output-dir=%s/%s", root, output);
+    const char *options[16] = {config, data, models, out};
+    int n = 4;
+    while (extra && extra[n - 4]) options[n] = extra[n - 4], n++;
+    return tri_session_open(n, options, session);
+}
+
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static tri_session *open_session(const char *output, const char *const *extra) {
+    tri_session *session = NULL;
+    OK(open_status(&session, output, extra));
+    return session;
+}
+
+static int step(tri_session *session, double *loss) {
+    int more;
+    OK(tri_next_batch(session, &more));
+    if (!more) return 0;
+    OK(tri_forward_backward(session, loss));
+    OK(tri_update(session));
+    return 1;
+}
+
+static void digest(const tri_session *s, char hex[static 33]) {
+    tri_piece pieces[512];
+    int n = 0;
+    for (int i = 0; i < s->engine.n_weights; i++) pieces[n++] = s->engine.weights[i];
+    for (int i = 0; i < s->engine.n_optimizer; i++) pieces[n++] = s->engine.optimizer[i];
+    assert_true(n <= 512);
+    OK(tri__pieces_digest(pieces, n, hex));
+}
+
+static void threads_change_no_bit(void **state) {
+    (void)state;
+    char first[33], other[33];
+    static const char *const threads[] = {"--threads=1", "--threads=2", "--threads=3", "--threads=2"};
+    for (int i = 0; i < 4; i++) {
+        tri_session *s = open_session("threads", OPTIONS("--resume=never", "--max-steps=12", threads[i]));
+        double loss = 0;
+        while (step(s, &loss)) continue;
+        digest(s, i ? other : first);
+        if (i) assert_string_equal(first, other);
+        tri_session_close(s);
+    }
+}
+
+/* DESIGN 3: any other split, |dloss| <= 2e-6 * max(loss, 0.1) over 100 steps, dropout on. */
+static void microbatches_give_the_same_losses(void **state) {
+    (void)state;
+    enum { STEPS = 100 };
+    static double want[STEPS];
+    static const char *const parts[] = {"--num-microbatches=1", "--num-microbatches=2", "--num-microbatches=5", "--num-microbatches=12"};
+    double worst = 0;
+    for (int i = 0; i < 4; i++) {
+        tri_session *s = open_session("parts", OPTIONS("--resume=never", "--epochs=12", "--max-steps=100", parts[i]));
+        for (int k = 0; k < STEPS; k++) {
+            double loss = 0;
+            assert_true(step(s, &loss));
+            if (i == 0) want[k] = loss;
+            double limit = 2e-6 * (want[k] > 0.1 ? want[k] : 0.1), off = fabs(loss - want[k]);
+            if (off > worst) worst = off;
+            if (off > limit) fail_msg("%s: loss of step %d is %.9g instead of %.9g", parts[i], k + 1, loss, want[k]);
+        }
+        tri_session_close(s);
+    }
+    print_message("    losses differ by at most %.2g\n", worst);
+    assert_true(want[STEPS - 1] < 0.8 * want[0]); /* and it learns */
+}
+
+static void a_resumed_run_is_the_same_run(void **state) {
+    (void)state;
+    char whole[33], resumed[33], folder[TRI_PATH_MAX];
+    double loss = 0, last_whole = 0, last_resumed = 0;
+    tri_session *s = open_session("whole", OPTIONS("--resume=never", "--epochs=3"));
+    while (step(s, &loss)) last_whole = loss;
+    assert_int_equal(s->at.step, 27);
+    digest(s, whole);
+    tri_session_close(s);
+    for (int cut = 1; cut < 27; cut += 8) { /* inside an epoch and at its end (9) */
+        s = open_session("cut", OPTIONS("--resume=never", "--epochs=3"));
+        for (int k = 0; k < cut; k++) assert_true(step(s, &loss));
+        OK(tri_save(s, folder, sizeof folder));
+        tri_session_close(s);
+        s = open_session("cut", OPTIONS("--epochs=3"));
+        assert_int_equal(s->at.step, cut);
+        while (step(s, &loss)) last_resumed = loss;
+        digest(s, resumed);
+        assert_string_equal(whole, resumed);
+        assert_true(last_resumed == last_whole);
+        tri_session_close(s);
+    }
+    tri_session *refused = NULL;
+    assert_int_equal(open_status(&refused, "cut", OPTIONS("--epochs=3", "--lr=0.5")), TRI_USAGE);
+    assert_non_null(strstr(tri_error(), "lr"));
+}
+
+static void nothing_allocates_after_the_first_step(void **state) {
+    (void)state;
+    double loss = 0;
+    tri_session *s = open_session("count", OPTIONS("--resume=never", "--threads=2", "--num-microbatches=3"));
+    assert_true(step(s, &loss));
+    long before = allocations;
+    for (int k = 0; k < 30; k++) assert_true(step(s, &loss));
+    long after = allocations;
+    print_message("    %ld allocations in 30 steps\n", after - before);
+    assert_int_equal(after, before);
+    tri_session_close(s);
+}
+
+static void misuse_is_refused(void **state) {
+    (void)state;
+    double loss;
+    tri_session *s = open_session("misuse", OPTIONS("--resume=never"));
+    assert_int_equal(tri_forward_backward(s, &loss), TRI_USAGE);
+    assert_int_equal(tri_update(s), TRI_USAGE);
+    tri_session *second = NULL;
+    assert_int_equal(open_status(&second, "misuse", OPTIONS("--resume=never")), TRI_BUSY); /* waits 5 s: the folder is taken */
+    tri_session_close(s);
+    tri_session_close(NULL);
+}
+
+static void bad_numbers_stop_the_run(void **state) {
+    (void)state;
+    tri_session *s = open_session("bad", OPTIONS("--resume=never"));
+    double loss = 0;
+    int more;
+    assert_true(step(s, &loss));
+    const tri_param *param = tri__model_find(&s->engine.model, "secondary.encoder.layer.0.output.dense.weight");
+    float *w = s->engine.weights[param - s->engine.model.param].data; /* [16, 24] */
+    float kept = w[5];
+    w[5] = INFINITY;
+    OK(tri_next_batch(s, &more));
+    assert_int_equal(tri_forward_backward(s, &loss), TRI_NOTFINITE);
+    assert_non_null(strstr(tri_error(), "step 2"));
+    assert_non_null(strstr(tri_error(), "secondary.layer.0"));
+    w[5] = kept; /* nothing else was touched: the step can be taken again */
+    OK(tri_forward_backward(s, &loss));
+    OK(tri_update(s));
+    tri_session_close(s);
+}
+
+static void evaluation_scores_the_validation_file(void **state) {
+    (void)state;
+    tri_result result;
+    double loss = 0;
+    tri_session *s = open_session("eval", OPTIONS("--resume=never", "--epochs=30"));
+    while (step(s, &loss)) continue;
+    OK(tri_evaluate(s, &result));
+    print_message("    accuracy %.3f, loss %.3f, pr_auc %.3f\n", result.accuracy, result.loss, result.pr_auc);
+    assert_int_equal(result.rows, 30);
+    assert_true(result.accuracy > 0.8 && result.loss > 0 && result.pr_auc > 0.8);
+    tri_session_close(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(microbatches_give_the_same_losses),
+        cmocka_unit_test(a_resumed_run_is_the_same_run),
+        cmocka_unit_test(nothing_allocates_after_the_first_step),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(bad_numbers_stop_the_run),
+        cmocka_unit_test(evaluation_scores_the_validation_file),
+    };
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}
