@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/trident-test-XXXXXX";
+static char folder[] = "/tmp/trident-test-??????";
 
 static int setup(void **state) {
     (void)state;
-    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    memset(folder + strlen(folder) - 6, 'X', 6);
     return mkdtemp(folder) ? 0 : -1;
 }
 

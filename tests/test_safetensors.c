@@ -12,11 +12,12 @@
 
 static const char golden[] = "tests/golden/reference.safetensors"; /* tools/golden_safetensors.py */
 
-static char folder[] = "/tmp/trident-test-XXXXXX";
+static char folder[] = "/tmp/trident-test-??????";
 static char path[128];
 
 static int setup(void **state) {
     (void)state;
+    memset(folder + strlen(folder) - 6, 'X', 6);
     if (!mkdtemp(folder)) return -1;
     snprintf(path, sizeof path, "%s/t.safetensors", folder);
     return 0;

@@ -2,7 +2,7 @@
  * name: "<name> <dtype> <shape> <xxh3-128 of its bytes>\n", e.g. "fusion.output.bias F32 [2] 1f0c...". */
 #include "checkpoint/checkpoint.h"
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,29 +22,27 @@ static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor
         status = buffer ? tri__checkpoint_read(checkpoint, &tensor)
                         : tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor.name);
     }
-    if (status == TRI_OK) tri__xxh3_hex(bytes ? tensor.data : "", bytes, hex);
+    if (status == TRI_OK) tri__hash(bytes ? tensor.data : "", bytes, hex);
     free(buffer);
     return status;
 }
 
 /* Sorts the tensors. `checkpoint`: where those without data are read. */
 static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, int n, char hex[static 33]) {
-    char *text = NULL, shape[128], hash[33];
-    size_t size = 0;
-    FILE *list = open_memstream(&text, &size);
-    if (!list) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
+    tri_hasher *hasher;
+    TRI_TRY(tri__hasher_open(&hasher));
     qsort(tensors, (size_t)n, sizeof *tensors, by_name);
     tri_status status = TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++) {
+        char hash[33], shape[128], rest[256];
         status = tensor_hash(checkpoint, tensors[i], hash);
-        if (status == TRI_OK)
-            fprintf(list, "%s %s %s %s\n", tensors[i].name, tri__dtype_file_name(tensors[i].dtype),
-                    tri__shape_text(&tensors[i].shape, shape), hash);
+        if (status != TRI_OK) break;
+        int length = snprintf(rest, sizeof rest, " %s %s %s\n", tri__dtype_file_name(tensors[i].dtype),
+                              tri__shape_text(&tensors[i].shape, shape), hash);
+        tri__hasher_add(hasher, tensors[i].name, strlen(tensors[i].name));
+        tri__hasher_add(hasher, rest, (size_t)length);
     }
-    int failed = ferror(list);
-    if ((fclose(list) || failed) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
-    if (status == TRI_OK) tri__xxh3_hex(text, size, hex);
-    free(text);
+    tri__hasher_close(hasher, hex);
     return status;
 }
 

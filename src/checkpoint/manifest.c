@@ -3,6 +3,7 @@
 #include "checkpoint/manifest.h"
 
 #include "base/file.h"
+#include "checkpoint/hash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,22 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
 enum { VERSION = 1 };
-
-void tri__xxh3_hex(const void *data, size_t size, char hex[static 33]) {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, size));
-    static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < 16; i++) {
-        hex[2 * i] = digits[canonical.digest[i] >> 4];
-        hex[2 * i + 1] = digits[canonical.digest[i] & 15];
-    }
-    hex[32] = 0;
-}
 
 int tri__is_plain_name(const char *name) {
     size_t length = strlen(name);
@@ -69,7 +56,7 @@ static tri_status list_file(const char *path, const char *name, json_t *files) {
     tri_map map;
     TRI_TRY(tri__file_map(path, &map));
     char hex[33];
-    tri__xxh3_hex(map.data, map.size, hex);
+    tri__hash(map.data, map.size, hex);
     json_t *row = json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)map.size, "xxh3", hex);
     tri__file_unmap(&map);
     return json_array_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
@@ -121,7 +108,7 @@ static tri_status check_file(const char *folder, const json_t *row, int deep) {
     if ((json_int_t)map.size != json_integer_value(bytes)) {
         status = tri__fail(TRI_DATA, "%s has %zu bytes, the manifest says %lld", path, map.size, (long long)json_integer_value(bytes));
     } else if (deep) {
-        tri__xxh3_hex(map.data, map.size, hex);
+        tri__hash(map.data, map.size, hex);
         if (strcmp(hex, hash) != 0)
             status = tri__fail(TRI_DATA, "%s is damaged: its hash is %s, the manifest says %s", path, hex, hash);
     }
@@ -144,7 +131,7 @@ tri_status tri__manifest_check(const char *folder, const json_t *manifest, int d
 static tri_status checksum(const char *path, const json_t *manifest, char hex[static 33]) {
     char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri__xxh3_hex(text, strlen(text), hex);
+    tri__hash(text, strlen(text), hex);
     free(text);
     return TRI_OK;
 }

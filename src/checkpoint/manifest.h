@@ -5,8 +5,6 @@
 
 #include "base/json.h"
 
-/* 32 hex digits of xxh3-128. */
-void tri__xxh3_hex(const void *data, size_t size, char hex[static 33]);
 /* 1 for a file name that cannot lead out of its folder: no separators, not "." or "..", nothing unprintable. */
 int tri__is_plain_name(const char *name);
 

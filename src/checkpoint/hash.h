@@ -1,0 +1,15 @@
+/* hash.h - xxh3-128, as 32 hex digits of its canonical (big-endian) form. */
+#ifndef TRI_CHECKPOINT_HASH_H
+#define TRI_CHECKPOINT_HASH_H
+
+#include "base/status.h"
+
+void tri__hash(const void *data, size_t size, char hex[static 33]);
+
+/* In parts: open, add, close. */
+typedef struct tri_hasher tri_hasher;
+tri_status tri__hasher_open(tri_hasher **out);
+void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size);
+void tri__hasher_close(tri_hasher *hasher, char hex[static 33]);
+
+#endif
