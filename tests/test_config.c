@@ -26,7 +26,7 @@ static const char *const model_list[] = {
 static const char *const run_list[] = {
     "config", "data_path", "output_dir=./outputs", "models_dir", "checkpoint", "output", "batch_size=32",
     "global_batch_size=0", "num_microbatches=1", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
-    "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,LayerNorm.bias", "adam_beta1=0.9", "adam_beta2=0.999",
+    "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
     "keep=2", "device=cpu", "threads=0", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
     "shard=none", "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",

@@ -41,7 +41,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, warmup_steps, .value = "0", FROM(0), .scope = "train,config,optimisation", .help = "steps of linear warm-up"),
     ROW(REAL, weight_decay, .value = "0.01", FROM(0), .scope = "train,config,optimisation",
         .help = "decoupled weight decay of AdamW"),
-    ROW(TEXTS, no_decay, .value = "bias,LayerNorm.weight,LayerNorm.bias", .scope = "train,config,optimisation",
+    ROW(TEXTS, no_decay, .value = "bias,LayerNorm.weight,norm.weight", .scope = "train,config,optimisation",
         .help = "parameters whose name contains one of these do not decay"),
     ROW(REAL, adam_beta1, .value = "0.9", .min = 0, .max = 0.9999999, .scope = "train,config,optimisation",
         .help = "AdamW's decay of the mean"),

@@ -26,8 +26,7 @@ static tri_status count_file(const tri_settings *s, const tri_assets *assets, co
                                      (int)m->num_classes, &preprocess);
     if (status == TRI_OK) status = tri__dataset_load(csv, preprocess, assets->tokenizer, (int)m->max_sen_len, 1, tri__cores(), &data);
     if (status == TRI_OK)
-        status = tri__sampler_open(&sampler, data, s->global_batch_size ? s->global_batch_size : s->batch_size, (int)s->num_microbatches, 1,
-                                   (uint32_t)s->seed);
+        status = tri__sampler_open(&sampler, data, s->batch_size, (int)s->num_microbatches, 1, (uint32_t)s->seed);
     if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, m->max_sen_len);
     tri__sampler_close(&sampler);
     tri__dataset_free(data);
@@ -43,8 +42,7 @@ static tri_status count_rows(const tri_settings *s, const tri_assets *assets, tr
         if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no train.csv", s->data_path);
         return count_file(s, assets, files.train, max);
     }
-    int64_t batch = s->global_batch_size ? s->global_batch_size : s->batch_size;
-    int64_t rows = (batch + s->num_microbatches - 1) / s->num_microbatches, tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
+    int64_t rows = (s->batch_size + s->num_microbatches - 1) / s->num_microbatches, tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;
@@ -92,6 +90,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     tri_log log = {.say = forward_message, .context = (void *)sink};
     *facts = NULL;
     *program = NULL;
+    TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__settings_check(settings));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, &log, &assets));
     tri_status status = count_rows(settings, &assets, &max);

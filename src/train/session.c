@@ -49,12 +49,9 @@ static tri_status load_data(tri_session *s) {
     return TRI_OK;
 }
 
-/* Samples of a global batch: one replica here, so the two sizes are one. */
-static int64_t batch_size(const tri_settings *s) { return s->global_batch_size ? s->global_batch_size : s->batch_size; }
-
 static tri_status plan_steps(tri_session *s) {
     const tri_settings *set = s->settings;
-    TRI_TRY(tri__sampler_open(&s->sampler, s->train, batch_size(set), (int)set->num_microbatches, 1, (uint32_t)set->seed));
+    TRI_TRY(tri__sampler_open(&s->sampler, s->train, set->batch_size, (int)set->num_microbatches, 1, (uint32_t)set->seed));
     s->batches = tri__sampler_batches(&s->sampler);
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
@@ -88,6 +85,7 @@ static tri_status open_loader(tri_session *s) {
 }
 
 static tri_status open_all(tri_session *s) {
+    TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__settings_check(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     TRI_TRY(load_data(s));
