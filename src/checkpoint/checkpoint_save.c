@@ -104,21 +104,24 @@ static tri_status fill(const tri_checkpoint_out *out, const char *folder) {
     return status;
 }
 
-/* `made` takes the name `final`. An older one of that name changes places with it in one step, and is removed then;
- * where the file system cannot exchange names, it is moved away first. */
+/* `made` takes the name `final`. An older one of that name changes places with it in one step and is removed then; where
+ * the file system cannot exchange names, it is moved away first, and back if the second rename fails. */
 static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
-    int replaced = renameat2(AT_FDCWD, made, AT_FDCWD, final, RENAME_EXCHANGE) == 0;
     char away[TRI_PATH_MAX], suffix[64];
-    if (!replaced && errno != ENOENT) {
-        snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
-        TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
-        if (rename(final, away) && errno != ENOENT) return tri__fail(TRI_IO, "cannot rename %s: %s", final, strerror(errno));
-    } else {
-        memcpy(away, made, strlen(made) + 1);
+    snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
+    TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
+    const char *old = made;
+    if (renameat2(AT_FDCWD, made, AT_FDCWD, final, RENAME_EXCHANGE)) {
+        int moved = errno != ENOENT && rename(final, away) == 0;
+        old = away;
+        if (rename(made, final)) {
+            int cause = errno;
+            if (moved) (void)!rename(away, final);
+            return tri__fail(TRI_IO, "cannot rename %s: %s", made, strerror(cause));
+        }
     }
-    if (!replaced && rename(made, final)) return tri__fail(TRI_IO, "cannot rename %s: %s", made, strerror(errno));
     TRI_TRY(tri__folder_sync(out->folder));
-    return tri__checkpoint_remove(away);
+    return tri__checkpoint_remove(old);
 }
 
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
