@@ -69,14 +69,14 @@ table() { # table NAME LINE: the training table with its fourth line replaced
 table number 'a box,late,heavy,1.5,0'
 checked refuses 65 'train.csv:4:12' heavy -- $(train config.json number)
 table label 'a box,late,1,1.5,7'
-refuses 65 'train.csv:4:17' 7 -- $(train config.json label)
+refuses 65 'train.csv:4:18' 7 -- $(train config.json label)
 table nolabel 'a box,late,1,1.5,'
-refuses 65 'train.csv:4:17' -- $(train config.json nolabel)
+refuses 65 'train.csv:4:18' -- $(train config.json nolabel)
 table ragged 'a box,late,1,1.5'
 refuses 65 'train.csv:4' 4 5 -- $(train config.json ragged)
 table wide 'a box,late,1,1.5,0,9'
 refuses 65 'train.csv:4' 6 5 -- $(train config.json wide)
-table quote '"a box,late,1,1.5,0'
+mkdir -p quote && { head -n 3 data/train.csv && echo '"a box,late,1,1.5,0'; } >quote/train.csv
 refuses 65 'train.csv:4:1' -- $(train config.json quote)
 mkdir -p empty && : >empty/train.csv
 refuses 65 train.csv -- $(train config.json empty)

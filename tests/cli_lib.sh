@@ -108,7 +108,7 @@ make_config() {
     shift
     printf '%s\n' "${keys[@]}" "$@" | awk -F: '
         { if (!($1 in at)) order[++n] = $1; at[$1] = $0 }
-        END { printf "{"; for (i = 1; i <= n; i++) printf "%s%s", i > 1 ? ",\n " : "", at[order[i]]; print "}" }' >"$file"
+        END { printf "{"; for (i = 1; i <= n; i++) printf "%s%s", (i > 1 ? ",\n " : ""), at[order[i]]; print "}" }' >"$file"
 }
 
 # A data folder, a model folder and config.json.

@@ -3,13 +3,13 @@
 make_all
 
 begin=$(date +%s%N)
-checked run train --config config.json --data-path data --output-dir run --epochs 3 --batch-size 16 --seed 1 --threads 2
+checked run train --config config.json --data-path data --output-dir run --epochs 8 --batch-size 16 --lr 3e-3 --seed 1 --threads 2
 took=$((($(date +%s%N) - begin) / 1000000))
 expect_code 0
-echo "18 steps in $took ms"
+echo "48 steps in $took ms"
 expect "training prints no result on stdout but its end" test "$(wc -l <"$out")" -le 3
 for file in metrics.jsonl summary.json; do expect "run/$file" test -s "run/$file"; done
-expect "a checkpoint" test -s run/checkpoint-18/manifest.json
+expect "a checkpoint" test -s run/checkpoint-48/manifest.json
 expect "tfevents" test -n "$(ls run/*tfevents* 2>/dev/null)"
 expect "no error.json after success" test ! -e run/error.json
 expect_text "$err" epoch valid
@@ -18,10 +18,10 @@ expect "no escape codes in a file" test -z "$(grep -l "$(printf '\033')" "$err")
 # metrics.jsonl: one train event a step with these fields, one epoch event an epoch.
 grep '"event": *"train"' run/metrics.jsonl >train_events
 grep '"event": *"epoch"' run/metrics.jsonl >epoch_events
-expect "18 train events" test "$(wc -l <train_events)" = 18
-expect "3 epoch events" test "$(wc -l <epoch_events)" = 3
+expect "48 train events" test "$(wc -l <train_events)" = 48
+expect "8 epoch events" test "$(wc -l <epoch_events)" = 8
 for key in step epoch loss learning_rate grad_norm samples_per_second tokens_per_second step_ms; do
-    expect "$key in each train event" test "$(grep -c "\"$key\": *[0-9]" train_events)" = 18
+    expect "$key in each train event" test "$(grep -c "\"$key\": *[0-9]" train_events)" = 48
 done
 head -n 1 train_events >first_event
 tail -n 1 train_events >last_event
@@ -40,8 +40,8 @@ expect "40 rows" is "$(json_number rows scores.json)" == 40
 expect "it has learned (accuracy $(json_number accuracy scores.json))" is "$(json_number accuracy scores.json)" '>=' 0.8
 run eval --checkpoint run --data-path data
 expect_code 0
-expect_text "$out" accuracy pr_auc
-run eval --checkpoint run/checkpoint-18 --data-path data/test.csv --json
+expect_text "$out" accuracy "PR AUC" recall
+run eval --checkpoint run/checkpoint-48 --data-path data/test.csv --json
 expect_code 0
 
 # predict: a header, one line a row, probabilities that sum to 1, the same on stdout and in a file.
@@ -69,13 +69,13 @@ expect_code 0
 expect "32 hex digits alone" grep -Exq '[0-9a-f]{32}' "$out"
 digest=$(cat "$out")
 for threads in 1 2 3; do
-    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 3 --batch-size 16 --seed 1 --threads $threads --quiet
+    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 8 --batch-size 16 --lr 3e-3 --seed 1 --threads $threads --quiet
     expect_code 0
     run digest "threads$threads"
     expect "$threads threads give the same weights" test "$(cat "$out")" = "$digest"
 done
-run train --config config.json --data-path data --output-dir other --epochs 3 --batch-size 16 --seed 2 --quiet
-run digest other/checkpoint-18
+run train --config config.json --data-path data --output-dir other --epochs 8 --batch-size 16 --lr 3e-3 --seed 2 --quiet
+run digest other/checkpoint-48
 expect "another seed gives other weights" test "$(cat "$out")" != "$digest"
 
 # Each branch can be left out.

@@ -90,17 +90,44 @@ static int compare(tri_field_text a, tri_field_text b) {
 
 static int by_text(const void *a, const void *b) { return compare(*(const tri_field_text *)a, *(const tri_field_text *)b); }
 
+/* The first row whose label is outside the classes: where some labels are class numbers, one that is none; among texts,
+ * the first that follows n_classes different ones. -1: there is none, labels are too few. */
+static int64_t first_outside(const tri_csv *csv, int column, int n_classes) {
+    int64_t rows = tri__csv_rows(csv), outside = -1, inside = 0, n = 0;
+    for (int64_t row = rows - 1; row >= 0; row--) {
+        int64_t number = whole_number(tri__csv_field(csv, row, column));
+        if (number >= 0 && number < n_classes) inside++;
+        else outside = row;
+    }
+    if (inside) return outside;
+    tri_field_text *seen = malloc((size_t)n_classes * sizeof *seen); /* without it, the message only loses the place */
+    outside = -1;
+    for (int64_t row = 0; seen && row < rows && outside < 0; row++) {
+        tri_field_text field = tri__csv_field(csv, row, column);
+        int64_t i = 0;
+        while (i < n && compare(seen[i], field)) i++;
+        if (i == n && n == n_classes) outside = row;
+        else if (i == n) seen[n++] = field;
+    }
+    free(seen);
+    return outside;
+}
+
 static tri_status wrong_count(const tri_csv *csv, int column, const tri_field_text *found, int64_t n, int n_classes) {
     enum { SHOWN = 20 };
-    char list[1000];
+    char list[1000], what[1200];
     size_t used = 0;
     list[0] = 0;
     for (int64_t i = 0; i < n && i < SHOWN; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.*s\"", i ? ", " : "",
                                  (int)(found[i].length > 40 ? 40 : found[i].length), found[i].text);
-    return tri__fail(TRI_DATA, "%s: column \"%s\" has %lld different label%s where %d class%s expected: %s%s",
-                     tri__csv_path(csv), tri__csv_name(csv, column), (long long)n, n == 1 ? "" : "s", n_classes,
-                     n_classes == 1 ? " is" : "es are", list, n > SHOWN ? ", ..." : "");
+    snprintf(what, sizeof what, "%lld different label%s where %d class%s expected: %s%s", (long long)n, n == 1 ? "" : "s",
+             n_classes, n_classes == 1 ? " is" : "es are", list, n > SHOWN ? ", ..." : "");
+    int64_t row = n > n_classes ? first_outside(csv, column, n_classes) : -1;
+    if (row < 0) return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__csv_path(csv), tri__csv_name(csv, column), what);
+    char text[1300];
+    snprintf(text, sizeof text, "is outside the classes; the column has %s", what);
+    return fail_field(csv, row, column, text);
 }
 
 /* Whether every label is one of 0..n_classes-1. A missing label fails. */

@@ -57,8 +57,10 @@ static const char *nearest(const char *name, const char *scope) {
     int n = 0;
     for (int t = 0; t < 2; t++)
         for (const tri_option *row = tables[t]; row->name && n < ROWS_MAX; row++)
-            if (in_scope(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0))
+            if (in_scope(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0)) {
                 names[n++] = row->name;
+                if (row->alias && n < ROWS_MAX) names[n++] = row->alias;
+            }
     return tri__text_nearest(name, names, n);
 }
 
