@@ -2,16 +2,50 @@
 
 static void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low);
 
-/* c holds the counters and gets the output, VEC at a time. */
-INLINE void philox(vu c[4], uint32_t key0, uint32_t key1) {
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) {
-        vu high_a, low_a, high_b, low_b;
-        vec_mul_wide(c[0], 0xD2511F53u, &high_a, &low_a);
-        vec_mul_wide(c[2], 0xCD9E8D57u, &high_b, &low_b);
-        c[0] = high_b ^ c[1] ^ key0, c[1] = low_b;
-        c[2] = high_a ^ c[3] ^ key1, c[3] = low_a;
-        key0 += 0x9E3779B9u, key1 += 0xBB67AE85u;
+static const uint32_t factor_a = 0xD2511F53u, factor_b = 0xCD9E8D57u, weyl0 = 0x9E3779B9u, weyl1 = 0xBB67AE85u;
+
+/* The group of features is the last of four counters, so that the first three of ten rounds hardly depend on it. What they
+ * make of the row's key: */
+typedef struct row_start {
+    uint32_t a, b, c, word; /* xored into three words after round 3, or before; the fourth word */
+} row_start;
+
+/* And for all rows: */
+typedef struct philox_keys {
+    uint32_t group;    /* xored to the group in round 1 */
+    vu round[14];      /* keys of rounds 4 to 10 */
+} philox_keys;
+
+INLINE philox_keys keys_of(const tri_drop *drop) {
+    philox_keys keys = {.group = (uint32_t)((uint64_t)factor_a * drop->step >> 32) ^ drop->id};
+    for (uint32_t i = 0; i < 7; i++) {
+        keys.round[2 * i] = all_u(drop->seed + (i + 3) * weyl0);
+        keys.round[2 * i + 1] = all_u(drop->id + (i + 3) * weyl1);
+    }
+    return keys;
+}
+
+INLINE row_start start_of(const tri_drop *drop, const int32_t *key) {
+    uint64_t b1 = (uint64_t)factor_b * (uint32_t)key[1];
+    uint64_t a2 = (uint64_t)factor_a * ((uint32_t)(b1 >> 32) ^ (uint32_t)key[0] ^ drop->seed);
+    uint32_t step = factor_a * drop->step;
+    uint64_t b3 = (uint64_t)factor_b * ((uint32_t)(a2 >> 32) ^ step ^ (drop->id + weyl1));
+    return (row_start){.a = (uint32_t)b1 ^ (drop->seed + weyl0), .b = (uint32_t)(b3 >> 32) ^ (drop->seed + 2 * weyl0),
+                       .c = (uint32_t)a2 ^ (drop->id + 2 * weyl1), .word = (uint32_t)b3};
+}
+
+/* Rounds 3 to 10 of n vectors of counters. high and low: of the product of round 2 that depends on the group. */
+INLINE void philox(vu x[][4], const vu *high, const vu *low, const vu *a, const vu *b, const vu *c, const vu *word, int n,
+                   const philox_keys *keys) {
+    vu high_a[4], low_a[4], high_b[4], low_b[4];
+    EACH(j, n) vec_mul_wide(high[j] ^ a[j], factor_a, &high_a[j], &low_a[j]);
+    EACH(j, n) x[j][0] = low[j] ^ b[j], x[j][1] = word[j], x[j][2] = high_a[j] ^ c[j], x[j][3] = low_a[j];
+#pragma GCC unroll 7
+    for (int round = 0; round < 7; round++) {
+        EACH(j, n) vec_mul_wide(x[j][0], factor_a, &high_a[j], &low_a[j]);
+        EACH(j, n) vec_mul_wide(x[j][2], factor_b, &high_b[j], &low_b[j]);
+        EACH(j, n) x[j][0] = high_b[j] ^ x[j][1] ^ keys->round[2 * round], x[j][1] = low_b[j];
+        EACH(j, n) x[j][2] = high_a[j] ^ x[j][3] ^ keys->round[2 * round + 1], x[j][3] = low_a[j];
     }
 }
 
@@ -22,20 +56,27 @@ INLINE vu lane_order(void) {
     return order;
 }
 
+enum { DRAW = 2 }; /* vectors of counters at a time */
+
 /* Decisions of features 8 group to 8 (group + n) - 1 of the row with this key, 16 bits each. Writes up to a multiple of
- * VEC groups. */
-INLINE void decide(const tri_drop *drop, const int32_t *key, uint32_t group, int64_t n, uint16_t *out) {
-    vu order = lane_order() + group;
-    for (int64_t i = 0; i < n; i += VEC, order += VEC, out += 8 * VEC) {
-        vu c[4] = {all_u(drop->step), all_u((uint32_t)key[0]), all_u((uint32_t)key[1]), order};
-        philox(c, drop->seed, drop->id);
-        vu a = vec_unpack_low32(c[0], c[1]), b = vec_unpack_low32(c[2], c[3]);
-        vu d = vec_unpack_high32(c[0], c[1]), e = vec_unpack_high32(c[2], c[3]);
-        vu_any *to = (vu_any *)out;
-        to[0] = vec_unpack_low64(a, b);
-        to[1] = vec_unpack_high64(a, b);
-        to[2] = vec_unpack_low64(d, e);
-        to[3] = vec_unpack_high64(d, e);
+ * DRAW * VEC groups. */
+INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n, uint16_t *out) {
+    row_start start = start_of(drop, key);
+    vu order = lane_order() + group, a[DRAW], b[DRAW], c[DRAW], word[DRAW];
+    EACH(j, DRAW) a[j] = all_u(start.a), b[j] = all_u(start.b), c[j] = all_u(start.c), word[j] = all_u(start.word);
+    for (int64_t i = 0; i < n; i += DRAW * VEC, order += DRAW * VEC) {
+        vu x[DRAW][4], high[DRAW], low[DRAW];
+        EACH(j, DRAW) vec_mul_wide((order + (uint32_t)(j * VEC)) ^ keys->group, factor_b, &high[j], &low[j]);
+        philox(x, high, low, a, b, c, word, DRAW, keys);
+        EACH(j, DRAW) {
+            vu low01 = vec_unpack_low32(x[j][0], x[j][1]), low23 = vec_unpack_low32(x[j][2], x[j][3]);
+            vu high01 = vec_unpack_high32(x[j][0], x[j][1]), high23 = vec_unpack_high32(x[j][2], x[j][3]);
+            vu_any *to = (vu_any *)(out + 8 * (i + j * VEC));
+            to[0] = vec_unpack_low64(low01, low23);
+            to[1] = vec_unpack_high64(low01, low23);
+            to[2] = vec_unpack_low64(high01, high23);
+            to[3] = vec_unpack_high64(high01, high23);
+        }
     }
 }
 
@@ -47,17 +88,19 @@ INLINE vi kept(const uint16_t *decision, uint32_t threshold) {
 enum { SPAN = 512 }; /* features whose decisions are held at a time */
 
 /* A row is cut into spans: decides for the one that begins at feature `begin` of row t, and returns its end. */
-INLINE int64_t decide_span(const tri_drop *drop, int64_t t, int64_t h, int64_t begin, uint16_t decision[SPAN + 8 * VEC]) {
+INLINE int64_t decide_span(const tri_drop *drop, const philox_keys *keys, int64_t t, int64_t h, int64_t begin,
+                           uint16_t decision[SPAN + 8 * DRAW * VEC]) {
     int64_t end = h - begin < SPAN ? h : begin + SPAN;
-    if (drop->threshold) decide(drop, drop->key + 2 * t, (uint32_t)(begin / 8), (end - begin + 7) / 8, decision);
+    if (drop->threshold) decide(drop, keys, drop->key + 2 * t, (uint32_t)(begin / 8), (end - begin + 7) / 8, decision);
     return end;
 }
 
 static void dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc) {
-    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    philox_keys keys = keys_of(drop);
     for (int64_t t = t0; t < t1; t++)
         for (int64_t begin = 0, end; begin < h; begin = end) {
-            end = decide_span(drop, t, h, begin, decision);
+            end = decide_span(drop, &keys, t, h, begin, decision);
             for (int64_t i = begin; i < end; i += VEC) {
                 int64_t at = t * h + i, left = end - i;
                 vf v = masked(get(x + at, left) * drop->scale, kept(decision + i - begin, drop->threshold));

@@ -59,20 +59,35 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
 
 /* A row of scores becomes e^(score - max), added to sum. */
 INLINE void exp_row(float *s, const vf max[NV], vf sum[NV], vf out[NV]) {
-    for (int j = 0; j < NV; j++) {
-        out[j] = vec_exp(load(s + j * VEC) - max[j]);
-        sum[j] += out[j];
+    EACH(j, NV) out[j] = load(s + j * VEC) - max[j];
+    vec_exp(out, NV);
+    EACH(j, NV) sum[j] += out[j];
+}
+
+/* What Philox makes of the keys of NR queries. */
+typedef struct query_starts {
+    vu a[NV], b[NV], c[NV], word[NV];
+} query_starts;
+
+static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_starts *starts) {
+    uint32_t part[4][NR] = {{0}};
+    for (int64_t i = 0; i < n; i++) {
+        row_start start = start_of(drop, drop->key + 2 * (q0 + i));
+        part[0][i] = start.a, part[1][i] = start.b, part[2][i] = start.c, part[3][i] = start.word;
     }
+    memcpy(starts->a, part[0], sizeof part[0]);
+    memcpy(starts->b, part[1], sizeof part[1]);
+    memcpy(starts->c, part[2], sizeof part[2]);
+    memcpy(starts->word, part[3], sizeof part[3]);
 }
 
 /* The 8 rows of one Philox call; `first` is the row of its decision 0 and may lie before row 0. */
-INLINE void drop_rows(const tri_head *h, float *s, int64_t first, const vu sample[NV], const vu place[NV], uint32_t group,
-                      const vf max[NV], vf sum[NV]) {
-    vu word[NV][4];
-    for (int j = 0; j < NV; j++) {
-        word[j][0] = all_u(h->drop.step), word[j][1] = sample[j], word[j][2] = place[j], word[j][3] = all_u(group);
-        philox(word[j], h->drop.seed, h->drop.id);
-    }
+INLINE void drop_rows(const tri_head *h, const philox_keys *keys, const query_starts *starts, float *s, int64_t first,
+                      uint32_t group, const vf max[NV], vf sum[NV]) {
+    uint64_t wide = (uint64_t)factor_b * (group ^ keys->group);
+    vu word[NV][4], high[NV], low[NV];
+    EACH(j, NV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
+    philox(word, high, low, starts->a, starts->b, starts->c, starts->word, NV, keys);
     for (int lane = 0; lane < 8; lane++) {
         if (first + lane < 0 || first + lane >= h->len) continue;
         float *row = s + (first + lane) * NR;
@@ -93,13 +108,11 @@ static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
     for (int64_t i = 1; i < h->len; i++)
         for (int j = 0; j < NV; j++) max[j] = vec_max(max[j], load(s + i * NR + j * VEC));
     if (h->drop.threshold) {
-        vu sample[NV] = {{0}}, place[NV] = {{0}};
-        for (int64_t i = 0; i < n; i++) {
-            sample[i / VEC][i % VEC] = (uint32_t)h->drop.key[2 * (q0 + i)];
-            place[i / VEC][i % VEC] = (uint32_t)h->drop.key[2 * (q0 + i) + 1];
-        }
+        query_starts starts;
+        philox_keys keys = keys_of(&h->drop);
+        start_queries(&h->drop, q0, n, &starts);
         for (int64_t group = h->feature0 / 8; group * 8 < h->feature0 + h->len; group++)
-            drop_rows(h, s, group * 8 - h->feature0, sample, place, (uint32_t)group, max, sum);
+            drop_rows(h, &keys, &starts, s, group * 8 - h->feature0, (uint32_t)group, max, sum);
     } else {
         for (int64_t i = 0; i < h->len; i++) {
             vf e[NV];

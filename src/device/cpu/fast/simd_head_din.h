@@ -4,7 +4,7 @@
 
 enum {
     STRETCH = (132 + NR - 1) / NR * NR,  /* keys: whole panels */
-    DECISIONS = STRETCH + 16 + 8 * VEC   /* of one query in a stretch, with what `decide` adds at the ends */
+    DECISIONS = STRETCH + 16 + 8 * DRAW * VEC /* of one query in a stretch, with what `decide` adds at the ends */
 };
 
 /* Parts of the scratch space. */
@@ -58,11 +58,14 @@ static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, co
     for (int j = 0; j < NR; j++) exists[j / VEC][j % VEC] = j < n ? -1 : 0;
     for (int64_t i = 0; i < h->len; i++, decision += DECISIONS) {
         float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse], mean = w[MEAN][i];
-        for (int j = 0; j < NV; j++) {
-            vf p = masked(vec_exp(load(weight + j * VEC) - lse), exists[j]), dp = load(slope + j * VEC);
+        vf p[NV];
+        EACH(j, NV) p[j] = load(weight + j * VEC) - lse;
+        vec_exp(p, NV);
+        EACH(j, NV) {
             vi keep = h->drop.threshold ? kept(decision + j * VEC, h->drop.threshold) : exists[j];
-            store(weight + j * VEC, masked(p, keep));
-            store(slope + j * VEC, p * (masked(dp, keep) - mean));
+            p[j] = masked(p[j], exists[j]);
+            store(weight + j * VEC, masked(p[j], keep));
+            store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - mean));
         }
     }
     memset(w[WEIGHT] + h->len * NR, 0, (size_t)(depth - h->len) * NR * 4);
@@ -105,6 +108,7 @@ static void head_din(const tri_head *h) {
     w[0] = h->work;
     for (int i = 1; i < PARTS; i++) w[i] = w[i - 1] + size[i - 1];
     uint16_t *decision = (uint16_t *)(void *)w[DECISION];
+    philox_keys rounds = keys_of(&h->drop);
     for (int j = 0; j < NR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
     pack_tokens(w[Q], MR, h->q, h->ld, len, d);
     pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
@@ -115,7 +119,8 @@ static void head_din(const tri_head *h) {
         int64_t keys = len - k0 < STRETCH ? len - k0 : STRETCH, first = h->feature0 + k0;
         if (h->drop.threshold)
             for (int64_t i = 0; i < len; i++)
-                decide(&h->drop, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8, decision + i * DECISIONS);
+                decide(&h->drop, &rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8,
+                       decision + i * DECISIONS);
         for (int64_t j = 0; j < keys; j += NR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
         pack_features(w[K_TURNED], h->k + k0 * h->ld, h->ld, keys, d);
         for (int64_t i = 0; i < len; i += NR)

@@ -19,10 +19,11 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
 }
 
 /* z = dropout(x) + res for row t */
-INLINE void residual_row(const tri_norm *n, int64_t t, float *z, uint16_t decision[SPAN + 8 * VEC]) {
+INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, float *z,
+                         uint16_t decision[SPAN + 8 * DRAW * VEC]) {
     const float *x = n->x + t * n->h, *res = n->res + t * n->h;
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
-        end = decide_span(&n->drop, t, n->h, begin, decision);
+        end = decide_span(&n->drop, keys, t, n->h, begin, decision);
         for (int64_t i = begin; i < end; i += VEC) {
             vf v = masked(get(x + i, end - i) * n->drop.scale, kept(decision + i - begin, n->drop.threshold));
             put(z + i, end - i, v + get(res + i, end - i));
@@ -32,12 +33,13 @@ INLINE void residual_row(const tri_norm *n, int64_t t, float *z, uint16_t decisi
 
 static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float *y = n->y + t * h, *xhat = n->xhat ? n->xhat + t * h : NULL;
         const float *z = n->x + t * h;
         if (n->res) {
-            residual_row(n, t, y, decision);
+            residual_row(n, &keys, t, y, decision);
             z = y;
         }
         float mean = row_sum(z, h, 0, 0) / (float)h;
@@ -91,12 +93,13 @@ INLINE void gradient_span(const tri_norm_din *n, int64_t t, int64_t begin, int64
 
 static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float sum, dot;
         gradient_sums(n->dy + t * h, n->xhat + t * h, n->g, h, &sum, &dot);
         for (int64_t begin = 0, end; begin < h; begin = end) {
-            end = decide_span(&n->drop, t, h, begin, decision);
+            end = decide_span(&n->drop, &keys, t, h, begin, decision);
             gradient_span(n, t, begin, end, sum / (float)h, dot / (float)h, decision);
         }
     }

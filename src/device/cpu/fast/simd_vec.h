@@ -27,18 +27,28 @@ INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
 INLINE vf all(float x) { return x - (vf){0}; }
 INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
 
-/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. */
+/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. The few are moved without a call, which
+ * would cost loops the constants that they hold in registers: hence the barriers, or compilers see a memcpy. */
 INLINE vf get(const float *p, int64_t left) {
     if (__builtin_expect(left >= VEC, 1)) return load(p);
-    vf v = {0};
-    memcpy(&v, p, (size_t)left * 4);
-    return v;
+    float part[VEC] = {0};
+    for (int64_t i = 0; i < left; i++) {
+        part[i] = p[i];
+        __asm__ volatile("" ::: "memory");
+    }
+    return load(part);
 }
 INLINE void put(float *p, int64_t left, vf v) {
-    if (__builtin_expect(left >= VEC, 1))
+    if (__builtin_expect(left >= VEC, 1)) {
         store(p, v);
-    else
-        memcpy(p, &v, (size_t)left * 4);
+        return;
+    }
+    float part[VEC];
+    store(part, v);
+    for (int64_t i = 0; i < left; i++) {
+        p[i] = part[i];
+        __asm__ volatile("" ::: "memory");
+    }
 }
 /* Lanes that exist; others 0. */
 INLINE vf existing(vf v, int64_t left) {
@@ -62,37 +72,44 @@ static vf vec_sqrt(vf x);
 static vf vec_max(vf limit, vf x);
 static vf vec_min(vf limit, vf x);
 
-/* e^x by 2^n e^r, r within ln 2 / 2 of 0; relative error 1e-7. Below -87.3 it stays at 1.2e-38. */
-INLINE vf vec_exp(vf x) {
+/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n vectors, 1 to
+ * 4, and go step by step over all of them. */
+#define EACH(j, n) _Pragma("GCC unroll 4") for (int j = 0; j < (n); j++)
+
+/* x = e^x by 2^m e^r, r within ln 2 / 2 of 0; relative error 1e-7. Below -87.3 it stays at 1.2e-38. */
+INLINE void vec_exp(vf *x, int n) {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    x = vec_min(all(88.37f), vec_max(all(-87.33f), x));
-    vf shifted = x * 1.44269504088896341f + round;
-    vf n = shifted - round;
-    vf r = x - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
-    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    vi exponent = ((vi)shifted - 0x4B400000 + 127) << 23;
-    return p * (vf)exponent;
+    vf shifted[4], m[4], p[4];
+    EACH(j, n) x[j] = vec_min(all(88.37f), vec_max(all(-87.33f), x[j]));
+    EACH(j, n) shifted[j] = x[j] * 1.44269504088896341f + round;
+    EACH(j, n) m[j] = shifted[j] - round;
+    EACH(j, n) x[j] = x[j] - m[j] * 0.693359375f;
+    EACH(j, n) x[j] = x[j] + m[j] * 2.12194440e-4f;
+    EACH(j, n) p[j] = x[j] * 1.9875691500e-4f + 1.3981999507e-3f;
+    EACH(j, n) p[j] = p[j] * x[j] + 8.3334519073e-3f;
+    EACH(j, n) p[j] = p[j] * x[j] + 4.1665795894e-2f;
+    EACH(j, n) p[j] = p[j] * x[j] + 1.6666665459e-1f;
+    EACH(j, n) p[j] = p[j] * x[j] + 5.0000001201e-1f;
+    EACH(j, n) p[j] = p[j] * (x[j] * x[j]) + x[j];
+    EACH(j, n) shifted[j] = (vf)(((vi)shifted[j] - (0x4B400000 - 127)) << 23);
+    EACH(j, n) x[j] = p[j] * shifted[j] + shifted[j];
 }
 
 /* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the latter
  * is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
-INLINE vf vec_tail(vf x, vf *bell) {
-    vf t = 1.0f / (vec_abs(x) * 0.25f + 1.0f);
-    vf p = t * -0.100252928848f + 0.382760448664f;
-    p = p * t + -0.348819882452f;
-    p = p * t + 0.369017291085f;
-    p = p * t + -0.0299482661656f;
-    p = p * t + 0.131894342102f;
-    p = p * t + 0.0950574974026f;
-    p = p * t + 0.000291466269675f;
-    *bell = vec_exp(x * x * -0.5f);
-    return p * *bell;
+INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
+    vf t[4], p[4];
+    EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);
+    EACH(j, n) bell[j] = x[j] * x[j] * -0.5f;
+    vec_exp(bell, n);
+    EACH(j, n) p[j] = t[j] * -0.100252928848f + 0.382760448664f;
+    EACH(j, n) p[j] = p[j] * t[j] + -0.348819882452f;
+    EACH(j, n) p[j] = p[j] * t[j] + 0.369017291085f;
+    EACH(j, n) p[j] = p[j] * t[j] + -0.0299482661656f;
+    EACH(j, n) p[j] = p[j] * t[j] + 0.131894342102f;
+    EACH(j, n) p[j] = p[j] * t[j] + 0.0950574974026f;
+    EACH(j, n) p[j] = p[j] * t[j] + 0.000291466269675f;
+    EACH(j, n) tail[j] = p[j] * bell[j];
 }
 
 /* tanh by an odd rational function; absolute error 2e-7. */
