@@ -1,0 +1,163 @@
+/* test_loader.c - what a batch holds, that timing changes nothing, where a run resumes, and closing at any moment. */
+#include "data/loader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "made_dataset.h"
+
+static const double class_weights[2] = {0.25, 3.5};
+
+static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch) {
+    tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, 2},
+                            .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs};
+    tri__sampler_maxima(sampler, epochs, &spec.maxima);
+    tri_loader *loader;
+    assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
+    return loader;
+}
+
+/* A part against the data it was made of. */
+static void check_part(const tri_dataset *data, const tri_micro *part) {
+    static const int base[2] = {0, 2};
+    for (int t = 0; t < 2; t++) {
+        if (t >= data->n_texts) {
+            assert_true(!part->ids[t] && !part->pos[t] && !part->key[t] && !part->seq[t]);
+            continue;
+        }
+        double squares = 0;
+        assert_int_equal(part->seq[t][0], 0);
+        for (int64_t i = 0; i < part->n; i++) {
+            int64_t row = part->row[i], start = data->text[t].start[row], length = data->text[t].start[row + 1] - start;
+            assert_int_equal(part->seq[t][i + 1] - part->seq[t][i], length);
+            for (int64_t k = 0; k < length; k++) {
+                int64_t at = part->seq[t][i] + k;
+                assert_int_equal(part->ids[t][at], data->text[t].ids[start + k]);
+                assert_int_equal(part->pos[t][at], base[t] + k);
+                assert_int_equal(part->key[t][2 * at], row);
+                assert_int_equal(part->key[t][2 * at + 1], k);
+            }
+            squares += (double)(length * length);
+        }
+        assert_int_equal(part->seq[t][part->n], part->tokens[t]);
+        assert_true(part->squares[t] == squares);
+    }
+    for (int64_t i = 0; i < part->n; i++) {
+        assert_int_equal(part->labels[i], data->labels ? data->labels[part->row[i]] : 0);
+        assert_int_equal(part->keyn[2 * i], part->row[i]);
+        assert_int_equal(part->keyn[2 * i + 1], 0);
+        for (int c = 0; c < data->n_columns; c++)
+            assert_true(part->numbers[i * data->n_columns + c] == data->numbers[part->row[i] * data->n_columns + c]);
+    }
+}
+
+/* A batch against a sampler of the test's own. */
+static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch, int64_t index) {
+    const int64_t *rows;
+    int32_t part[64];
+    assert_int_equal(batch->epoch, epoch);
+    assert_int_equal(batch->index, index);
+    assert_int_equal(batch->parts, mine->parts);
+    assert_int_equal(batch->n, tri__sampler_batch(mine, epoch, index, &rows));
+    tri__sampler_split(mine, rows, batch->n, part);
+    int64_t at[16] = {0}, tokens = 0;
+    double weight = 0;
+    for (int64_t i = 0; i < batch->n; i++) {
+        assert_int_equal(batch->part[part[i]].row[at[part[i]]++], rows[i]); /* parts keep the batch's order */
+        weight += class_weights[mine->data->labels ? mine->data->labels[rows[i]] : 0];
+    }
+    assert_true(batch->weight == weight);
+    for (int p = 0; p < batch->parts; p++) {
+        assert_int_equal(batch->part[p].n, at[p]);
+        check_part(mine->data, &batch->part[p]);
+        tokens += batch->part[p].tokens[0] + batch->part[p].tokens[1];
+    }
+    assert_int_equal(batch->tokens, tokens);
+}
+
+static void pause_a_little(long microseconds) {
+    struct timespec time = {0, microseconds * 1000};
+    nanosleep(&time, NULL);
+}
+
+static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, int64_t first_epoch, int64_t first_batch, int slow) {
+    tri_sampler sampler, mine;
+    assert_int_equal(tri__sampler_open(&sampler, data, size, parts, shuffle, 3), TRI_OK);
+    assert_int_equal(tri__sampler_open(&mine, data, size, parts, shuffle, 3), TRI_OK);
+    tri_loader *loader = open_loader(&sampler, 3, first_epoch, first_batch);
+    int64_t k = first_batch;
+    for (int64_t epoch = first_epoch; epoch < 3; epoch++, k = 0)
+        for (; k < tri__sampler_batches(&mine); k++) {
+            double waited = -1;
+            const tri_batch *batch = tri__loader_next(loader, &waited);
+            assert_non_null(batch);
+            assert_true(waited >= 0);
+            if (slow && k % 4 == 0) pause_a_little(500); /* the thread is far ahead: it must not touch this batch */
+            check_batch(&mine, batch, epoch, k);
+        }
+    assert_null(tri__loader_next(loader, NULL));
+    assert_null(tri__loader_next(loader, NULL));
+    tri__loader_close(loader);
+    tri__sampler_close(&sampler);
+    tri__sampler_close(&mine);
+}
+
+static void batches_hold_what_they_should(void **state) {
+    (void)state;
+    tri_dataset *both = made_dataset(203, 2, 3, 17), *one = made_dataset(90, 1, 0, 9);
+    for (int parts = 1; parts <= 5; parts += 2)
+        for (int shuffle = 0; shuffle < 2; shuffle++)
+            for (int slow = 0; slow < 2; slow++) {
+                run(both, 16, parts, shuffle, 0, 0, slow);
+                run(one, 16, parts, shuffle, 0, 0, slow);
+            }
+    run(one, 3, 5, 1, 0, 0, 0); /* more parts than rows */
+    free(one->labels);
+    one->labels = NULL;
+    run(one, 16, 2, 1, 0, 0, 0);
+    tri__dataset_free(both);
+    tri__dataset_free(one);
+}
+
+static void resumes_in_the_middle(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(203, 2, 1, 17);
+    static const int64_t from[][2] = {{0, 5}, {1, 0}, {2, 12}, {1, 13}, {2, 13}, {3, 0}};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) run(data, 16, 2, 1, from[i][0], from[i][1], 0);
+    tri__dataset_free(data);
+}
+
+static void an_empty_table_has_no_batches(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(0, 1, 1, 5);
+    run(data, 4, 1, 1, 0, 0, 0);
+    tri__dataset_free(data);
+}
+
+static void closes_at_any_moment(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(203, 2, 3, 17);
+    tri_sampler sampler;
+    assert_int_equal(tri__sampler_open(&sampler, data, 16, 2, 1, 3), TRI_OK);
+    for (int round = 0; round < 60; round++) {
+        tri_loader *loader = open_loader(&sampler, 3, 0, 0);
+        for (int i = 0; i < round % 6; i++) assert_non_null(tri__loader_next(loader, NULL));
+        if (round % 3 == 0) pause_a_little(200);
+        tri__loader_close(loader);
+    }
+    tri__loader_close(NULL);
+    tri__sampler_close(&sampler);
+    tri__dataset_free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(resumes_in_the_middle),
+        cmocka_unit_test(an_empty_table_has_no_batches), cmocka_unit_test(closes_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
