@@ -4,54 +4,62 @@
 
 #include "base/text.h"
 #include "report/sinks.h"
+#include "report/table.h"
 #include "train/run.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static void print_value(FILE *out, const char *key, const json_t *value) {
-    char text[32];
-    if (json_is_string(value))
-        fputs(json_string_value(value), out);
-    else if (json_is_boolean(value))
-        fputs(json_is_true(value) ? "yes" : "no", out);
-    else if (strstr(key, "flops"))
-        fprintf(out, "%.4g GFLOP", json_number_value(value) / 1e9);
-    else if (json_is_integer(value))
-        fputs(tri__text_count(json_integer_value(value), text), out);
-    else if (json_is_real(value))
-        fprintf(out, "%.6g", json_real_value(value));
-    else
-        fputs("-", out);
-    if (json_is_integer(value) && strstr(key, "bytes"))
-        fprintf(out, " B (%s)", tri__text_bytes(json_number_value(value), text));
-    fputc('\n', out);
+/* Memory classes as people call them, by their keys in "bytes". */
+static const struct {
+    const char *key, *name;
+} classes[] = {
+    {"param", "parameters"}, {"grad", "gradients"}, {"state", "optimizer state"},
+    {"act", "activations"},  {"work", "workspace"}, {"result", "results"},
+    {"total", "peak"},
+};
+
+static json_int_t whole(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
 }
 
-/* Nested objects and lists are indented under their key; the keys say what the numbers are. */
-static void print_facts(FILE *out, const json_t *facts, int depth, const char *unit) {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)facts, key, value) {
-        const char *in = strstr(key, "bytes") || strstr(key, "flops") ? key : unit;
-        size_t index;
-        json_t *item;
-        fprintf(out, "%*s%-*s ", 2 * depth, "", 24 - 2 * depth, key);
-        if (json_is_object(value)) {
-            fputc('\n', out);
-            print_facts(out, value, depth + 1, in);
-        } else if (json_is_array(value)) {
-            fputc('\n', out);
-            json_array_foreach(value, index, item) {
-                if (json_is_object(item))
-                    print_facts(out, item, depth + 1, in);
-                else
-                    fprintf(out, "%*s", 2 * depth + 2, ""), print_value(out, in, item);
-            }
-        } else {
-            print_value(out, in, value);
-        }
+/* One rank's training program beside the forward-only one. */
+static tri_status print_rank(const tri_cli *cli, const json_t *train, const json_t *infer) {
+    tri_table table = {0};
+    char a[32], b[32], c[32];
+    tri__table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        json_int_t step = whole(json_object_get(train, "bytes"), classes[i].key);
+        json_int_t forward = whole(json_object_get(infer, "bytes"), classes[i].key);
+        tri__table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
+                       tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
+    tri__table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
+                   (long long)whole(infer, "instructions"));
+    tri__table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
+                   json_number_value(json_object_get(infer, "flops")) / 1e9);
+    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri__table_free(&table);
+    return status;
+}
+
+static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
+    const json_t *largest = json_object_get(facts, "largest_microbatch");
+    size_t index;
+    json_t *rank;
+    char count[4][32];
+    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s samples, %s + %s tokens\n\n",
+            tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
+            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
+            tri__text_count(whole(largest, "primary_tokens"), count[2]),
+            tri__text_count(whole(largest, "secondary_tokens"), count[3]));
+    json_array_foreach(json_object_get(facts, "ranks"), index, rank)
+        TRI_TRY(print_rank(cli, rank, json_object_get(facts, "infer")));
+    if (check && json_is_true(json_object_get(facts, "checked")))
+        fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went "
+              "to\n"
+              "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+              cli->out);
+    return TRI_OK;
 }
 
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
@@ -74,7 +82,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     } else if (program) {
         fputs(program, cli->out);
     } else {
-        print_facts(cli->out, facts, 0, "");
+        status = print_facts(cli, facts, settings.check);
     }
 done:
     tri__progress_close(&sink);
