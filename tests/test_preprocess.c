@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,8 +17,8 @@ static char folder[64], path[96];
 
 static int make_folder(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/test_preprocess_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    snprintf(folder, sizeof folder, "/tmp/trident-preprocess-%ld", (long)getpid());
+    if (mkdir(folder, 0700)) return -1;
     snprintf(path, sizeof path, "%s/table.csv", folder);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,8 +18,8 @@ static char root[64]; /* a folder for folders */
 
 static int make_root(void **state) {
     (void)state;
-    strcpy(root, "/tmp/test_tokenizer_XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
+    snprintf(root, sizeof root, "/tmp/trident-tokenizer-%ld", (long)getpid());
+    return mkdir(root, 0700);
 }
 
 static int remove_root(void **state) {
