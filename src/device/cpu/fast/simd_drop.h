@@ -95,17 +95,20 @@ INLINE int64_t decide_span(const tri_drop *drop, const philox_keys *keys, int64_
     return end;
 }
 
+INLINE void dropout_some(const tri_drop *drop, const uint16_t *decision, int64_t left, const float *x, float *y, int acc) {
+    vf v = masked(get(x, left) * drop->scale, kept(decision, drop->threshold));
+    if (acc) v += get(y, left);
+    put(y, left, v);
+}
+
 static void dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc) {
     uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(drop);
     for (int64_t t = t0; t < t1; t++)
         for (int64_t begin = 0, end; begin < h; begin = end) {
             end = decide_span(drop, &keys, t, h, begin, decision);
-            for (int64_t i = begin; i < end; i += VEC) {
-                int64_t at = t * h + i, left = end - i;
-                vf v = masked(get(x + at, left) * drop->scale, kept(decision + i - begin, drop->threshold));
-                if (acc) v += get(y + at, left);
-                put(y + at, left, v);
-            }
+            const float *from = x + t * h + begin;
+            float *to = y + t * h + begin;
+            BY_VECTORS(end - begin, dropout_some(drop, decision + i, left, from + i, to + i, acc));
         }
 }

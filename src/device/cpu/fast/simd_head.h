@@ -59,8 +59,8 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
 
 /* A row of scores becomes e^(score - max), added to sum. */
 INLINE void exp_row(float *s, const vf max[NV], vf sum[NV], vf out[NV]) {
-    EACH(j, NV) out[j] = load(s + j * VEC) - max[j];
-    vec_exp(out, NV);
+    EACH(j, NV) out[j] = (load(s + j * VEC) - max[j]) * log2_e;
+    vec_exp2(out, NV);
     EACH(j, NV) sum[j] += out[j];
 }
 

@@ -59,8 +59,8 @@ static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, co
     for (int64_t i = 0; i < h->len; i++, decision += DECISIONS) {
         float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse], mean = w[MEAN][i];
         vf p[NV];
-        EACH(j, NV) p[j] = load(weight + j * VEC) - lse;
-        vec_exp(p, NV);
+        EACH(j, NV) p[j] = (load(weight + j * VEC) - lse) * log2_e;
+        vec_exp2(p, NV);
         EACH(j, NV) {
             vi keep = h->drop.threshold ? kept(decision + j * VEC, h->drop.threshold) : exists[j];
             p[j] = masked(p[j], exists[j]);

@@ -21,14 +21,18 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
 /* z = dropout(x) + res for row t */
 INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, float *z,
                          uint16_t decision[SPAN + 8 * DRAW * VEC]) {
-    const float *x = n->x + t * n->h, *res = n->res + t * n->h;
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
-        for (int64_t i = begin; i < end; i += VEC) {
-            vf v = masked(get(x + i, end - i) * n->drop.scale, kept(decision + i - begin, n->drop.threshold));
-            put(z + i, end - i, v + get(res + i, end - i));
-        }
+        const float *x = n->x + t * n->h + begin, *res = n->res + t * n->h + begin;
+        BY_VECTORS(end - begin, put(z + begin + i, left, get(res + i, left) + masked(get(x + i, left) * n->drop.scale,
+                                                                                     kept(decision + i, n->drop.threshold))));
     }
+}
+
+INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, const float *g, const float *b, float *xhat, float *y) {
+    vf v = (get(z, left) - mean) * rstd;
+    if (xhat) put(xhat, left, v);
+    put(y, left, v * get(g, left) + get(b, left));
 }
 
 static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
@@ -45,11 +49,7 @@ static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
         float mean = row_sum(z, h, 0, 0) / (float)h;
         float rstd = 1.0f / sqrtf(row_sum(z, h, mean, 1) / (float)h + n->eps);
         if (n->rstd) n->rstd[t] = rstd;
-        for (int64_t i = 0; i < h; i += VEC) {
-            vf v = (get(z + i, h - i) - mean) * rstd;
-            if (xhat) put(xhat + i, h - i, v);
-            put(y + i, h - i, v * get(n->g + i, h - i) + get(n->b + i, h - i));
-        }
+        BY_VECTORS(h, norm_some(left, z + i, mean, rstd, n->g + i, n->b + i, xhat ? xhat + i : NULL, y + i));
     }
 }
 
@@ -73,22 +73,18 @@ INLINE void gradient_sums(const float *dy, const float *xhat, const float *g, in
     *dot = sum_of((d[0] + d[1]) + (d[2] + d[3]));
 }
 
-/* Features begin to end - 1 of row t, the row's two means known. */
-INLINE void gradient_span(const tri_norm_din *n, int64_t t, int64_t begin, int64_t end, float sum, float dot,
+/* Features from i of row t, the row's two means known; decisions begin at feature i. */
+INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_t i, float sum, float dot,
                           const uint16_t *decision) {
-    const float *dy = n->dy + t * n->h, *xhat = n->xhat + t * n->h;
-    float *dx = n->dx ? n->dx + t * n->h : NULL, *dres = n->dres + t * n->h, rstd = n->rstd[t];
-    for (int64_t i = begin; i < end; i += VEC) {
-        int64_t left = end - i;
-        vf v = (get(dy + i, left) * get(n->g + i, left) - sum - get(xhat + i, left) * dot) * rstd;
-        if (dx) {
-            vf dropped = masked(v * n->drop.scale, kept(decision + i - begin, n->drop.threshold));
-            if (n->acc_dx) dropped += get(dx + i, left);
-            put(dx + i, left, dropped);
-        }
-        if (n->acc_dres) v += get(dres + i, left);
-        put(dres + i, left, v);
+    int64_t at = t * n->h + i;
+    vf v = (get(n->dy + at, left) * get(n->g + i, left) - sum - get(n->xhat + at, left) * dot) * n->rstd[t];
+    if (n->dx) {
+        vf dropped = masked(v * n->drop.scale, kept(decision, n->drop.threshold));
+        if (n->acc_dx) dropped += get(n->dx + at, left);
+        put(n->dx + at, left, dropped);
     }
+    if (n->acc_dres) v += get(n->dres + at, left);
+    put(n->dres + at, left, v);
 }
 
 static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
@@ -98,9 +94,10 @@ static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     for (int64_t t = t0; t < t1; t++) {
         float sum, dot;
         gradient_sums(n->dy + t * h, n->xhat + t * h, n->g, h, &sum, &dot);
+        sum /= (float)h, dot /= (float)h;
         for (int64_t begin = 0, end; begin < h; begin = end) {
             end = decide_span(&n->drop, &keys, t, h, begin, decision);
-            gradient_span(n, t, begin, end, sum / (float)h, dot / (float)h, decision);
+            BY_VECTORS(end - begin, gradient_some(n, left, t, begin + i, sum, dot, decision + i));
         }
     }
 }

@@ -20,15 +20,14 @@ static double sumsq(int64_t n, const float *x) {
 
 static void adamw(const tri_adamw *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
-    float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2);
-    for (int64_t i = 0; i < n; i += VEC) {
-        int64_t left = n - i;
-        vf g = get(a->g + i, left) * a->coef;
+    float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2), coef = a->coef, eps = a->eps;
+    BY_VECTORS(n, {
+        vf g = get(a->g + i, left) * coef;
         vf m = get(a->m + i, left) * a->beta1 + g * fresh1;
         vf v = get(a->v + i, left) * a->beta2 + g * g * fresh2;
         vf p = get(a->p + i, left) * decayed;
         put(a->m + i, left, m);
         put(a->v + i, left, v);
-        put(a->p + i, left, p - rate * m / (vec_sqrt(v) * inverse + a->eps));
-    }
+        put(a->p + i, left, p - rate * m / (vec_sqrt(v) * inverse + eps));
+    });
 }

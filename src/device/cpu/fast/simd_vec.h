@@ -1,4 +1,4 @@
-/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial vectors, exp,
+/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial vectors, 2^x,
  * the normal distribution and tanh. Included once by each instruction set's file, which adds the few primitives that the extensions lack:
  * vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
 #include "base/random.h"
@@ -50,6 +50,20 @@ INLINE void put(float *p, int64_t left, vf v) {
         __asm__ volatile("" ::: "memory");
     }
 }
+/* Does something to n elements by vectors: at i, with `left` elements to go, which is the constant VEC but for the last. */
+#define BY_VECTORS(n, something)                                  \
+    do {                                                          \
+        int64_t i = 0, n_ = (n);                                  \
+        for (; i + VEC <= n_; i += VEC) {                         \
+            const int64_t left = VEC;                             \
+            something;                                            \
+        }                                                         \
+        if (i < n_) {                                             \
+            const int64_t left = n_ - i;                          \
+            something;                                            \
+        }                                                         \
+    } while (0)
+
 /* Lanes that exist; others 0. */
 INLINE vf existing(vf v, int64_t left) {
     if (__builtin_expect(left < VEC, 0))
@@ -76,32 +90,30 @@ static vf vec_min(vf limit, vf x);
  * 4, and go step by step over all of them. */
 #define EACH(j, n) _Pragma("GCC unroll 4") for (int j = 0; j < (n); j++)
 
-/* x = e^x by 2^m e^r, r within ln 2 / 2 of 0; relative error 1e-7. Below -87.3 it stays at 1.2e-38. */
-INLINE void vec_exp(vf *x, int n) {
-    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    vf shifted[4], m[4], p[4];
-    EACH(j, n) x[j] = vec_min(all(88.37f), vec_max(all(-87.33f), x[j]));
-    EACH(j, n) shifted[j] = x[j] * 1.44269504088896341f + round;
-    EACH(j, n) m[j] = shifted[j] - round;
-    EACH(j, n) x[j] = x[j] - m[j] * 0.693359375f;
-    EACH(j, n) x[j] = x[j] + m[j] * 2.12194440e-4f;
-    EACH(j, n) p[j] = x[j] * 1.9875691500e-4f + 1.3981999507e-3f;
-    EACH(j, n) p[j] = p[j] * x[j] + 8.3334519073e-3f;
-    EACH(j, n) p[j] = p[j] * x[j] + 4.1665795894e-2f;
-    EACH(j, n) p[j] = p[j] * x[j] + 1.6666665459e-1f;
-    EACH(j, n) p[j] = p[j] * x[j] + 5.0000001201e-1f;
-    EACH(j, n) p[j] = p[j] * (x[j] * x[j]) + x[j];
-    EACH(j, n) shifted[j] = (vf)(((vi)shifted[j] - (0x4B400000 - 127)) << 23);
-    EACH(j, n) x[j] = p[j] * shifted[j] + shifted[j];
+/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -125 it stays at 2^-125. */
+INLINE void vec_exp2(vf *x, int n) {
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits */
+    vf shifted[4], p[4];
+    EACH(j, n) x[j] = vec_max(all(-125.0f), x[j]);
+    EACH(j, n) shifted[j] = x[j] + round;
+    EACH(j, n) x[j] = x[j] - (shifted[j] - round);
+    EACH(j, n) p[j] = x[j] * 0.00132764721678f + 0.00967554133102f;
+    EACH(j, n) p[j] = p[j] * x[j] + 0.0555071327288f;
+    EACH(j, n) p[j] = p[j] * x[j] + 0.24022119724f;
+    EACH(j, n) p[j] = p[j] * x[j] + 0.693146967065f;
+    EACH(j, n) p[j] = p[j] * x[j] + 1.00000007165f;
+    EACH(j, n) x[j] = (vf)((vi)p[j] + ((vi)shifted[j] << 23));
 }
+
+static const float log2_e = 1.44269504088896341f;
 
 /* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the latter
  * is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
 INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
     vf t[4], p[4];
     EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);
-    EACH(j, n) bell[j] = x[j] * x[j] * -0.5f;
-    vec_exp(bell, n);
+    EACH(j, n) bell[j] = x[j] * x[j] * (-0.5f * log2_e);
+    vec_exp2(bell, n);
     EACH(j, n) p[j] = t[j] * -0.100252928848f + 0.382760448664f;
     EACH(j, n) p[j] = p[j] * t[j] + -0.348819882452f;
     EACH(j, n) p[j] = p[j] * t[j] + 0.369017291085f;
