@@ -202,7 +202,8 @@ static void loads_the_same_with_any_threads(void **state) {
     char *text = malloc(ROWS * 128), *to = text + sprintf(text, "text,title,x,y,label\n");
     for (int i = 0; i < ROWS; i++) {
         to += sprintf(to, "\"");
-        for (int k = 0; k < (i * 7) % 40; k++) to += sprintf(to, "%s", "a\0b\0 \0ab" + 2 * ((i + k) % 4));
+        static const char *const parts[] = {"a", "b", " ", "ab"};
+        for (int k = 0; k < (i * 7) % 40; k++) to += sprintf(to, "%s", parts[(i + k) % 4]);
         to += sprintf(to, "\",%s,%d,%s,%d\n", i % 3 ? "a b" : "", i % 10, i % 5 ? "2" : "", i % 2);
     }
     tri_csv *csv = table(text);
