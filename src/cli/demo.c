@@ -158,8 +158,8 @@ static tri_status print_table(const demo *d) {
     tri__table_free(&table);
     TRI_TRY(status);
     fprintf(out,
-            "\nThe label is the majority of three hints, one in each input, and %d %% of the labels are wrong on purpose:\n"
-            "with one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
+            "\nThe label is the majority of three hints, one in each input; %d %% of the labels are wrong on purpose.\n"
+            "With one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
             "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
     fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", d->asked->output_dir,
