@@ -65,7 +65,7 @@ def write(name, text):
 def rows(head, all_texts, columns):
     lines = []
     for i, text in enumerate(all_texts):
-        row = {"text": text.replace("\x00", "\x01"), **{name: ids[i] for name, ids in columns.items()}}
+        row = {"text": text, **{name: ids[i] for name, ids in columns.items()}}
         lines.append(json.dumps(row, separators=(",", ":")))
     return json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n"
 

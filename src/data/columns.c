@@ -147,14 +147,14 @@ static tri_status take(const tri_csv *csv, char *copy, char **to) {
     return copy ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__csv_path(csv));
 }
 
-tri_status tri__labels_fit(const tri_csv *csv, int column, int n_classes, char ***label) {
+tri_status tri__labels_fit(const tri_csv *csv, int column, int n_classes, char **label) {
     int whole;
     TRI_TRY(all_numbers(csv, column, n_classes, &whole));
     if (whole) {
         for (int i = 0; i < n_classes; i++) {
             char name[16];
             snprintf(name, sizeof name, "%d", i);
-            TRI_TRY(take(csv, strdup(name), &(*label)[i]));
+            TRI_TRY(take(csv, strdup(name), &label[i]));
         }
         return TRI_OK;
     }
@@ -167,7 +167,7 @@ tri_status tri__labels_fit(const tri_csv *csv, int column, int n_classes, char *
         if (n == 0 || compare(found[n - 1], found[row])) found[n++] = found[row];
     tri_status status = n == n_classes ? TRI_OK : wrong_count(csv, column, found, n, n_classes);
     for (int i = 0; i < n_classes && status == TRI_OK; i++)
-        status = take(csv, strndup(found[i].text, found[i].length), &(*label)[i]);
+        status = take(csv, strndup(found[i].text, found[i].length), &label[i]);
     free(found);
     return status;
 }

@@ -69,7 +69,7 @@ static tri_status fit(const tri_csv *csv, tri_preprocess *made, char *const *col
     if (made->secondary_name) TRI_TRY(tri__csv_find(csv, made->secondary_name, &column));
     TRI_TRY(tri__csv_find(csv, made->label_name, &column));
     if (tri__csv_rows(csv) == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__csv_path(csv));
-    TRI_TRY(tri__labels_fit(csv, column, made->n_classes, &made->label));
+    TRI_TRY(tri__labels_fit(csv, column, made->n_classes, made->label));
     for (int c = 0; c < made->n_columns; c++) {
         TRI_TRY(copy_text(columns[c], &made->column[c].name));
         TRI_TRY(fit_column(csv, &made->column[c]));
