@@ -89,7 +89,8 @@ lint:
 examples: $(EXAMPLES)
 bench: all $(BENCHES)
 	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
-	@bench/step.sh $(BUILD)
+	@tools/venv
+	@.venv/bin/python bench/step.py $(BUILD)
 # Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
 parity:
 	@tools/venv

@@ -41,7 +41,8 @@ def compare_golden(build, folder, seeds):
     for seed in seeds:
         for name in golden.CONFIGS:
             golden.make(name, folder, seed)
-        print(run(os.path.join(build, "tests", "test_golden"), folder).strip() or f"golden files of seed {seed}: equal")
+        report = run(os.path.join(build, "tests", "test_golden"), folder)
+        print("\n".join(line for line in report.splitlines() if line.startswith("  ")))
 
 
 def encoder_spec(config, name):
@@ -52,7 +53,7 @@ def encoder_spec(config, name):
 
 
 def standardise(rows, preprocessing):
-    """Missing numbers get the training file's fill value; then (x - mean) / std, in double, rounded to fp32."""
+    """Missing numbers get the training file's fill value; then (x - mean) / deviation, in double, rounded to fp32."""
     columns = preprocessing["columns"]
     table = np.zeros((len(rows), len(columns)))
     for j, column in enumerate(columns):
@@ -60,7 +61,7 @@ def standardise(rows, preprocessing):
             text = row[column["name"]].strip()
             value = float(text) if text else float("nan")
             value = column["fill"] if np.isnan(value) else value
-            table[i, j] = (value - column["mean"]) / column["std"]
+            table[i, j] = (value - column["mean"]) / column["deviation"]
     return torch.tensor(table, dtype=torch.float32)
 
 
