@@ -18,7 +18,7 @@ typedef struct tri_gemm {
     void *work;             /* TRI_GEMM_WORK bytes for an output [m,n] */
 } tri_gemm;
 
-enum { TRI_GEMM_BLOCK = 512 }; /* at most so much of k is packed at a time */
+enum { TRI_GEMM_BLOCK = 384 }; /* at most so much of k is packed at a time */
 /* Packed rows and columns; the fixed part is for what padding adds to them. */
 #define TRI_GEMM_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 256, .row = 4 * TRI_GEMM_BLOCK, .col = 4 * TRI_GEMM_BLOCK}
 

@@ -1,11 +1,11 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
- * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (24 KiB) stays in the first-level
- * cache and the tile's panels of A (512 KiB) in the second. */
+ * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (18 KiB) stays in the first-level
+ * cache and the tile's panels of A (288 KiB) in the second. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 #include "device/cpu/fast/simd.h"
 
-enum { TILE_ROWS = 256, TILE_COLUMNS = 192, MAX_TILE = 8 * 48 };
+enum { TILE_ROWS = 192, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
 
 static const float zeros[48];
 
@@ -32,13 +32,17 @@ static plan make_plan(const tri_gemm *g) {
     return p;
 }
 
-/* Panel i of A or B, for k from k0: `width` rows or columns of `n`. */
-static void pack(float *to, int width, const float *from, int turned, int64_t n, int64_t k, int64_t i, int64_t k0, int64_t size) {
-    int64_t at = i * width, exist = n - at < width ? n - at : width, padded = tri__round_up(size, TRI_KERNEL_STEP);
-    if (turned)
-        tri__pack_columns(to, width, from + k0 * n + at, n, exist, size, padded);
-    else
-        tri__pack_rows(to, width, from + at * k + k0, k, exist, size, padded, 1);
+/* Panels i to i + GROUP - 1, as far as they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
+static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i, int64_t k0,
+                 int64_t size) {
+    int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
+    int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
+    if (turned) {
+        tri__pack_columns(panels + begin * block, width, width * block, from + k0 * n + begin, n, end - begin, size, padded);
+        return;
+    }
+    for (int64_t at = begin; at < end; at += width)
+        tri__pack_rows(panels + at * block, width, from + at * k + k0, k, end - at < width ? end - at : width, size, padded, 1);
 }
 
 /* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
@@ -93,11 +97,11 @@ void tri__gemm_packed(const tri_gemm *g) {
     for (int64_t block = 0; block < blocks; block++) {
         int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
 #pragma omp for schedule(static) nowait
-        for (int64_t i = 0; i < panels_a; i++)
-            pack(p.a + i * mr * p.block, mr, g->a, g->a_turned, g->m, g->k, i, k0, size);
+        for (int64_t i = 0; i < panels_a; i += GROUP)
+            pack(p.a, mr, p.block, g->a, g->a_turned, g->m, g->k, i, k0, size);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < panels_b; i++)
-            pack(p.b + i * nr * p.block, nr, g->b, !g->b_turned, g->n, g->k, i, k0, size);
+        for (int64_t i = 0; i < panels_b; i += GROUP)
+            pack(p.b, nr, p.block, g->b, !g->b_turned, g->n, g->k, i, k0, size);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < tiles; i++) tile(&p, i, k0, size);
     }

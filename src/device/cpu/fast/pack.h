@@ -9,6 +9,8 @@
 typedef float tri_vec4 __attribute__((vector_size(16)));
 typedef float tri_vec4_any __attribute__((vector_size(16), aligned(4), may_alias));
 
+enum { AHEAD_ROWS = 8 }; /* how far ahead rows are fetched: strides are too long for the hardware to do it */
+
 static inline int64_t tri__round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Rows r of a 4 x 4 block become columns. */
@@ -38,14 +40,19 @@ static inline void tri__pack_rows(float *to, int width, const float *from, int64
     }
 }
 
-/* to[c,i] = from[c,i] for c < k and i < n <= width, rows of `from` ld apart; c is padded to `padded`. */
-static inline void tri__pack_columns(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k, int64_t padded) {
-    for (int64_t c = 0; c < padded; c++, to += width) {
+/* Columns of from [k,n], rows ld apart, as panels one after the other: panel p has columns p width and on, to[p,c,i] =
+ * from[c, p width + i]; c is padded to `padded`, and panels are `stride` floats apart. Rows are read whole, as far as they go. */
+static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld, int64_t n, int64_t k,
+                                     int64_t padded) {
+    for (int64_t c = 0; c < padded; c++) {
         const float *row = from + c * ld;
-        if (c < k && n >= width)
-            for (int i = 0; i < width; i += 4) *(tri_vec4_any *)(to + i) = *(const tri_vec4_any *)(row + i);
-        else
-            for (int i = 0; i < width; i++) to[i] = c < k && i < n ? row[i] : 0;
+        float *at = to + c * width;
+        int64_t j = 0;
+        for (int64_t line = 0; line < n; line += 16) __builtin_prefetch(row + AHEAD_ROWS * ld + line);
+        for (; c < k && j + width <= n; j += width, at += stride)
+            for (int i = 0; i < width; i += 4) *(tri_vec4_any *)(at + i) = *(const tri_vec4_any *)(row + j + i);
+        for (; j < n; j += width, at += stride)
+            for (int i = 0; i < width; i++) at[i] = c < k && j + i < n ? row[j + i] : 0;
     }
 }
 

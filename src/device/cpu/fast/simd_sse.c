@@ -1,0 +1,32 @@
+/* simd_sse.c - the serial kernels for x86-64 as it was in the beginning: SSE2. */
+#if defined(__x86_64__)
+
+#include <emmintrin.h>
+
+#define VEC 4
+#define MR 4
+#include "device/cpu/fast/simd_vec.h"
+
+static inline vf vec_sqrt(vf x) { return (vf)_mm_sqrt_ps((__m128)x); }
+/* Where x is not a number it wins: the instructions return their second operand then. */
+static inline vf vec_max(vf limit, vf x) { return (vf)_mm_max_ps((__m128)limit, (__m128)x); }
+static inline vf vec_min(vf limit, vf x) { return (vf)_mm_min_ps((__m128)limit, (__m128)x); }
+static inline vd vec_low_double(vf x) { return (vd)_mm_cvtps_pd((__m128)x); }
+static inline vd vec_high_double(vf x) { return (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x)); }
+/* The two halves of the 64-bit products. */
+static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
+    __m128i f = _mm_set1_epi32((int)factor), odd_mask = _mm_set_epi32(-1, 0, -1, 0);
+    __m128i even = _mm_mul_epu32((__m128i)x, f), odd = _mm_mul_epu32(_mm_srli_epi64((__m128i)x, 32), f);
+    *high = (vu)_mm_or_si128(_mm_srli_epi64(even, 32), _mm_and_si128(odd, odd_mask));
+    *low = (vu)_mm_or_si128(_mm_andnot_si128(odd_mask, even), _mm_slli_epi64(odd, 32));
+}
+static inline vu vec_unpack_low32(vu a, vu b) { return (vu)_mm_unpacklo_epi32((__m128i)a, (__m128i)b); }
+static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm_unpackhi_epi32((__m128i)a, (__m128i)b); }
+static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
+static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
+
+#include "device/cpu/fast/simd_body.h"
+
+const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", 0);
+
+#endif
