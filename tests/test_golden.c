@@ -1,6 +1,6 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the losses of
  * 50 steps. tools/golden.py makes the files; a folder given as argument replaces tests/golden (make parity). */
-#include "tests/tiny.h"
+#include "tiny.h"
 
 #include "checkpoint/safetensors.h"
 #include "train/engine.h"

@@ -1,6 +1,6 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
-#include "tests/tiny.h"
+#include "tiny.h"
 
 #include "train/session.h"
 

@@ -85,3 +85,11 @@ void tri__program_print(const tri_program *program, FILE *out) {
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);
     for (int i = 0; i < program->n_instrs; i++) print_instr(out, program, &program->instr[i], i);
 }
+
+tri_status tri__program_text(const tri_program *program, char **text) {
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    if (!out) return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
+    tri__program_print(program, out);
+    return fclose(out) == 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a program's text");
+}

@@ -155,7 +155,8 @@ static tri_status run(loop *l) {
     l->begin = l->epoch_begin = tri__clock();
     if (s->at.step >= s->steps) {
         tri__say(&s->log, TRI_LOG_INFO, "all %lld steps are taken already; nothing to train", (long long)s->steps);
-        if (s->valid) TRI_TRY(end_epoch(l, 0));
+        if (s->valid) TRI_TRY(tri__session_scores(s, &l->valid));
+        l->has_valid = s->valid != NULL;
     }
     for (;;) {
         TRI_TRY(tri_next_batch(s, &more));

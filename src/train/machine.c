@@ -1,8 +1,9 @@
 /* machine.c - what this process may use of the machine. */
 #include "train/engine.h"
 
+#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,25 +14,28 @@ int tri__cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
+/* The start of a small file of the kernel's; "" when it cannot be read. */
+static void read_start(const char *path, char *text, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
+    text[n > 0 ? n : 0] = 0;
+    if (fd >= 0) close(fd);
+}
+
 /* A number in a file of its own; -1 when there is none ("max" included). */
 static int64_t number_in(const char *path) {
-    long long value = -1;
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    if (fscanf(file, "%lld", &value) != 1) value = -1;
-    fclose(file);
-    return value;
+    char text[32], *end;
+    read_start(path, text, sizeof text);
+    long long value = strtoll(text, &end, 10);
+    return end == text ? -1 : value;
 }
 
 int64_t tri__memory_available(void) {
     int64_t available = INT64_MAX;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        long long kib;
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) available = kib * 1024;
-    }
-    if (file) fclose(file);
+    char text[1024];
+    read_start("/proc/meminfo", text, sizeof text);
+    const char *at = strstr(text, "MemAvailable:");
+    if (at) available = strtoll(at + strlen("MemAvailable:"), NULL, 10) * 1024;
     int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
     if (limit >= 0 && used >= 0 && limit - used < available) available = limit - used;
     return available;

@@ -5,8 +5,6 @@
 #include "train/run.h"
 #include "program/text.h"
 
-#include <stdlib.h>
-
 static void forward_message(void *context, tri_log_level level, const char *text) {
     const tri_sink *sink = context;
     tri_event event = {.kind = TRI_EVENT_MESSAGE, .level = level, .text = text};
@@ -62,14 +60,6 @@ static json_t *program_json(const tri_program *p) {
                      "traffic_bytes", cost.bytes, "bytes", bytes);
 }
 
-static tri_status print_program(const tri_program *p, char **text) {
-    size_t size;
-    FILE *out = open_memstream(text, &size);
-    if (!out) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__program_print(p, out);
-    return fclose(out) == 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
 static tri_status describe(const tri_settings *s, const tri_engine *engine, json_t **facts, char **program) {
     const tri_program *train = engine->plan.train.program;
     *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:[o], s:o}", "world_size", (int)s->world_size, "parameters",
@@ -80,7 +70,7 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, json
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= s->world_size)
         return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %lld", (long long)s->print_program, (long long)s->world_size - 1);
-    return print_program(train, program);
+    return tri__program_text(train, program);
 }
 
 tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
