@@ -2,7 +2,7 @@
  * are copied, unescaped, into a second block that can never need more bytes than the file has. Lines and columns are
  * counted when an error needs them, so reading pays nothing for them. A quote inside an unquoted field is data, as in
  * Python's csv; a carriage return outside quotes must end a line. */
-#include "data/csv.h"
+#include "data/table.h"
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tri_csv {
+struct tri_table {
     char *path;
     tri_map map;
     const char *begin, *end;  /* of the content, the byte-order mark left out */
@@ -33,16 +33,16 @@ typedef struct span {
     int last;                 /* of its row */
 } span;
 
-static void locate(const tri_csv *csv, const char *at, int64_t *line, int64_t *column) {
+static void locate(const tri_table *csv, const char *at, int64_t *line, int64_t *column) {
     const char *start = csv->begin;
     *line = 1;
     for (const char *feed; start < at && (feed = memchr(start, '\n', (size_t)(at - start))); start = feed + 1) ++*line;
     *column = at - start + 1;
 }
 
-static tri_status fail_at(const tri_csv *csv, const char *at, const char *format, ...)
+static tri_status fail_at(const tri_table *csv, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static tri_status fail_at(const tri_csv *csv, const char *at, const char *format, ...) {
+static tri_status fail_at(const tri_table *csv, const char *at, const char *format, ...) {
     char text[512];
     va_list args;
     va_start(args, format);
@@ -53,12 +53,12 @@ static tri_status fail_at(const tri_csv *csv, const char *at, const char *format
     return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", csv->path, (long long)line, (long long)column, text);
 }
 
-static tri_status no_memory(const tri_csv *csv) {
+static tri_status no_memory(const tri_table *csv) {
     return tri__fail(TRI_RESOURCE, "%s: out of memory while reading a table of %zu bytes", csv->path, csv->map.size);
 }
 
 /* NUL bytes and invalid UTF-8, wherever they stand; eight ASCII bytes at a time. */
-static tri_status check_bytes(const tri_csv *csv) {
+static tri_status check_bytes(const tri_table *csv) {
     size_t length = (size_t)(csv->end - csv->begin), at = 0;
     while (at < length) {
         uint64_t word;
@@ -84,11 +84,11 @@ static int line_end(const char *at, const char *end) {
     return *at == '\r' && end - at > 1 && at[1] == '\n' ? 2 : 0;
 }
 
-static tri_status too_long(const tri_csv *csv, const char *row) {
+static tri_status too_long(const tri_table *csv, const char *row) {
     return fail_at(csv, row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
 }
 
-static tri_status finish_field(const tri_csv *csv, const char *at, span *out) {
+static tri_status finish_field(const tri_table *csv, const char *at, span *out) {
     if (at == csv->end) {
         out->last = 1, out->next = at;
     } else if (*at == ',') {
@@ -103,7 +103,7 @@ static tri_status finish_field(const tri_csv *csv, const char *at, span *out) {
     return TRI_OK;
 }
 
-static tri_status scan_quoted(const tri_csv *csv, const char *row, const char *at, span *out) {
+static tri_status scan_quoted(const tri_table *csv, const char *row, const char *at, span *out) {
     const char *limit = csv->end - row > TRI_LIMIT_CSV_ROW ? row + TRI_LIMIT_CSV_ROW : csv->end;
     const char *open = at++;
     out->begin = at, out->doubled = 0;
@@ -123,7 +123,7 @@ static tri_status scan_quoted(const tri_csv *csv, const char *row, const char *a
     }
 }
 
-static tri_status scan_field(const tri_csv *csv, const char *row, const char *at, span *out) {
+static tri_status scan_field(const tri_table *csv, const char *row, const char *at, span *out) {
     if (at < csv->end && *at == '"') return scan_quoted(csv, row, at, out);
     out->begin = at, out->doubled = 0;
     while (at < csv->end && *at != ',' && *at != '\n' && *at != '\r') at++;
@@ -133,7 +133,7 @@ static tri_status scan_field(const tri_csv *csv, const char *row, const char *at
 }
 
 /* The text of a field; one with doubled quotes is copied. */
-static tri_status take_field(tri_csv *csv, const span *found, tri_field_text *out) {
+static tri_status take_field(tri_table *csv, const span *found, tri_field_text *out) {
     size_t length = (size_t)(found->end - found->begin);
     *out = (tri_field_text){found->begin, length};
     if (!found->doubled) return TRI_OK;
@@ -150,7 +150,7 @@ static tri_status take_field(tri_csv *csv, const span *found, tri_field_text *ou
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static tri_status check_names(const tri_csv *csv, const char **where) {
+static tri_status check_names(const tri_table *csv, const char **where) {
     for (int c = 1; c < csv->columns; c++)
         if (!csv->name[c][0]) return fail_at(csv, where[c], "column %d has no name; only the first may have none", c + 1);
     char **sorted = malloc((size_t)csv->columns * sizeof *sorted);
@@ -179,7 +179,7 @@ static void *grow(void *array, int64_t count, int64_t *room, size_t element) {
     return larger;
 }
 
-static tri_status read_header(tri_csv *csv, const char **next) {
+static tri_status read_header(tri_table *csv, const char **next) {
     const char **where = NULL; /* [columns] */
     int64_t room_where = 0, room_name = 0;
     tri_status status = TRI_OK;
@@ -213,7 +213,7 @@ done:
 }
 
 /* Only line ends from here to the end of the file? */
-static int blank_to_end(const tri_csv *csv, const char *at) {
+static int blank_to_end(const tri_table *csv, const char *at) {
     while (at < csv->end) {
         int bytes = line_end(at, csv->end);
         if (!bytes) return 0;
@@ -222,7 +222,7 @@ static int blank_to_end(const tri_csv *csv, const char *at) {
     return 1;
 }
 
-static tri_status make_room(tri_csv *csv) {
+static tri_status make_room(tri_table *csv) {
     if (csv->rows < csv->room) return TRI_OK;
     int64_t more = csv->room ? csv->room * 2 : 64;
     size_t bytes;
@@ -237,7 +237,7 @@ static tri_status make_room(tri_csv *csv) {
     return TRI_OK;
 }
 
-static tri_status read_row(tri_csv *csv, const char *row, const char **next) {
+static tri_status read_row(tri_table *csv, const char *row, const char **next) {
     TRI_TRY(make_room(csv));
     tri_field_text *field = csv->field + csv->rows * csv->columns;
     int64_t n = 0;
@@ -255,7 +255,7 @@ static tri_status read_row(tri_csv *csv, const char *row, const char **next) {
     return TRI_OK;
 }
 
-static tri_status read_table(tri_csv *csv) {
+static tri_status read_table(tri_table *csv) {
     csv->begin = csv->map.data, csv->end = csv->map.data + csv->map.size;
     if (csv->map.size >= 3 && !memcmp(csv->begin, "\xEF\xBB\xBF", 3)) csv->begin += 3;
     if (csv->begin == csv->end) return fail_at(csv, csv->begin, "the file is empty; a header row was expected");
@@ -269,9 +269,9 @@ static tri_status read_table(tri_csv *csv) {
     return TRI_OK;
 }
 
-tri_status tri__csv_open(const char *path, tri_csv **out) {
+tri_status tri__table_open(const char *path, tri_table **out) {
     *out = NULL;
-    tri_csv *csv = calloc(1, sizeof *csv);
+    tri_table *csv = calloc(1, sizeof *csv);
     if (!csv || !(csv->path = strdup(path))) {
         free(csv);
         return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
@@ -279,11 +279,11 @@ tri_status tri__csv_open(const char *path, tri_csv **out) {
     tri_status status = tri__file_map(path, &csv->map);
     if (status == TRI_OK) status = read_table(csv);
     if (status == TRI_OK) *out = csv;
-    else tri__csv_close(csv);
+    else tri__table_close(csv);
     return status;
 }
 
-void tri__csv_close(tri_csv *csv) {
+void tri__table_close(tri_table *csv) {
     if (!csv) return;
     for (int c = 0; c < csv->columns; c++) free(csv->name[c]);
     free(csv->name);
@@ -295,16 +295,16 @@ void tri__csv_close(tri_csv *csv) {
     free(csv);
 }
 
-const char *tri__csv_path(const tri_csv *csv) { return csv->path; }
-int64_t tri__csv_rows(const tri_csv *csv) { return csv->rows; }
-int tri__csv_columns(const tri_csv *csv) { return csv->columns; }
+const char *tri__table_path(const tri_table *csv) { return csv->path; }
+int64_t tri__table_rows(const tri_table *csv) { return csv->rows; }
+int tri__table_columns(const tri_table *csv) { return csv->columns; }
 
-const char *tri__csv_name(const tri_csv *csv, int column) {
+const char *tri__table_name(const tri_table *csv, int column) {
     TRI_ASSERT(column >= 0 && column < csv->columns);
     return csv->name[column];
 }
 
-tri_status tri__csv_find(const tri_csv *csv, const char *name, int *column) {
+tri_status tri__table_find(const tri_table *csv, const char *name, int *column) {
     for (int c = 0; c < csv->columns; c++)
         if (!strcmp(csv->name[c], name)) {
             *column = c;
@@ -321,12 +321,12 @@ tri_status tri__csv_find(const tri_csv *csv, const char *name, int *column) {
                      nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
 }
 
-tri_field_text tri__csv_field(const tri_csv *csv, int64_t row, int column) {
+tri_field_text tri__table_field(const tri_table *csv, int64_t row, int column) {
     TRI_ASSERT(row >= 0 && row < csv->rows && column >= 0 && column < csv->columns);
     return csv->field[row * csv->columns + column];
 }
 
-void tri__csv_where(const tri_csv *csv, int64_t row, int column, int64_t *line, int64_t *at) {
+void tri__table_where(const tri_table *csv, int64_t row, int column, int64_t *line, int64_t *at) {
     TRI_ASSERT(row >= 0 && row < csv->rows && column >= 0 && column < csv->columns);
     const char *start = csv->row[row];
     for (span found; column > 0; column--, start = found.next)

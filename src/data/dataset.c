@@ -16,7 +16,7 @@ typedef struct block {
     int failed;       /* out of memory */
 } block;
 
-static void tokenise_block(const tri_csv *csv, int column, const tri_tokenizer *tokenizer, int max_len, int64_t begin,
+static void tokenise_block(const tri_table *csv, int column, const tri_tokenizer *tokenizer, int max_len, int64_t begin,
                            int64_t end, block *out, int64_t *lengths) {
     for (int64_t row = begin; row < end; row++) {
         if (out->room - out->used < max_len) {
@@ -28,21 +28,21 @@ static void tokenise_block(const tri_csv *csv, int column, const tri_tokenizer *
             }
             out->ids = grown, out->room = room;
         }
-        tri_field_text text = tri__csv_field(csv, row, column);
+        tri_field_text text = tri__table_field(csv, row, column);
         lengths[row] = tri__tokenizer_encode(tokenizer, text.text, text.length, max_len, out->ids + out->used);
         out->used += lengths[row];
     }
 }
 
 /* start[row + 1] holds the row's length on the way in, then becomes an offset. */
-static tri_status join_blocks(const tri_csv *csv, block *blocks, int64_t count, int64_t rows, tri_text_column *out) {
+static tri_status join_blocks(const tri_table *csv, block *blocks, int64_t count, int64_t rows, tri_text_column *out) {
     int64_t total = 0;
     for (int64_t b = 0; b < count; b++) {
-        if (blocks[b].failed) return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", tri__csv_path(csv));
+        if (blocks[b].failed) return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", tri__table_path(csv));
         total += blocks[b].used;
     }
     out->ids = malloc((size_t)(total ? total : 1) * sizeof *out->ids);
-    if (!out->ids) return tri__fail(TRI_RESOURCE, "%s: out of memory for %lld tokens", tri__csv_path(csv), (long long)total);
+    if (!out->ids) return tri__fail(TRI_RESOURCE, "%s: out of memory for %lld tokens", tri__table_path(csv), (long long)total);
     int32_t *to = out->ids;
     for (int64_t b = 0; b < count; b++) {
         if (blocks[b].used) memcpy(to, blocks[b].ids, (size_t)blocks[b].used * sizeof *to);
@@ -53,16 +53,16 @@ static tri_status join_blocks(const tri_csv *csv, block *blocks, int64_t count, 
     return TRI_OK;
 }
 
-static tri_status tokenise(const tri_csv *csv, const char *name, const tri_tokenizer *tokenizer, int max_len, int threads,
+static tri_status tokenise(const tri_table *csv, const char *name, const tri_tokenizer *tokenizer, int max_len, int threads,
                            tri_text_column *out) {
     int column;
-    TRI_TRY(tri__csv_find(csv, name, &column));
-    int64_t rows = tri__csv_rows(csv), count = (rows + BLOCK - 1) / BLOCK;
+    TRI_TRY(tri__table_find(csv, name, &column));
+    int64_t rows = tri__table_rows(csv), count = (rows + BLOCK - 1) / BLOCK;
     out->start = calloc((size_t)rows + 1, sizeof *out->start);
     block *blocks = calloc((size_t)count + 1, sizeof *blocks);
     tri_status status = TRI_OK;
     if (!out->start || !blocks) {
-        status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__csv_path(csv));
+        status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(csv));
         goto done;
     }
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -77,14 +77,14 @@ done:
     return status;
 }
 
-static tri_status read_numbers(const tri_csv *csv, const tri_preprocess *preprocess, tri_dataset *data) {
+static tri_status read_numbers(const tri_table *csv, const tri_preprocess *preprocess, tri_dataset *data) {
     if (!data->n_columns) return TRI_OK;
     data->numbers = malloc((size_t)(data->n ? data->n : 1) * (size_t)data->n_columns * sizeof *data->numbers);
-    if (!data->numbers) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__csv_path(csv));
+    if (!data->numbers) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(csv));
     for (int c = 0; c < data->n_columns; c++) {
         const tri_column_stats *stats = &preprocess->column[c];
         int column;
-        TRI_TRY(tri__csv_find(csv, stats->name, &column));
+        TRI_TRY(tri__table_find(csv, stats->name, &column));
         for (int64_t row = 0; row < data->n; row++) {
             double value = 0;
             int missing;
@@ -97,12 +97,12 @@ static tri_status read_numbers(const tri_csv *csv, const tri_preprocess *preproc
 }
 
 /* Where labels are not needed, a table whose labels are absent, empty or unknown has none. */
-static tri_status read_labels(const tri_csv *csv, const tri_preprocess *preprocess, int needed, tri_dataset *data) {
+static tri_status read_labels(const tri_table *csv, const tri_preprocess *preprocess, int needed, tri_dataset *data) {
     int column;
-    tri_status status = tri__csv_find(csv, preprocess->label_name, &column);
+    tri_status status = tri__table_find(csv, preprocess->label_name, &column);
     if (status != TRI_OK) return needed ? status : TRI_OK;
     data->labels = malloc((size_t)(data->n ? data->n : 1) * sizeof *data->labels);
-    if (!data->labels) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__csv_path(csv));
+    if (!data->labels) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(csv));
     for (int64_t row = 0; row < data->n && status == TRI_OK; row++)
         status = tri__labels_class(csv, row, column, preprocess->label, preprocess->n_classes, &data->labels[row]);
     if (status == TRI_OK || needed) return status;
@@ -111,13 +111,13 @@ static tri_status read_labels(const tri_csv *csv, const tri_preprocess *preproce
     return TRI_OK;
 }
 
-static tri_status load(const tri_csv *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2], int max_len,
+static tri_status load(const tri_table *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2], int max_len,
                        int need_labels, int threads, tri_dataset *data) {
-    data->n = tri__csv_rows(csv);
+    data->n = tri__table_rows(csv);
     data->n_texts = preprocess->secondary_name ? 2 : 1;
     data->n_columns = preprocess->n_columns;
     if (data->n > INT32_MAX)
-        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", tri__csv_path(csv), (long long)data->n, INT32_MAX);
+        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", tri__table_path(csv), (long long)data->n, INT32_MAX);
     TRI_TRY(read_labels(csv, preprocess, need_labels, data));
     TRI_TRY(read_numbers(csv, preprocess, data));
     const char *name[2] = {preprocess->primary_name, preprocess->secondary_name};
@@ -129,12 +129,12 @@ static tri_status load(const tri_csv *csv, const tri_preprocess *preprocess, tri
     return TRI_OK;
 }
 
-tri_status tri__dataset_load(const tri_csv *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
+tri_status tri__dataset_load(const tri_table *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
                              int max_len, int need_labels, int threads, tri_dataset **out) {
     TRI_ASSERT(max_len >= 2 && threads >= 1);
     *out = NULL;
     tri_dataset *data = calloc(1, sizeof *data);
-    if (!data) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__csv_path(csv));
+    if (!data) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(csv));
     tri_status status = load(csv, preprocess, tokenizer, max_len, need_labels, threads, data);
     if (status == TRI_OK) *out = data;
     else tri__dataset_free(data);

@@ -2,7 +2,7 @@
 #ifndef TRI_DATA_DATASET_H
 #define TRI_DATA_DATASET_H
 
-#include "data/csv.h"
+#include "data/table.h"
 #include "data/preprocess.h"
 #include "data/tokenizer.h"
 
@@ -23,7 +23,7 @@ typedef struct tri_dataset {
 
 /* Tokenises with `threads` threads; the same result for any number. need_labels 0: a missing label column is fine.
  * A text of zero pieces is still [CLS] [SEP]. */
-tri_status tri__dataset_load(const tri_csv *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
+tri_status tri__dataset_load(const tri_table *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
                              int max_len, int need_labels, int threads, tri_dataset **out);
 void tri__dataset_free(tri_dataset *dataset);
 

@@ -14,11 +14,11 @@ static void forward_message(void *context, tri_log_level level, const char *text
 /* Row counts of the largest microbatch of the training file. */
 static tri_status count_file(const tri_settings *s, const tri_assets *assets, const char *path, tri_counts *max) {
     const tri_model_config *m = &s->model;
-    tri_csv *csv = NULL;
+    tri_table *csv = NULL;
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
-    tri_status status = tri__csv_open(path, &csv);
+    tri_status status = tri__table_open(path, &csv);
     if (status == TRI_OK)
         status = tri__preprocess_fit(csv, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at, m->tab_field_list.n,
                                      (int)m->num_classes, &preprocess);
@@ -29,7 +29,7 @@ static tri_status count_file(const tri_settings *s, const tri_assets *assets, co
     tri__sampler_close(&sampler);
     tri__dataset_free(data);
     tri__preprocess_free(preprocess);
-    tri__csv_close(csv);
+    tri__table_close(csv);
     return status;
 }
 

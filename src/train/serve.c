@@ -48,12 +48,12 @@ static tri_status replace_text(char **field, const char *text) {
 
 static tri_status load_data(served *v, const char *path, int need_labels) {
     char file[TRI_PATH_MAX];
-    tri_csv *csv;
+    tri_table *csv;
     TRI_TRY(choose_file(path, file));
-    TRI_TRY(tri__csv_open(file, &csv));
+    TRI_TRY(tri__table_open(file, &csv));
     int threads = v->settings.threads ? (int)v->settings.threads : tri__cores();
     tri_status status = tri__dataset_load(csv, v->preprocess, v->assets.tokenizer, (int)v->settings.model.max_sen_len, need_labels, threads, &v->data);
-    tri__csv_close(csv);
+    tri__table_close(csv);
     return status;
 }
 
