@@ -23,7 +23,7 @@ static void write_bytes(const char *bytes, size_t size) {
 
 static int make_path(void **state) {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/trident-csv-%ld", (long)getpid());
+    snprintf(path, sizeof path, "/tmp/trident-table-%ld", (long)getpid());
     return 0;
 }
 
@@ -32,8 +32,8 @@ static int remove_path(void **state) {
     return unlink(path);
 }
 
-static void assert_field(const tri_table *csv, int64_t row, int column, const char *want) {
-    tri_field_text field = tri__table_field(csv, row, column);
+static void assert_field(const tri_table *table, int64_t row, int column, const char *want) {
+    tri_field_text field = tri__table_field(table, row, column);
     if (field.length != strlen(want) || memcmp(field.text, want, field.length))
         fail_msg("row %d column %d is \"%.*s\", not \"%s\"", (int)row, column, (int)field.length, field.text, want);
 }
@@ -70,18 +70,18 @@ static void reads_good_tables(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         write_bytes(good[i].text, strlen(good[i].text));
-        tri_table *csv;
-        if (tri__table_open(path, &csv) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
+        tri_table *table;
+        if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
         char got[256] = "";
-        for (int c = 0; c < tri__table_columns(csv); c++) sprintf(got + strlen(got), "%s|", tri__table_name(csv, c));
+        for (int c = 0; c < tri__table_columns(table); c++) sprintf(got + strlen(got), "%s|", tri__table_name(table, c));
         strcat(got, "/");
-        for (int64_t row = 0; row < tri__table_rows(csv); row++, strcat(got, "/"))
-            for (int c = 0; c < tri__table_columns(csv); c++) {
-                tri_field_text field = tri__table_field(csv, row, c);
+        for (int64_t row = 0; row < tri__table_rows(table); row++, strcat(got, "/"))
+            for (int c = 0; c < tri__table_columns(table); c++) {
+                tri_field_text field = tri__table_field(table, row, c);
                 sprintf(got + strlen(got), "%.*s|", (int)field.length, field.text);
             }
         if (strcmp(got, good[i].want)) fail_msg("case %zu: \"%s\", not \"%s\"", i, got, good[i].want);
-        tri__table_close(csv);
+        tri__table_close(table);
     }
 }
 
@@ -123,9 +123,9 @@ static void refuses_bad_tables(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_bytes(bad[i].text, bad[i].size ? bad[i].size : strlen(bad[i].text));
-        tri_table *csv = (tri_table *)path;
-        assert_int_equal(tri__table_open(path, &csv), TRI_DATA);
-        assert_null(csv);
+        tri_table *table = (tri_table *)path;
+        assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
+        assert_null(table);
         const char *error = tri_error();
         assert_int_equal(strncmp(error, path, strlen(path)), 0);
         error += strlen(path) + 1;
@@ -135,8 +135,8 @@ static void refuses_bad_tables(void **state) {
 
 static void missing_files_are_noinput(void **state) {
     (void)state;
-    tri_table *csv;
-    assert_int_equal(tri__table_open("/tmp/no/such/table.csv", &csv), TRI_NOINPUT);
+    tri_table *table;
+    assert_int_equal(tri__table_open("/tmp/no/such/table.csv", NULL, &table), TRI_NOINPUT);
     assert_non_null(strstr(tri_error(), "/tmp/no/such/table.csv"));
 }
 
@@ -148,16 +148,16 @@ static void limits_hold(void **state) {
     memset(text, 'x', row + 64);
     memcpy(text, "a,b\n1,", 6);
     write_bytes(text, row + 64);
-    tri_table *csv;
-    assert_int_equal(tri__table_open(path, &csv), TRI_DATA);
+    tri_table *table;
+    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":2:1: row is longer than 16 MiB"));
     text[6] = '"';
     write_bytes(text, row + 64);
-    assert_int_equal(tri__table_open(path, &csv), TRI_DATA);
+    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":2:3: quoted field is not closed within 16 MiB"));
     memset(text, ',', TRI_LIMIT_COLUMNS + 1);
     write_bytes(text, TRI_LIMIT_COLUMNS + 1);
-    assert_int_equal(tri__table_open(path, &csv), TRI_DATA);
+    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":1:100001: more than 100000 columns"));
     free(text);
 }
@@ -166,25 +166,25 @@ static void finds_columns_and_places(void **state) {
     (void)state;
     const char *text = "row_id,Review Text,Rating\n0,\"one\ntwo \"\"x\"\"\n\",5\n1,\"\",\xC3\xA9\n";
     write_bytes(text, strlen(text));
-    tri_table *csv;
-    assert_int_equal(tri__table_open(path, &csv), TRI_OK);
-    assert_string_equal(tri__table_path(csv), path);
+    tri_table *table;
+    assert_int_equal(tri__table_open(path, NULL, &table), TRI_OK);
+    assert_string_equal(tri__table_path(table), path);
     int column;
-    assert_int_equal(tri__table_find(csv, "Rating", &column), TRI_OK);
+    assert_int_equal(tri__table_find(table, "Rating", &column), TRI_OK);
     assert_int_equal(column, 2);
-    assert_int_equal(tri__table_find(csv, "review_text", &column), TRI_DATA);
+    assert_int_equal(tri__table_find(table, "review_text", &column), TRI_DATA);
     assert_non_null(strstr(tri_error(), "did you mean \"Review Text\"?"));
     assert_non_null(strstr(tri_error(), "row_id, Review Text, Rating"));
-    assert_field(csv, 0, 1, "one\ntwo \"x\"\n");
+    assert_field(table, 0, 1, "one\ntwo \"x\"\n");
     static const int want[2][3][2] = {{{2, 1}, {2, 3}, {4, 3}}, {{5, 1}, {5, 3}, {5, 6}}};
     for (int row = 0; row < 2; row++)
         for (int c = 0; c < 3; c++) {
             int64_t line, at;
-            tri__table_where(csv, row, c, &line, &at);
+            tri__table_where(table, row, c, &line, &at);
             assert_int_equal(line, want[row][c][0]);
             assert_int_equal(at, want[row][c][1]);
         }
-    tri__table_close(csv);
+    tri__table_close(table);
 }
 
 static void equals_python(void **state) {
@@ -196,18 +196,18 @@ static void equals_python(void **state) {
     json_array_foreach(json_object_get(root, "cases"), i, one) {
         const json_t *text = json_object_get(one, "text"), *rows = json_object_get(one, "rows");
         write_bytes(json_string_value(text), json_string_length(text));
-        tri_table *csv;
-        if (tri__table_open(path, &csv) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
-        assert_int_equal(tri__table_rows(csv) + 1, json_array_size(rows));
-        for (int c = 0; c < tri__table_columns(csv); c++)
-            assert_string_equal(tri__table_name(csv, c), json_string_value(json_array_get(json_array_get(rows, 0), (size_t)c)));
-        for (int64_t row = 0; row < tri__table_rows(csv); row++) {
+        tri_table *table;
+        if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
+        assert_int_equal(tri__table_rows(table) + 1, json_array_size(rows));
+        for (int c = 0; c < tri__table_columns(table); c++)
+            assert_string_equal(tri__table_name(table, c), json_string_value(json_array_get(json_array_get(rows, 0), (size_t)c)));
+        for (int64_t row = 0; row < tri__table_rows(table); row++) {
             const json_t *fields = json_array_get(rows, (size_t)row + 1);
-            assert_int_equal(tri__table_columns(csv), json_array_size(fields));
-            for (int c = 0; c < tri__table_columns(csv); c++)
-                assert_field(csv, row, c, json_string_value(json_array_get(fields, (size_t)c)));
+            assert_int_equal(tri__table_columns(table), json_array_size(fields));
+            for (int c = 0; c < tri__table_columns(table); c++)
+                assert_field(table, row, c, json_string_value(json_array_get(fields, (size_t)c)));
         }
-        tri__table_close(csv);
+        tri__table_close(table);
     }
     json_decref(root);
 }
@@ -224,15 +224,15 @@ static void survives_mutation(void **state) {
             text[(random >> 8) % (sizeof text - 1)] = alphabet[(random >> 24) % (sizeof alphabet - 1)];
         }
         write_bytes(text, sizeof text - 1 - (random >> 16) % 4);
-        tri_table *csv;
-        tri_status status = tri__table_open(path, &csv);
+        tri_table *table;
+        tri_status status = tri__table_open(path, NULL, &table);
         if (status == TRI_OK) {
             int64_t line, at;
-            for (int64_t row = 0; row < tri__table_rows(csv); row++) {
-                tri__table_where(csv, row, tri__table_columns(csv) - 1, &line, &at);
+            for (int64_t row = 0; row < tri__table_rows(table); row++) {
+                tri__table_where(table, row, tri__table_columns(table) - 1, &line, &at);
                 assert_true(line >= 2 && line <= 8 && at >= 1);
             }
-            tri__table_close(csv);
+            tri__table_close(table);
         } else {
             int line, column;
             assert_int_equal(status, TRI_DATA);

@@ -30,15 +30,15 @@ static int remove_folder(void **state) {
 
 static tri_table *table(const char *text) {
     assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
-    tri_table *csv;
-    if (tri__table_open(path, &csv) != TRI_OK) fail_msg("%s", tri_error());
-    return csv;
+    tri_table *table;
+    if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("%s", tri_error());
+    return table;
 }
 
 static char *columns[] = {"x", "y"};
 
-static tri_status fit(const tri_table *csv, int n_columns, int n_classes, tri_preprocess **out) {
-    return tri__preprocess_fit(csv, "label", "text", NULL, columns, n_columns, n_classes, out);
+static tri_status fit(const tri_table *table, int n_columns, int n_classes, tri_preprocess **out) {
+    return tri__preprocess_fit(table, "label", "text", NULL, columns, n_columns, n_classes, out);
 }
 
 static void assert_error(const char *want) {
@@ -47,9 +47,9 @@ static void assert_error(const char *want) {
 
 static void computes_statistics(void **state) {
     (void)state;
-    tri_table *csv = table("text,x,y,label\na,1, 7 ,0\nb,,7,1\nc,4,,0\nd,-2.5e0,7.0,1\ne,  ,+7,1\nf,10,7,0\n");
+    tri_table *table = table("text,x,y,label\na,1, 7 ,0\nb,,7,1\nc,4,,0\nd,-2.5e0,7.0,1\ne,  ,+7,1\nf,10,7,0\n");
     tri_preprocess *made;
-    assert_int_equal(fit(csv, 2, 2, &made), TRI_OK);
+    assert_int_equal(fit(table, 2, 2, &made), TRI_OK);
     const tri_column_stats *x = &made->column[0], *y = &made->column[1];
     assert_string_equal(x->name, "x");
     assert_int_equal(x->missing, 2);
@@ -64,7 +64,7 @@ static void computes_statistics(void **state) {
     assert_string_equal(made->label[1], "1");
     assert_null(made->secondary_name);
     tri__preprocess_free(made);
-    tri__table_close(csv);
+    tri__table_close(table);
 }
 
 static void refuses_what_is_no_number(void **state) {
@@ -74,24 +74,24 @@ static void refuses_what_is_no_number(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128];
         snprintf(text, sizeof text, "text,x,label\n\"a\nb\",1,0\n\"c\nd\",\"%s\",1\n", bad[i]);
-        tri_table *csv = table(text);
+        tri_table *table = table(text);
         tri_preprocess *made;
-        assert_int_equal(fit(csv, 1, 2, &made), TRI_DATA);
+        assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
         assert_null(made);
         assert_error("table.csv:5:4: \"");
         assert_error(strstr(bad[i], "999") ? "too large" : "is not a decimal number");
-        tri__table_close(csv);
+        tri__table_close(table);
     }
     static const char *const good[] = {"1", "-1", "+1", "1.", ".5", "1e5", "1E-5", "\t1.25 ", "1e-999", "00012", "123456789012345678901234567890"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[128];
         snprintf(text, sizeof text, "text,x,label\na,\"%s\",0\n", good[i]);
-        tri_table *csv = table(text);
+        tri_table *table = table(text);
         tri_preprocess *made;
-        if (fit(csv, 1, 2, &made) != TRI_OK) fail_msg("%s", tri_error());
+        if (fit(table, 1, 2, &made) != TRI_OK) fail_msg("%s", tri_error());
         assert_true(made->column[0].fill == strtod(good[i], NULL));
         tri__preprocess_free(made);
-        tri__table_close(csv);
+        tri__table_close(table);
     }
 }
 
@@ -117,42 +117,42 @@ static void finds_the_classes(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256] = "text,label\n";
         for (int k = 0; k < 4; k++) sprintf(text + strlen(text), "t,%s\n", cases[i].labels[k]);
-        tri_table *csv = table(text);
+        tri_table *table = table(text);
         tri_preprocess *made;
-        assert_int_equal(fit(csv, 0, cases[i].n_classes, &made), cases[i].status);
+        assert_int_equal(fit(table, 0, cases[i].n_classes, &made), cases[i].status);
         if (cases[i].status != TRI_OK) assert_error(cases[i].want[0]);
         for (int k = 0; made && k < made->n_classes; k++) assert_string_equal(made->label[k], cases[i].want[k]);
         tri__preprocess_free(made);
-        tri__table_close(csv);
+        tri__table_close(table);
     }
 }
 
 static void needs_columns_and_rows(void **state) {
     (void)state;
     tri_preprocess *made;
-    tri_table *csv = table("text,x,label\n");
-    assert_int_equal(fit(csv, 1, 2, &made), TRI_DATA);
+    tri_table *table = table("text,x,label\n");
+    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no rows");
-    tri__table_close(csv);
+    tri__table_close(table);
     csv = table("text,z,label\na,1,0\n");
-    assert_int_equal(fit(csv, 1, 2, &made), TRI_DATA);
+    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no column \"x\"");
-    tri__table_close(csv);
+    tri__table_close(table);
     csv = table("text,x,label\na,,0\n");
-    assert_int_equal(fit(csv, 1, 2, &made), TRI_DATA);
+    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no number in any row");
-    tri__table_close(csv);
+    tri__table_close(table);
     csv = table("text,x,label\na,1e308,0\nb,-1e308,1\n");
-    assert_int_equal(fit(csv, 1, 2, &made), TRI_DATA);
+    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("too large to standardise");
-    tri__table_close(csv);
+    tri__table_close(table);
 }
 
 static void comes_back_from_json(void **state) {
     (void)state;
-    tri_table *csv = table("text,x,y,label\na,0.1,1e-300,no\nb,0.7,3e15,yes\nc,,123456.789,no\n");
+    tri_table *table = table("text,x,y,label\na,0.1,1e-300,no\nb,0.7,3e15,yes\nc,,123456.789,no\n");
     tri_preprocess *made, *back;
-    assert_int_equal(tri__preprocess_fit(csv, "label", "text", "text", columns, 2, 2, &made), TRI_OK);
+    assert_int_equal(tri__preprocess_fit(table, "label", "text", "text", columns, 2, 2, &made), TRI_OK);
     json_t *json = tri__preprocess_json(made);
     assert_non_null(json);
     char *text = json_dumps(json, JSON_REAL_PRECISION(17));
@@ -183,7 +183,7 @@ static void comes_back_from_json(void **state) {
     json_decref(json);
     free(text);
     tri__preprocess_free(made);
-    tri__table_close(csv);
+    tri__table_close(table);
 }
 
 static tri_tokenizer *tokenizer(void) {
@@ -206,15 +206,15 @@ static void loads_the_same_with_any_threads(void **state) {
         for (int k = 0; k < (i * 7) % 40; k++) to += sprintf(to, "%s", parts[(i + k) % 4]);
         to += sprintf(to, "\",%s,%d,%s,%d\n", i % 3 ? "a b" : "", i % 10, i % 5 ? "2" : "", i % 2);
     }
-    tri_table *csv = table(text);
+    tri_table *table = table(text);
     free(text);
     tri_preprocess *fitted;
-    assert_int_equal(tri__preprocess_fit(csv, "label", "text", "title", columns, 2, 2, &fitted), TRI_OK);
+    assert_int_equal(tri__preprocess_fit(table, "label", "text", "title", columns, 2, 2, &fitted), TRI_OK);
     tri_tokenizer *both[2] = {tokenizer(), NULL};
     both[1] = both[0];
     tri_dataset *one, *many;
-    assert_int_equal(tri__dataset_load(csv, fitted, both, 16, 1, 1, &one), TRI_OK);
-    assert_int_equal(tri__dataset_load(csv, fitted, both, 16, 1, 4, &many), TRI_OK);
+    assert_int_equal(tri__dataset_load(table, fitted, both, 16, 1, 1, &one), TRI_OK);
+    assert_int_equal(tri__dataset_load(table, fitted, both, 16, 1, 4, &many), TRI_OK);
     assert_int_equal(one->n, ROWS);
     assert_int_equal(one->n_texts, 2);
     assert_int_equal(one->memory, many->memory);
@@ -225,7 +225,7 @@ static void loads_the_same_with_any_threads(void **state) {
     assert_memory_equal(one->numbers, many->numbers, ROWS * 2 * sizeof(float));
     int64_t longest = 0;
     for (int64_t row = 0; row < ROWS; row++) {
-        tri_field_text field = tri__table_field(csv, row, 0);
+        tri_field_text field = tri__table_field(table, row, 0);
         int32_t ids[16];
         int n = tri__tokenizer_encode(both[0], field.text, field.length, 16, ids);
         int64_t start = one->text[0].start[row], length = one->text[0].start[row + 1] - start;
@@ -243,15 +243,15 @@ static void loads_the_same_with_any_threads(void **state) {
     tri__dataset_free(many);
     tri__preprocess_free(fitted);
     tri__tokenizer_free(both[0]);
-    tri__table_close(csv);
+    tri__table_close(table);
 }
 
 static void knows_labels_at_evaluation(void **state) {
     (void)state;
-    tri_table *csv = table("text,label\na,no\nb,yes\n");
+    tri_table *table = table("text,label\na,no\nb,yes\n");
     tri_preprocess *fitted;
-    assert_int_equal(fit(csv, 0, 2, &fitted), TRI_OK);
-    tri__table_close(csv);
+    assert_int_equal(fit(table, 0, 2, &fitted), TRI_OK);
+    tri__table_close(table);
     tri_tokenizer *both[2] = {tokenizer(), NULL};
     static const struct {
         const char *text, *error;
@@ -269,13 +269,13 @@ static void knows_labels_at_evaluation(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         csv = table(cases[i].text);
         tri_dataset *data;
-        tri_status status = tri__dataset_load(csv, fitted, both, 16, cases[i].needed, 2, &data);
+        tri_status status = tri__dataset_load(table, fitted, both, 16, cases[i].needed, 2, &data);
         assert_int_equal(status, cases[i].error ? TRI_DATA : TRI_OK);
         if (cases[i].error) assert_error(cases[i].error);
         else assert_int_equal(data->labels != NULL, cases[i].labels);
         if (i == 0) assert_true(data->labels[0] == 1 && data->labels[1] == 0);
         tri__dataset_free(data);
-        tri__table_close(csv);
+        tri__table_close(table);
     }
     tri__tokenizer_free(both[0]);
     tri__preprocess_free(fitted);

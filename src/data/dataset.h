@@ -1,30 +1,44 @@
-/* dataset.h - a table tokenised and preprocessed: what training reads. */
+/* dataset.h - a table tokenised and preprocessed: what training reads. Kept in a token store, a memory-mapped file named by
+ * the hash of everything it came from, so that a second start, or another rank, tokenises nothing. */
 #ifndef TRI_DATA_DATASET_H
 #define TRI_DATA_DATASET_H
 
-#include "data/table.h"
+#include "base/log.h"
 #include "data/preprocess.h"
+#include "data/table.h"
 #include "data/tokenizer.h"
 
 typedef struct tri_text_column {
-    int64_t *start;   /* [n + 1] first token of each row in ids */
-    int32_t *ids;     /* [start[n]] */
+    const int64_t *start;   /* [n + 1] first token of each row in ids */
+    const int32_t *ids;     /* [start[n]] */
 } tri_text_column;
 
 typedef struct tri_dataset {
     int64_t n;                /* rows */
     int n_texts;              /* 1 or 2 */
     tri_text_column text[2];
-    int n_columns;
-    float *numbers;           /* [n, n_columns], filled and standardised */
-    int32_t *labels;          /* [n]; NULL when the table has no label column (predict) */
-    int64_t memory;           /* bytes held */
+    int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
+    const float *numbers;     /* [n, n_columns], filled and transformed */
+    const int32_t *labels;    /* [n]; NULL when the table has no label column (predict) */
+    int64_t memory;           /* bytes of memory held; a mapped store counts as file */
+    int64_t n_bad;            /* rows of the file that were left out */
+    int from_store;           /* 1: nothing was parsed or tokenised */
 } tri_dataset;
 
-/* Tokenises with `threads` threads; the same result for any number. need_labels 0: a missing label column is fine.
- * A text of zero pieces is still [CLS] [SEP]. */
-tri_status tri__dataset_load(const tri_table *csv, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
-                             int max_len, int need_labels, int threads, tri_dataset **out);
-void tri__dataset_free(tri_dataset *dataset);
+typedef struct tri_dataset_spec {
+    const char *path;                       /* the table */
+    const tri_preprocess *preprocess;
+    tri_tokenizer *const *tokenizer;        /* [2] */
+    int max_len;
+    int need_labels;                        /* 0: a missing label column is fine */
+    int threads;                            /* the result is the same for any number */
+    tri_bad_rows bad_rows;
+    const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
+    const tri_log *log;
+} tri_dataset_spec;
+
+/* A text of zero pieces is still [CLS] [SEP]. */
+tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
+void tri__dataset_close(tri_dataset *dataset);
 
 #endif

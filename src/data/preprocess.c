@@ -22,22 +22,22 @@ static double median(double *values, int64_t n) {
     return n % 2 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
 }
 
-static tri_status fit_column(const tri_table *csv, tri_column_stats *stats) {
+static tri_status fit_column(const tri_table *table, tri_column_stats *stats) {
     int column;
-    TRI_TRY(tri__table_find(csv, stats->name, &column));
-    int64_t rows = tri__table_rows(csv), n = 0;
+    TRI_TRY(tri__table_find(table, stats->name, &column));
+    int64_t rows = tri__table_rows(table), n = 0;
     double *values = malloc((size_t)rows * sizeof *values);
-    if (!values) return no_memory(tri__table_path(csv));
+    if (!values) return no_memory(tri__table_path(table));
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < rows; row++) {
         double value;
         int missing;
-        if ((status = tri__column_number(csv, row, column, &value, &missing)) != TRI_OK) goto done;
+        if ((status = tri__column_number(table, row, column, &value, &missing)) != TRI_OK) goto done;
         if (!missing) values[n++] = value;
     }
     if (n == 0) {
         status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
-                           tri__table_path(csv), stats->name);
+                           tri__table_path(table), stats->name);
         goto done;
     }
     stats->missing = rows - n;
@@ -51,7 +51,7 @@ static tri_status fit_column(const tri_table *csv, tri_column_stats *stats) {
     if (constant) stats->mean = values[0];
     stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / (double)rows);
     if (!isfinite(stats->deviation) || !isfinite(stats->mean))
-        status = tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to standardise", tri__table_path(csv),
+        status = tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to standardise", tri__table_path(table),
                            stats->name);
 done:
     free(values);
@@ -63,16 +63,16 @@ static tri_status copy_text(const char *from, char **to) {
     return from && !*to ? no_memory(from) : TRI_OK;
 }
 
-static tri_status fit(const tri_table *csv, tri_preprocess *made, char *const *columns) {
+static tri_status fit(const tri_table *table, tri_preprocess *made, char *const *columns) {
     int column;
-    TRI_TRY(tri__table_find(csv, made->primary_name, &column));
-    if (made->secondary_name) TRI_TRY(tri__table_find(csv, made->secondary_name, &column));
-    TRI_TRY(tri__table_find(csv, made->label_name, &column));
-    if (tri__table_rows(csv) == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(csv));
-    TRI_TRY(tri__labels_fit(csv, column, made->n_classes, made->label));
+    TRI_TRY(tri__table_find(table, made->primary_name, &column));
+    if (made->secondary_name) TRI_TRY(tri__table_find(table, made->secondary_name, &column));
+    TRI_TRY(tri__table_find(table, made->label_name, &column));
+    if (tri__table_rows(table) == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(table));
+    TRI_TRY(tri__labels_fit(table, column, made->n_classes, made->label));
     for (int c = 0; c < made->n_columns; c++) {
         TRI_TRY(copy_text(columns[c], &made->column[c].name));
-        TRI_TRY(fit_column(csv, &made->column[c]));
+        TRI_TRY(fit_column(table, &made->column[c]));
     }
     return TRI_OK;
 }
@@ -87,7 +87,7 @@ static tri_status make(int n_columns, int n_classes, tri_preprocess **out) {
     return made->column && made->label ? TRI_OK : no_memory("preprocessing");
 }
 
-tri_status tri__preprocess_fit(const tri_table *csv, const char *label, const char *primary, const char *secondary,
+tri_status tri__preprocess_fit(const tri_table *table, const char *label, const char *primary, const char *secondary,
                                char *const *columns, int n_columns, int n_classes, tri_preprocess **out) {
     TRI_ASSERT(n_classes >= 1 && n_columns >= 0);
     *out = NULL;
@@ -96,7 +96,7 @@ tri_status tri__preprocess_fit(const tri_table *csv, const char *label, const ch
     if (status == TRI_OK) status = copy_text(label, &made->label_name);
     if (status == TRI_OK) status = copy_text(primary, &made->primary_name);
     if (status == TRI_OK) status = copy_text(secondary, &made->secondary_name);
-    if (status == TRI_OK) status = fit(csv, made, columns);
+    if (status == TRI_OK) status = fit(table, made, columns);
     if (status == TRI_OK) *out = made;
     else tri__preprocess_free(made);
     return status;

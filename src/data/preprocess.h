@@ -23,7 +23,7 @@ typedef struct tri_preprocess {
 /* Labels: when every training label is an integer in 0..n_classes-1 that is its class; otherwise the distinct texts,
  * sorted, which must be n_classes. TRI_DATA file:line:column for an unparsable number (text that is no number; empty is
  * missing) or a missing label or one outside the classes. */
-tri_status tri__preprocess_fit(const tri_table *csv, const char *label, const char *primary, const char *secondary,
+tri_status tri__preprocess_fit(const tri_table *table, const char *label, const char *primary, const char *secondary,
                                char *const *columns, int n_columns, int n_classes, tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
 json_t *tri__preprocess_json(const tri_preprocess *preprocess);

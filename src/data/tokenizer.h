@@ -1,4 +1,5 @@
-/* tokenizer.h - text to token ids, as Hugging Face does it. WordPiece, cased and uncased, from a folder with vocab.txt. */
+/* tokenizer.h - text to token ids, as Hugging Face does it: WordPiece and byte-level BPE, from vocab.txt, from vocab.json with
+ * merges.txt, or from tokenizer.json. */
 #ifndef TRI_DATA_TOKENIZER_H
 #define TRI_DATA_TOKENIZER_H
 
@@ -6,19 +7,25 @@
 
 typedef struct tri_tokenizer tri_tokenizer;
 
-/* Reads vocab.txt and, where there, tokenizer_config.json (do_lower_case, strip_accents, tokenize_chinese_chars, special
- * tokens). Without the latter: lower-casing is on unless the folder's name says "cased" and not "uncased" (the released
- * models' names); `said` gets a line on what was assumed. TRI_NOINPUT when files are missing; a folder with vocab.json or
- * tokenizer.json only is TRI_USAGE: byte-level BPE is not in this build. TRI_DATA for bad vocabularies (file:line). */
+/* Reads a folder. tokenizer.json comes first where it is there (normaliser, pre-tokeniser, model, post-processor: an unknown
+ * component is TRI_USAGE by name); else vocab.txt, or vocab.json + merges.txt, with tokenizer_config.json where it is there.
+ * Without either configuration: WordPiece lower-cases unless the folder's name says "cased" and not "uncased"
+ * (tri__tokenizer_describe says what was assumed). TRI_NOINPUT when files are missing; TRI_DATA file:line for bad ones. */
 tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out);
 void tri__tokenizer_free(tri_tokenizer *tokenizer);
 int tri__tokenizer_size(const tri_tokenizer *tokenizer);
-/* [CLS] text [SEP], at most max_len ids (the text is cut). `ids` has room for max_len. Thread-safe. Returns the count. */
+/* Template with special tokens ([CLS] text [SEP], <s> text </s>), at most max_len ids: the text is cut. `ids` has room for
+ * max_len. Thread-safe, linear in the text. Returns the count. */
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids);
+/* A pair, cut longest first as Hugging Face does; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa). */
+int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,
+                               int max_len, int32_t *ids, int32_t *types);
 const char *tri__tokenizer_piece(const tri_tokenizer *tokenizer, int32_t id);
 /* A line for people: "WordPiece, 28,996 pieces, cased". Kept in the tokenizer. */
 const char *tri__tokenizer_describe(const tri_tokenizer *tokenizer);
-/* Writes vocab.txt and tokenizer_config.json, so that tri__tokenizer_load(folder) gives the same tokenizer. */
+/* One number for everything that decides ids: changes when any id of any text could. */
+uint64_t tri__tokenizer_hash(const tri_tokenizer *tokenizer);
+/* Writes what tri__tokenizer_load needs to give the same tokenizer. */
 tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder);
 
 /* Learns a WordPiece vocabulary from texts: special tokens, characters, then merges by the WordPiece score until

@@ -14,22 +14,22 @@ static void forward_message(void *context, tri_log_level level, const char *text
 /* Row counts of the largest microbatch of the training file. */
 static tri_status count_file(const tri_settings *s, const tri_assets *assets, const char *path, tri_counts *max) {
     const tri_model_config *m = &s->model;
-    tri_table *csv = NULL;
+    tri_table *table = NULL;
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
-    tri_status status = tri__table_open(path, &csv);
+    tri_status status = tri__table_open(path, NULL, &table);
     if (status == TRI_OK)
-        status = tri__preprocess_fit(csv, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at, m->tab_field_list.n,
+        status = tri__preprocess_fit(table, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at, m->tab_field_list.n,
                                      (int)m->num_classes, &preprocess);
-    if (status == TRI_OK) status = tri__dataset_load(csv, preprocess, assets->tokenizer, (int)m->max_sen_len, 1, tri__cores(), &data);
+    if (status == TRI_OK) status = tri__dataset_load(table, preprocess, assets->tokenizer, (int)m->max_sen_len, 1, tri__cores(), &data);
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, s->batch_size, (int)s->num_microbatches, 1, (uint32_t)s->seed);
     if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, m->max_sen_len);
     tri__sampler_close(&sampler);
     tri__dataset_free(data);
     tri__preprocess_free(preprocess);
-    tri__table_close(csv);
+    tri__table_close(table);
     return status;
 }
 

@@ -34,7 +34,7 @@ static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
     tri_data_files files;
     TRI_TRY(tri__data_files(path, &files));
     const char *chosen = files.test[0] ? files.test : files.valid;
-    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither test.csv nor valid.csv; name the file", path);
+    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither test.csv nor valid.table; name the file", path);
     return tri__path_join(out, "", chosen);
 }
 
@@ -48,12 +48,12 @@ static tri_status replace_text(char **field, const char *text) {
 
 static tri_status load_data(served *v, const char *path, int need_labels) {
     char file[TRI_PATH_MAX];
-    tri_table *csv;
+    tri_table *table;
     TRI_TRY(choose_file(path, file));
-    TRI_TRY(tri__table_open(file, &csv));
+    TRI_TRY(tri__table_open(file, NULL, &table));
     int threads = v->settings.threads ? (int)v->settings.threads : tri__cores();
-    tri_status status = tri__dataset_load(csv, v->preprocess, v->assets.tokenizer, (int)v->settings.model.max_sen_len, need_labels, threads, &v->data);
-    tri__table_close(csv);
+    tri_status status = tri__dataset_load(table, v->preprocess, v->assets.tokenizer, (int)v->settings.model.max_sen_len, need_labels, threads, &v->data);
+    tri__table_close(table);
     return status;
 }
 

@@ -25,17 +25,17 @@ static void say(void *context, tri_log_level level, const char *text) {
 
 static tri_status load_file(tri_session *s, const char *path, int fit, tri_dataset **out) {
     const tri_model_config *m = &s->settings->model;
-    tri_table *csv;
+    tri_table *table;
     int threads = s->settings->threads ? (int)s->settings->threads : tri__cores();
-    TRI_TRY(tri__table_open(path, &csv));
+    TRI_TRY(tri__table_open(path, NULL, &table));
     tri_status status = TRI_OK;
     if (fit)
-        status = tri__preprocess_fit(csv, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at,
+        status = tri__preprocess_fit(table, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at,
                                      m->tab_field_list.n, (int)m->num_classes, &s->preprocess);
     if (status == TRI_OK)
-        status = tri__dataset_load(csv, s->preprocess, s->assets.tokenizer, (int)m->max_sen_len, 1, threads, out);
+        status = tri__dataset_load(table, s->preprocess, s->assets.tokenizer, (int)m->max_sen_len, 1, threads, out);
     if (status == TRI_OK && (*out)->n == 0) status = tri__fail(TRI_DATA, "%s: has a header but no rows", path);
-    tri__table_close(csv);
+    tri__table_close(table);
     return status;
 }
 
