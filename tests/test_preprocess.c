@@ -28,7 +28,7 @@ static int remove_folder(void **state) {
     return tri__folder_remove(folder) != TRI_OK;
 }
 
-static tri_table *table(const char *text) {
+static tri_table *table_of(const char *text) {
     assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
     tri_table *table;
     if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("%s", tri_error());
@@ -47,7 +47,7 @@ static void assert_error(const char *want) {
 
 static void computes_statistics(void **state) {
     (void)state;
-    tri_table *table = table("text,x,y,label\na,1, 7 ,0\nb,,7,1\nc,4,,0\nd,-2.5e0,7.0,1\ne,  ,+7,1\nf,10,7,0\n");
+    tri_table *table = table_of("text,x,y,label\na,1, 7 ,0\nb,,7,1\nc,4,,0\nd,-2.5e0,7.0,1\ne,  ,+7,1\nf,10,7,0\n");
     tri_preprocess *made;
     assert_int_equal(fit(table, 2, 2, &made), TRI_OK);
     const tri_column_stats *x = &made->column[0], *y = &made->column[1];
@@ -74,7 +74,7 @@ static void refuses_what_is_no_number(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128];
         snprintf(text, sizeof text, "text,x,label\n\"a\nb\",1,0\n\"c\nd\",\"%s\",1\n", bad[i]);
-        tri_table *table = table(text);
+        tri_table *table = table_of(text);
         tri_preprocess *made;
         assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
         assert_null(made);
@@ -86,7 +86,7 @@ static void refuses_what_is_no_number(void **state) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[128];
         snprintf(text, sizeof text, "text,x,label\na,\"%s\",0\n", good[i]);
-        tri_table *table = table(text);
+        tri_table *table = table_of(text);
         tri_preprocess *made;
         if (fit(table, 1, 2, &made) != TRI_OK) fail_msg("%s", tri_error());
         assert_true(made->column[0].fill == strtod(good[i], NULL));
@@ -117,7 +117,7 @@ static void finds_the_classes(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256] = "text,label\n";
         for (int k = 0; k < 4; k++) sprintf(text + strlen(text), "t,%s\n", cases[i].labels[k]);
-        tri_table *table = table(text);
+        tri_table *table = table_of(text);
         tri_preprocess *made;
         assert_int_equal(fit(table, 0, cases[i].n_classes, &made), cases[i].status);
         if (cases[i].status != TRI_OK) assert_error(cases[i].want[0]);
@@ -130,19 +130,19 @@ static void finds_the_classes(void **state) {
 static void needs_columns_and_rows(void **state) {
     (void)state;
     tri_preprocess *made;
-    tri_table *table = table("text,x,label\n");
+    tri_table *table = table_of("text,x,label\n");
     assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no rows");
     tri__table_close(table);
-    csv = table("text,z,label\na,1,0\n");
+    table = table_of("text,z,label\na,1,0\n");
     assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no column \"x\"");
     tri__table_close(table);
-    csv = table("text,x,label\na,,0\n");
+    table = table_of("text,x,label\na,,0\n");
     assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("no number in any row");
     tri__table_close(table);
-    csv = table("text,x,label\na,1e308,0\nb,-1e308,1\n");
+    table = table_of("text,x,label\na,1e308,0\nb,-1e308,1\n");
     assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
     assert_error("too large to standardise");
     tri__table_close(table);
@@ -150,7 +150,7 @@ static void needs_columns_and_rows(void **state) {
 
 static void comes_back_from_json(void **state) {
     (void)state;
-    tri_table *table = table("text,x,y,label\na,0.1,1e-300,no\nb,0.7,3e15,yes\nc,,123456.789,no\n");
+    tri_table *table = table_of("text,x,y,label\na,0.1,1e-300,no\nb,0.7,3e15,yes\nc,,123456.789,no\n");
     tri_preprocess *made, *back;
     assert_int_equal(tri__preprocess_fit(table, "label", "text", "text", columns, 2, 2, &made), TRI_OK);
     json_t *json = tri__preprocess_json(made);
@@ -206,7 +206,7 @@ static void loads_the_same_with_any_threads(void **state) {
         for (int k = 0; k < (i * 7) % 40; k++) to += sprintf(to, "%s", parts[(i + k) % 4]);
         to += sprintf(to, "\",%s,%d,%s,%d\n", i % 3 ? "a b" : "", i % 10, i % 5 ? "2" : "", i % 2);
     }
-    tri_table *table = table(text);
+    tri_table *table = table_of(text);
     free(text);
     tri_preprocess *fitted;
     assert_int_equal(tri__preprocess_fit(table, "label", "text", "title", columns, 2, 2, &fitted), TRI_OK);
@@ -248,7 +248,7 @@ static void loads_the_same_with_any_threads(void **state) {
 
 static void knows_labels_at_evaluation(void **state) {
     (void)state;
-    tri_table *table = table("text,label\na,no\nb,yes\n");
+    tri_table *table = table_of("text,label\na,no\nb,yes\n");
     tri_preprocess *fitted;
     assert_int_equal(fit(table, 0, 2, &fitted), TRI_OK);
     tri__table_close(table);
@@ -267,7 +267,7 @@ static void knows_labels_at_evaluation(void **state) {
         {"title,label\na,no\n", "there is no column \"text\"", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        csv = table(cases[i].text);
+        table = table_of(cases[i].text);
         tri_dataset *data;
         tri_status status = tri__dataset_load(table, fitted, both, 16, cases[i].needed, 2, &data);
         assert_int_equal(status, cases[i].error ? TRI_DATA : TRI_OK);

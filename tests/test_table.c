@@ -1,4 +1,4 @@
-/* test_csv.c - tables of good and hostile files with exact positions, and Python's csv module as the yardstick. */
+/* test_table.c - tables of good and hostile files with exact positions, and Python's csv module as the yardstick. */
 #include "base/json.h"
 #include "base/limits.h"
 #include "data/table.h"
