@@ -21,7 +21,7 @@ static tri_status fail_errno(const char *verb, const char *path, tri_status miss
     return tri__fail(code, "cannot %s %s: %s", verb, path, strerror(cause));
 }
 
-static tri_status open_regular(const char *path, int *fd, size_t *size) {
+tri_status tri__file_open(const char *path, int *fd, size_t *size) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) return fail_errno("open", path, TRI_NOINPUT);
     struct stat info;
@@ -39,7 +39,7 @@ tri_status tri__file_map(const char *path, tri_map *map) {
     *map = (tri_map){0};
     int fd = -1;
     size_t size = 0;
-    TRI_TRY(open_regular(path, &fd, &size));
+    TRI_TRY(tri__file_open(path, &fd, &size));
     tri_status status = TRI_OK;
     if (size == 0) {
         *map = (tri_map){.data = "", .size = 0};
@@ -60,7 +60,7 @@ void tri__file_unmap(tri_map *map) {
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size) {
     int fd = -1;
     size_t expected = 0, got = 0;
-    TRI_TRY(open_regular(path, &fd, &expected));
+    TRI_TRY(tri__file_open(path, &fd, &expected));
     tri_status status = TRI_OK;
     char *data = NULL;
     if (expected > limit) {

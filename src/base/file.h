@@ -13,6 +13,8 @@ typedef struct tri_map {
 
 tri_status tri__file_map(const char *path, tri_map *map);   /* regular files only */
 void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
+/* A descriptor for reading, and the size. Refuses what is no regular file, and does not wait for a pipe. */
+tri_status tri__file_open(const char *path, int *fd, size_t *size);
 /* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
  * regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);

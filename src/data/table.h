@@ -1,5 +1,6 @@
-/* table.h - tables in files: CSV (RFC 4180), TSV and JSON lines, chosen by the file's ending. Memory-mapped and parsed in
- * parallel; the same rows, fields and errors whatever the number of threads and the size of their pieces. */
+/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson), chosen by the file's ending. Parsed
+ * in parallel; the same rows, fields and errors whatever the number of threads and the size of their pieces. A small file is
+ * held in memory; of a large one only the index is, and the text of rows is read again when it is asked for (docs/tables.md). */
 #ifndef TRI_DATA_TABLE_H
 #define TRI_DATA_TABLE_H
 
@@ -17,6 +18,7 @@ typedef struct tri_table_options {
     int threads;           /* 0: 1 */
     tri_bad_rows bad_rows; /* a row that cannot be read: an error, or left out and counted */
     size_t piece;          /* bytes that a thread parses at a time; 0: as the table thinks best. For tests */
+    size_t keep;           /* files of up to so many bytes are held in memory; 0: 256 MiB */
 } tri_table_options;
 
 /* A row that was left out, and why. */
@@ -39,8 +41,15 @@ int tri__table_columns(const tri_table *table);
 const char *tri__table_name(const tri_table *table, int column);
 /* TRI_DATA naming the columns there are (and the nearest) when it is missing. */
 tri_status tri__table_find(const tri_table *table, const char *name, int *column);
+/* Valid until tri__table_done of its row or tri__table_close. Any thread may ask. Empty when the file has changed or shrunk
+ * since it was opened and the row's text was not in memory: tri__table_check then says so. */
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column);
-/* Where a field starts: 1-based line and column (bytes) in the file. */
+/* TRI_IO when some row's text could not be read again. Ask after a pass over the rows. */
+tri_status tri__table_check(const tri_table *table);
+/* The caller holds no field of rows [first, first + count) any more: the memory of a large file's text may be freed. The
+ * rows can be read again. For a pass over a file larger than memory, call it after each few thousand rows. */
+void tri__table_done(const tri_table *table, int64_t first, int64_t count);
+/* Where a field starts: 1-based line and column (bytes) in the file. Counts lines up to there: meant for messages. */
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
 /* Rows left out under TRI_BAD_ROWS_SKIP, in file order; at most the first 100 are described. */
 int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described);
