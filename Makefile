@@ -1,5 +1,5 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | demo | parity | bench | lint | asan | tsan | examples | install PREFIX=/usr/local DESTDIR=
+#   make test | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
 SONAME := libtrident.so.0
@@ -12,11 +12,11 @@ PKGS := jansson libutf8proc
 
 # What this machine has is looked up once for each build folder: tools/deps first, then BLAS (BLIS first: 83-86 % of the fp32
 # peak on arm64, OpenBLAS 72-75 %), MPI, CUDA. `make clean` forgets it.
-ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan,$(MAKECMDGOALS)),all),)
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan fuzz,$(MAKECMDGOALS)),all),)
 -include $(BUILD)/found.mk
 endif
 $(BUILD)/found.mk: tools/deps
-	@CC='$(CC)' BLAS='$(or $(BLAS),any)' tools/deps
+	@CC='$(CC)' BLAS='$(or $(BLAS),any)' OPENMP='$(OPENMP)' tools/deps
 	@mkdir -p $(@D)
 	@{ echo 'int main(void) { return 0; }' | $(CC) -x c - -lblis -o /dev/null 2>/dev/null && echo 'BLAS ?= blis' || echo 'BLAS ?= openblas'; \
 	   echo "PKG_CFLAGS := $$(pkg-config --cflags $(PKGS))"; echo "PKG_LIBS := $$(pkg-config --libs $(PKGS))"; \
@@ -32,12 +32,16 @@ LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(sort $(shell find src -name '*.c'))))
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
+# Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
+FUZZ := $(patsubst fuzz/fuzz_%.c,%,$(sort $(wildcard fuzz/fuzz_*.c)))
+TESTS += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
+FUZZERS := $(FUZZ:%=$(BUILD)/fuzz_%)
 TEST_HELPERS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/test_%.c,$(sort $(wildcard tests/*.c))))
 BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test check parity bench lint asan tsan examples install clean
+.PHONY: all announce demo test check parity bench lint asan tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY)
@@ -68,6 +72,12 @@ $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
+$(BUILD)/tests/test_fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/replay.o $(BUILD)/libtrident.a
+	@mkdir -p $(@D)
+	@$(LINK) -o $@ $^ $(LIBS)
+$(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/libtrident.a
+	@echo "  LINK $@"
+	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 # An example is a user's program: the public header and the shared library, nothing else.
@@ -101,6 +111,16 @@ asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP= CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas' check
+# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
+SECONDS ?= 60
+fuzz:
+	@CC='$(FUZZ_CC)' OPENMP= FUZZ=1 tools/deps
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CC='$(FUZZ_CC)' OPENMP= CFLAGS='$(FUZZ_CFLAGS)' fuzzers
+	@fuzz/run build-fuzz $(SECONDS) $(TARGET)
+FUZZ_CC := clang
+FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow \
+  -fno-sanitize-recover=all -Wno-unknown-pragmas
+fuzzers: $(FUZZERS)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
