@@ -1,11 +1,19 @@
-/* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. */
+/* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded so
+ * that sums and products of the sizes they give cannot overflow. */
 #include "program/attr.h"
 #include "program/builder.h"
 #include "program/text.h"
 
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NAME_BYTES = 255, COUNT_MAX = INT_MAX }; /* of a name; of rows, ranks, microbatches */
+static const int64_t SIZE_LIMIT = (int64_t)1 << 60;  /* bytes or elements */
 
 typedef struct parser {
     tri_builder build;
@@ -28,30 +36,66 @@ static char *next_word(parser *p) {
     return word;
 }
 
-/* "name=number" */
-static tri_status parse_number(parser *p, const char *name, double *out) {
-    char *word = next_word(p), *end;
-    size_t length = strlen(name);
-    if (!word || strncmp(word, name, length) != 0 || word[length] != '=') return bad(p, "expected a number named", name);
-    *out = strtod(word + length + 1, &end);
-    return *end ? bad(p, "not a number", word) : TRI_OK;
+/* Digits of a number in 0..max; returns where they end, NULL when there are none or it is larger. */
+static const char *read_whole(const char *text, int64_t max, int64_t *out) {
+    if (*text < '0' || *text > '9') return NULL;
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno || *out > max ? NULL : end;
 }
 
-/* "[T0+1,64]" */
+static tri_status parse_whole(parser *p, const char *text, int64_t max, int64_t *out) {
+    const char *end = read_whole(text, max, out);
+    return end && !*end ? TRI_OK : bad(p, "not a whole number, or too large", text);
+}
+
+/* The value of the next word, "name=value". */
+static tri_status next_value(parser *p, const char *name, const char **value) {
+    char *word = next_word(p);
+    size_t length = strlen(name);
+    if (!word || strncmp(word, name, length) != 0 || word[length] != '=') return bad(p, "expected a number named", name);
+    *value = word + length + 1;
+    return TRI_OK;
+}
+
+static tri_status next_whole(parser *p, const char *name, int64_t max, int64_t *out) {
+    const char *value;
+    TRI_TRY(next_value(p, name, &value));
+    return parse_whole(p, value, max, out);
+}
+
+static tri_status parse_real(parser *p, const char *text, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    return end == text || *end || !isfinite(*out) ? bad(p, "not a number", text) : TRI_OK;
+}
+
+/* "[T0+1,64]"; at most SIZE_LIMIT bytes of any element type. */
 static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_t *cols) {
+    static const char expected[] = "expected [rows,cols] of a size that memory could have";
     *rows = (tri_rows){0};
-    if (!text || *text++ != '[') return bad(p, "expected [rows,cols]", text);
-    char *end = (char *)text;
+    if (*text != '[') return bad(p, expected, text);
+    const char *at = text + 1;
     for (int sym = 1; sym < TRI_SYM_COUNT; sym++) {
         size_t length = strlen(tri__sym_name((tri_sym)sym));
-        if (strncmp(text, tri__sym_name((tri_sym)sym), length) != 0) continue;
+        if (strncmp(text + 1, tri__sym_name((tri_sym)sym), length) != 0) continue;
         rows->sym = (tri_sym)sym;
-        end = (char *)text + length;
+        at = text + 1 + length;
     }
-    if (rows->sym == TRI_SYM_NONE || *end == '+') rows->add = strtoll(rows->sym == TRI_SYM_NONE ? text : end + 1, &end, 10);
-    if (*end != ',') return bad(p, "expected [rows,cols]", text);
-    *cols = strtoll(end + 1, &end, 10);
-    return strcmp(end, "]") == 0 ? TRI_OK : bad(p, "expected [rows,cols]", text);
+    if (rows->sym == TRI_SYM_NONE || *at == '+') at = read_whole(at + (*at == '+'), COUNT_MAX, &rows->add);
+    if (!at || *at != ',') return bad(p, expected, text);
+    at = read_whole(at + 1, SIZE_LIMIT, cols);
+    int64_t most = rows->add + (rows->sym == TRI_SYM_NONE ? 0 : COUNT_MAX), bytes;
+    if (!at || strcmp(at, "]") != 0 || __builtin_mul_overflow(most * (int64_t)sizeof(double), *cols, &bytes) || bytes > SIZE_LIMIT)
+        return bad(p, expected, text);
+    return TRI_OK;
+}
+
+/* A name that stands as one word wherever print.c writes it. */
+static tri_status check_name(const parser *p, const char *name) {
+    if (strlen(name) > NAME_BYTES || strpbrk(name, "[=") || strchr("+_<", *name)) return bad(p, "not a name", name);
+    return TRI_OK;
 }
 
 static int find_unit(const tri_program *program, const char *name) {
@@ -64,30 +108,35 @@ static tri_status parse_slot(parser *p) {
     tri_program *program = p->build.program;
     char *name = next_word(p), *mem_word = next_word(p), *dtype_word = next_word(p), *dims = next_word(p), *at = next_word(p);
     if (!at || *at != '@') return bad(p, "expected: slot name class dtype [rows,cols] @offset unit", name);
+    TRI_TRY(check_name(p, name));
     int mem = 0, dtype = tri__dtype_find(dtype_word);
     while (mem < TRI_MEM_COUNT && strcmp(mem_word, tri__mem_name((tri_mem)mem)) != 0) mem++;
     if (mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", mem_word);
     if (dtype < 0) return bad(p, "unknown element type", dtype_word);
     tri_rows rows;
-    int64_t cols;
+    int64_t cols, offset;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
+    TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &offset));
     char *unit = next_word(p);
     p->build.unit = unit ? find_unit(program, unit) : -1;
     if (unit && p->build.unit < 0) return bad(p, "unknown unit", unit);
     int slot = tri__build_slot(&p->build, (tri_mem)mem, (tri_dtype)dtype, rows, cols, "%s", name);
-    program->slot[slot].offset = strtoll(at + 1, NULL, 10);
+    program->slot[slot].offset = offset;
     return TRI_OK;
 }
 
 static tri_status parse_view(parser *p) {
     char *name = next_word(p), *of = next_word(p), *parent_word = next_word(p), *at = next_word(p), *dims = next_word(p);
     if (!dims || strcmp(of, "of") != 0 || *at != '+') return bad(p, "expected: view name of slot +element [rows,cols]", name);
+    TRI_TRY(check_name(p, name));
     int parent = tri__program_find(p->build.program, parent_word);
     if (parent < 0) return bad(p, "unknown slot", parent_word);
     tri_rows rows;
-    int64_t cols;
+    int64_t cols, first;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
-    tri__build_view(&p->build, parent, strtoll(at + 1, NULL, 10), rows.add, cols, "%s", name);
+    if (rows.sym != TRI_SYM_NONE) return bad(p, "a view has a constant number of rows", dims);
+    TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &first));
+    tri__build_view(&p->build, parent, first, rows.add, cols, "%s", name);
     return TRI_OK;
 }
 
@@ -98,10 +147,22 @@ static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
         const tri_attr_row *row = &tri__attr_rows[i];
         if (strcmp(row->name, word) != 0) continue;
         char *at = (char *)attr + row->offset;
+        int64_t whole;
+        double real;
         switch (row->kind) {
-        case TRI_ATTR_REAL: *(float *)at = strtof(value, NULL); break;
-        case TRI_ATTR_INT: *(int32_t *)at = (int32_t)strtol(value, NULL, 10); break;
-        case TRI_ATTR_ID: *(uint32_t *)at = (uint32_t)strtoul(value, NULL, 10); break;
+        case TRI_ATTR_REAL:
+            TRI_TRY(parse_real(p, value, &real));
+            if (fabs(real) > FLT_MAX) return bad(p, "too large a number", value);
+            *(float *)at = (float)real;
+            break;
+        case TRI_ATTR_INT:
+            TRI_TRY(parse_whole(p, value, INT32_MAX, &whole));
+            *(int32_t *)at = (int32_t)whole;
+            break;
+        case TRI_ATTR_ID:
+            TRI_TRY(parse_whole(p, value, UINT32_MAX, &whole));
+            *(uint32_t *)at = (uint32_t)whole;
+            break;
         }
         return TRI_OK;
     }
@@ -136,8 +197,10 @@ static tri_status parse_instr(parser *p) {
             TRI_TRY(parse_attr(p, word, &instr->attr));
         } else if (strcmp(word, "mb") == 0) {
             char *mb = next_word(p);
+            int64_t number;
             if (!mb) return bad(p, "expected a number after", word);
-            instr->mb = (int16_t)strtol(mb, NULL, 10);
+            TRI_TRY(parse_whole(p, mb, INT16_MAX, &number));
+            instr->mb = (int16_t)number;
         } else {
             instr->unit = (int16_t)find_unit(p->build.program, word);
             if (instr->unit < 0) return bad(p, "unknown unit", word);
@@ -148,8 +211,8 @@ static tri_status parse_instr(parser *p) {
 
 static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
-    double value[5] = {0};
-    for (int i = 0; i < 5; i++) TRI_TRY(parse_number(p, names[i], &value[i]));
+    int64_t value[5];
+    for (int i = 0; i < 5; i++) TRI_TRY(next_whole(p, names[i], COUNT_MAX, &value[i]));
     p->build.program->mesh = (tri_mesh){(int)value[0], (int)value[1], (int)value[2]};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
@@ -157,26 +220,28 @@ static tri_status parse_mesh(parser *p) {
 }
 
 static tri_status parse_max(parser *p) {
-    static const char *const names[] = {"T0", "T1", "N", "Q0", "Q1"};
-    double value[5] = {0};
-    for (int i = 0; i < 5; i++) TRI_TRY(parse_number(p, names[i], &value[i]));
+    static const char *const squares[] = {"Q0", "Q1"};
     tri_counts *max = &p->build.program->max;
-    *max = (tri_counts){.of = {0, (int64_t)value[0], (int64_t)value[1], (int64_t)value[2]}, .squares = {0, value[3], value[4], 0}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
+    for (int i = 0; i < 2; i++) {
+        const char *value;
+        TRI_TRY(next_value(p, squares[i], &value));
+        TRI_TRY(parse_real(p, value, &max->squares[TRI_SYM_T0 + i]));
+    }
     return TRI_OK;
 }
 
 static tri_status parse_bytes(parser *p) {
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        double value = 0;
-        TRI_TRY(parse_number(p, tri__mem_name((tri_mem)mem), &value));
-        p->build.program->bytes[mem] = (int64_t)value;
-    }
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        TRI_TRY(next_whole(p, tri__mem_name((tri_mem)mem), SIZE_LIMIT, &p->build.program->bytes[mem]));
     return TRI_OK;
 }
 
 static tri_status parse_unit(parser *p) {
     char *name = next_word(p);
     if (!name) return bad(p, "expected a name after", "unit");
+    TRI_TRY(check_name(p, name));
+    if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX) return bad(p, "not a name, or too many units", name);
     tri__build_unit(&p->build, name);
     return TRI_OK;
 }
