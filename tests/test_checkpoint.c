@@ -191,6 +191,12 @@ static void resharded(void **state) {
     assert_int_equal(tri__checkpoint_save(&out), TRI_OK);
     assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_DATA);
     assert_non_null(strstr(tri_error(), "do not make it up"));
+
+    out.n_weights = 3; /* a hole as large as an overlap */
+    pieces[1].slice = (tri_slice){.start = {0, 0}, .extent = {2, 2}, .begin = 0, .end = 1};
+    assert_int_equal(tri__checkpoint_save(&out), TRI_OK);
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "two of its slices overlap"));
 }
 
 static void digests(void **state) {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SLICES_MAX = 1 << 16 }; /* of a tensor */
+
 struct tri_checkpoint {
     char *path;
     int64_t step;
@@ -74,23 +76,37 @@ static tri_status parse_slice(const tri_checkpoint *checkpoint, const json_t *ro
     return TRI_OK;
 }
 
+/* The slices of a tensor: each lies in its file, no two share an element, together they have as many as the tensor. */
+static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const json_t *rows, tri_slice *slice) {
+    int64_t elements = 0;
+    size_t n = json_array_size(rows);
+    for (size_t i = 0; i < n; i++) {
+        stored part;
+        TRI_TRY(parse_slice(checkpoint, json_array_get(rows, i), tensor, &part));
+        slice[i] = part.slice;
+        if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
+        for (size_t j = 0; j < i; j++)
+            if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j])) return bad_row(checkpoint, tensor->name, "two of its slices overlap");
+    }
+    return elements == tri__shape_count(&tensor->shape) ? TRI_OK : bad_row(checkpoint, tensor->name, "its slices do not make it up");
+}
+
 static tri_status index_tensors(tri_checkpoint *checkpoint) {
     const json_t *tensors = json_object_get(checkpoint->manifest, "tensors");
-    json_t *row, *slice;
-    size_t i, j;
+    json_t *row;
+    size_t i;
     if (!json_is_array(tensors) || json_array_size(tensors) > TRI_LIMIT_TENSORS)
         return tri__fail(TRI_DATA, "%s/manifest.json: tensors is no list, or too long", checkpoint->path);
     json_array_foreach(tensors, i, row) {
         tri_piece tensor;
-        stored part;
-        int64_t elements = 0;
+        const json_t *slices = json_object_get(row, "slices");
         TRI_TRY(parse_tensor(checkpoint, row, &tensor));
         if (json_object_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
-        json_array_foreach(json_object_get(row, "slices"), j, slice) {
-            TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
-            if (__builtin_add_overflow(elements, part.slice.end - part.slice.begin, &elements)) elements = -1;
-        }
-        if (elements != tri__shape_count(&tensor.shape)) return bad_row(checkpoint, tensor.name, "its slices do not make it up");
+        if (json_array_size(slices) > SLICES_MAX) return bad_row(checkpoint, tensor.name, "has too many slices");
+        tri_slice *slice = calloc(json_array_size(slices) + 1, sizeof *slice);
+        tri_status status = slice ? check_slices(checkpoint, &tensor, slices, slice) : tri__fail(TRI_RESOURCE, "out of memory");
+        free(slice);
+        TRI_TRY(status);
         if (json_object_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;

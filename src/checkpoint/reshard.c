@@ -3,6 +3,8 @@
  * two whole tensors are a single run. */
 #include "checkpoint/reshard.h"
 
+#include <string.h>
+
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -42,6 +44,7 @@ static int64_t box_offset(const tri_slice *slice, int n, const int64_t *at) {
 
 tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,
                               void *context, int64_t *shared) {
+    if (into->begin == into->end || from->begin == from->end) return TRI_OK; /* an empty tensor's dims may overflow */
     tri_slice a = *into, b = *from;
     int n = fold(shape, &a, &b);
     int64_t low[TRI_MAX_DIMS], high[TRI_MAX_DIMS], at[TRI_MAX_DIMS];
@@ -62,4 +65,19 @@ tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, con
         for (; d >= 0 && ++at[d] == high[d]; d--) at[d] = low[d];
         if (d < 0) return TRI_OK;
     }
+}
+
+/* A run was found: what is shared is not asked for. */
+static tri_status stop_run(void *context, int64_t into, int64_t from, int64_t count) {
+    (void)context, (void)into, (void)from, (void)count;
+    return TRI_STOPPED;
+}
+
+int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice *b) {
+    size_t bytes = (size_t)shape->n * sizeof a->start[0];
+    int64_t shared = 0;
+    /* Ranges of one box, as replicas store them, need no walk. */
+    if (memcmp(a->start, b->start, bytes) == 0 && memcmp(a->extent, b->extent, bytes) == 0)
+        return most(a->begin, b->begin) < least(a->end, b->end);
+    return tri__slice_overlap(shape, a, b, stop_run, NULL, &shared) == TRI_STOPPED;
 }

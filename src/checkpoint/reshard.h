@@ -9,6 +9,8 @@ typedef tri_status (*tri_run_fn)(void *context, int64_t into, int64_t from, int6
 
 /* 1 when the box lies within the shape and [begin, end) within the box. */
 int tri__slice_fits(const tri_slice *slice, const tri_shape *shape);
+/* 1 when two slices that fit `shape` have an element in common. */
+int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice *b);
 /* Calls `run` for each contiguous run that `into` and `from` share; both fit `shape`. Adds the elements to *shared. */
 tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,
                               void *context, int64_t *shared);
