@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORD_MAX = 128 }; /* bytes compared; longer words have no nearest */
@@ -42,15 +43,15 @@ const char *tri__text_nearest(const char *word, const char *const *names, int n)
     char folded[WORD_MAX], other[WORD_MAX];
     int length = fold(word, folded), least = 0;
     if (length <= 0) return NULL;
+    /* A third of the letters wrong is still a slip; of a very short word, one, as long as a letter is left. */
+    int slack = length < 3 ? 1 : length / 3;
     const char *nearest = NULL;
     for (int i = 0; i < n; i++) {
         int other_length = fold(names[i], other);
-        if (other_length < 0) continue;
+        if (other_length < 0 || abs(other_length - length) > slack) continue;
         int steps = distance(folded, length, other, other_length);
         if (!nearest || steps < least) nearest = names[i], least = steps;
     }
-    /* A third of the letters wrong is still a slip; of a very short word, one, as long as a letter is left. */
-    int slack = length < 3 ? 1 : length / 3;
     return nearest && least <= slack && least < length ? nearest : NULL;
 }
 
