@@ -1,8 +1,7 @@
-/* csv.c - RFC 4180 in one pass over a mapped file. A field is a span of the map; only quoted fields with doubled quotes
- * are copied, unescaped, into a second block that can never need more bytes than the file has. Lines and columns are
- * counted when an error needs them, so reading pays nothing for them. A quote inside an unquoted field is data, as in
- * Python's table; a carriage return outside quotes must end a line. */
-#include "data/table.h"
+/* csv.c - CSV after RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in Python's
+ * csv; a carriage return outside quotes must end a line. A record ends at the first line feed outside quotes, whatever is
+ * wrong with it: behind a closing quote that does not end its field, the rest of the field counts as unquoted. */
+#include "data/csv.h"
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -12,149 +11,213 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tri_table {
-    char *path;
-    tri_map map;
-    const char *begin, *end;  /* of the content, the byte-order mark left out */
-    int columns;
-    char **name;              /* [columns] */
-    int64_t rows, room;       /* room: rows that row and field have space for */
-    const char **row;         /* [rows] where each begins */
-    tri_field_text *field;    /* [rows, columns] */
-    char *copy;               /* unescaped fields, copied bytes of them; NULL until the first */
-    size_t copied;
-};
+/* Where in a record a byte stands. Not 0: tri_piece.skipping holds one. */
+enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 
-/* One field as it stands in the file. */
-typedef struct span {
-    const char *begin, *end;  /* without its quotes */
-    const char *next;         /* the first byte after the field and its separator or line end */
-    int doubled;              /* quotes inside, each written twice */
-    int last;                 /* of its row */
-} span;
+/* A record on its way. */
+typedef struct record {
+    const tri_table *table;
+    const tri_window *window;
+    size_t row, at;
+    int state;
+    size_t quote;       /* where the quoted field begins */
+    int64_t fields;     /* ended so far */
+    uint32_t *end;      /* [limit] where, from the row's start */
+    int64_t limit;
+    tri_fault fault;    /* the first; why[0] = 0: none */
+} record;
 
-static void locate(const tri_table *table, const char *at, int64_t *line, int64_t *column) {
-    const char *start = table->begin;
-    *line = 1;
-    for (const char *feed; start < at && (feed = memchr(start, '\n', (size_t)(at - start))); start = feed + 1) ++*line;
-    *column = at - start + 1;
-}
-
-static tri_status fail_at(const tri_table *table, const char *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static tri_status fail_at(const tri_table *table, const char *at, const char *format, ...) {
-    char text[512];
+static void blame(record *r, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void blame(record *r, size_t at, const char *format, ...) {
+    if (r->fault.why[0]) return;
+    r->fault.at = r->window->base + at;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(r->fault.why, sizeof r->fault.why, format, args);
     va_end(args);
-    int64_t line, column;
-    locate(table, at, &line, &column);
-    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line, (long long)column, text);
 }
 
-static tri_status no_memory(const tri_table *table) {
-    return tri__fail(TRI_RESOURCE, "%s: out of memory while reading a table of %zu bytes", table->path, table->map.size);
+static void end_field(record *r, size_t at) {
+    if (r->fields < r->limit) r->end[r->fields] = (uint32_t)(at - r->row);
+    r->fields++;
+    r->state = START;
 }
 
-/* NUL bytes and invalid UTF-8, wherever they stand; eight ASCII bytes at a time. */
-static tri_status check_bytes(const tri_table *table) {
-    size_t length = (size_t)(table->end - table->begin), at = 0;
-    while (at < length) {
-        uint64_t word;
-        if (length - at >= 8) {
-            memcpy(&word, table->begin + at, 8);
-            /* Neither a high bit nor a zero byte; with high bits absent the subtraction test is exact. */
-            if (!((word | (word - 0x0101010101010101u)) & 0x8080808080808080u)) {
-                at += 8;
-                continue;
-            }
+/* A byte that is neither in quotes nor plain text. 1: the record ends before it; *next is then the start of the next. 2: the
+ * window ends before that is known. */
+static int special(record *r, char byte, size_t *next) {
+    const tri_window *w = r->window;
+    if (byte == r->table->delimiter) {
+        end_field(r, r->at);
+    } else if (byte == '\n') {
+        end_field(r, r->at);
+        *next = r->at + 1;
+        return 1;
+    } else if (byte == '\r') {
+        if (r->at + 1 == w->size && !w->last) {
+            r->state = UNQUOTED; /* for a row that is skipped: a line feed ends it all the same */
+            return 2;
         }
-        const char *byte = table->begin + at;
-        if (*byte == 0) return fail_at(table, byte, "NUL byte; is this a text file?");
-        if (tri__utf8_next(table->begin, length, &at) < 0)
-            return fail_at(table, byte, "invalid UTF-8 byte 0x%02x; save the file as UTF-8", (unsigned char)*byte);
-    }
-    return TRI_OK;
-}
-
-/* The line end at `at`: its length, 0 when there is none. The end of the file is one of length 0, so ask for it first. */
-static int line_end(const char *at, const char *end) {
-    if (*at == '\n') return 1;
-    return *at == '\r' && end - at > 1 && at[1] == '\n' ? 2 : 0;
-}
-
-static tri_status too_long(const tri_table *table, const char *row) {
-    return fail_at(table, row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
-}
-
-static tri_status finish_field(const tri_table *table, const char *at, span *out) {
-    if (at == table->end) {
-        out->last = 1, out->next = at;
-    } else if (*at == ',') {
-        out->last = 0, out->next = at + 1;
+        if (r->at + 1 < w->size && w->text[r->at + 1] == '\n') {
+            end_field(r, r->at);
+            *next = r->at + 2;
+            return 1;
+        }
+        blame(r, r->at, "carriage return without a line feed; quote the field or use LF or CRLF line ends");
+        r->state = UNQUOTED;
+    } else if (r->state == CLOSED) {
+        blame(r, r->at, "characters after the closing quote; quotes inside a field are doubled");
+        r->state = UNQUOTED;
     } else {
-        int bytes = line_end(at, table->end);
-        if (bytes == 0 && *at == '\r')
-            return fail_at(table, at, "carriage return without a line feed; quote the field or use LF or CRLF line ends");
-        if (bytes == 0) return fail_at(table, at, "characters after the closing quote; quotes inside a field are doubled");
-        out->last = 1, out->next = at + bytes;
+        r->state = UNQUOTED;
     }
-    return TRI_OK;
+    return 0;
 }
 
-static tri_status scan_quoted(const tri_table *table, const char *row, const char *at, span *out) {
-    const char *limit = table->end - row > TRI_LIMIT_CSV_ROW ? row + TRI_LIMIT_CSV_ROW : table->end;
-    const char *open = at++;
-    out->begin = at, out->doubled = 0;
-    for (;;) {
-        const char *quote = at < limit ? memchr(at, '"', (size_t)(limit - at)) : NULL;
-        if (!quote && limit < table->end)
-            return fail_at(table, open, "quoted field is not closed within %d MiB, the longest row; it begins here",
-                           TRI_LIMIT_CSV_ROW >> 20);
-        if (!quote) return fail_at(table, open, "quoted field is never closed; it begins here");
-        if (quote + 1 < table->end && quote[1] == '"') {
-            out->doubled++;
-            at = quote + 2;
-            continue;
+/* 0 bytes and bytes beyond ASCII, which it steps over. 2: the window ends before it is known. */
+static int check_byte(record *r, char byte) {
+    const tri_window *w = r->window;
+    if (byte == 0) {
+        blame(r, r->at, "NUL byte at byte %llu of the file; is this a text file?", (unsigned long long)(w->base + r->at));
+        return 0;
+    }
+    size_t next = r->at;
+    if (tri__utf8_next(w->text, w->size, &next) >= 0) {
+        r->at = next - 1; /* the last byte of a character is an ordinary one */
+        return 0;
+    }
+    if (w->size - r->at < 4 && !w->last) return 2;
+    blame(r, r->at, "invalid UTF-8 byte 0x%02x at byte %llu of the file; save it as UTF-8", (unsigned char)byte,
+          (unsigned long long)(w->base + r->at));
+    return 0;
+}
+
+static void check_length(record *r) {
+    if (r->at - r->row < TRI_LIMIT_CSV_ROW || r->fault.why[0]) return;
+    if (r->state == QUOTED)
+        blame(r, r->quote, "quoted field is not closed within %d MiB, the longest row; it begins here", TRI_LIMIT_CSV_ROW >> 20);
+    else blame(r, r->row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
+}
+
+/* Goes on to the record's end. 1: *next is the start of the next record; 2: the window ends first. */
+static int walk(record *r, size_t *next) {
+    const tri_window *w = r->window;
+    for (; r->at < w->size; r->at++) {
+        check_length(r);
+        if ((signed char)w->text[r->at] <= 0 && !r->fault.why[0] && check_byte(r, w->text[r->at])) return 2;
+        char byte = w->text[r->at];
+        if (r->state == QUOTED) {
+            if (byte == '"') r->state = CLOSED;
+        } else if (byte == '"' && r->state == START) {
+            r->state = QUOTED, r->quote = r->at;
+        } else if (byte == '"' && r->state == CLOSED) {
+            r->state = QUOTED;
+        } else {
+            int done = special(r, byte, next);
+            if (done) return done;
         }
-        out->end = quote;
-        return finish_field(table, quote + 1, out);
     }
+    if (!w->last) return 2;
+    check_length(r);
+    if (r->state == QUOTED) blame(r, r->quote, "quoted field is never closed; it begins here");
+    end_field(r, r->at);
+    *next = r->at;
+    return 1;
 }
 
-static tri_status scan_field(const tri_table *table, const char *row, const char *at, span *out) {
-    if (at < table->end && *at == '"') return scan_quoted(table, row, at, out);
-    out->begin = at, out->doubled = 0;
-    while (at < table->end && *at != ',' && *at != '\n' && *at != '\r') at++;
-    if (at - row > TRI_LIMIT_CSV_ROW) return too_long(table, row);
-    out->end = at;
-    return finish_field(table, at, out);
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece, size_t *next) {
+    size_t columns = (size_t)table->columns;
+    *next = row;
+    if (!tri__piece_room(piece, 1, columns)) return TRI_CSV_BAD;
+    record r = {.table = table, .window = window, .row = row, .at = row, .state = START, .end = piece->value + piece->values,
+                .limit = table->columns};
+    if (walk(&r, next) == 2) {
+        /* Eight bytes more than the limit: the fault has shown, though the window may end within a character. */
+        if (window->size - row < TRI_LIMIT_CSV_ROW + 8) return TRI_CSV_CUT;
+        tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
+        piece->skipping = r.state;
+        piece->next = window->size;
+        return TRI_CSV_CUT;
+    }
+    if (r.fields != table->columns)
+        blame(&r, row, "row has %lld field%s, the header has %d", (long long)r.fields, r.fields == 1 ? "" : "s", table->columns);
+    if (r.fault.why[0]) {
+        tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
+        return TRI_CSV_BAD;
+    }
+    piece->row[piece->rows++] = (uint32_t)row;
+    piece->values += columns;
+    return TRI_CSV_GOOD;
 }
 
-/* The text of a field; one with doubled quotes is copied. */
-static tri_status take_field(tri_table *table, const span *found, tri_field_text *out) {
-    size_t length = (size_t)(found->end - found->begin);
-    *out = (tri_field_text){found->begin, length};
-    if (!found->doubled) return TRI_OK;
-    if (!table->copy && !(table->copy = malloc(table->map.size))) return no_memory(table);
-    char *to = table->copy + table->copied;
-    *out = (tri_field_text){to, length - (size_t)found->doubled};
-    for (const char *from = found->begin; from < found->end; from++) {
+static size_t skip(const tri_table *table, const tri_window *window, int *state) {
+    record r = {.table = table, .window = window, .state = *state, .fault.why = "known"};
+    size_t next;
+    if (walk(&r, &next) == 1) return next;
+    *state = r.state;
+    return SIZE_MAX;
+}
+
+static size_t start(const tri_table *table, const tri_window *window, size_t begin, size_t end, int inside) {
+    (void)table;
+    for (size_t at = begin; at < end; at++) {
+        char byte = window->text[at];
+        if (byte == '"') inside = !inside;
+        else if (byte == '\n' && !inside) return at + 1;
+    }
+    return SIZE_MAX;
+}
+
+static void parse(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+#if defined(__aarch64__)
+    tri__csv_scan_neon(table, window, from, piece);
+#elif defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) tri__csv_scan_avx2(table, window, from, piece);
+    else tri__csv_scan_sse2(table, window, from, piece);
+#else
+    tri__csv_scan_plain(table, window, from, piece);
+#endif
+}
+
+static void copy(const tri_piece *piece, uint32_t *to) { memcpy(to, piece->value, piece->values * sizeof *to); }
+
+static int span(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end) {
+    const uint32_t *ends = table->value + (uint64_t)row * (uint64_t)table->columns;
+    *begin = column ? ends[column - 1] + 1 : 0;
+    *end = ends[column];
+    return 1;
+}
+
+static size_t length(const tri_table *table, int64_t row) {
+    return table->value[(uint64_t)row * (uint64_t)table->columns + (uint64_t)table->columns - 1];
+}
+
+/* Takes the second quote of each pair out of a quoted field. */
+static void decode_field(char *text, uint32_t begin, uint32_t end) {
+    if (end - begin < 2 || text[begin] != '"') return;
+    char *to = memchr(text + begin + 1, '"', end - begin - 2), *stop = text + end;
+    if (!to) return;
+    for (const char *from = to; from < stop - 1; from++) {
         *to++ = *from;
         if (*from == '"') from++;
     }
-    table->copied += out->length;
-    return TRI_OK;
+    memset(to, 0, (size_t)(stop - to));
+}
+
+static void decode(const tri_table *table, int64_t row, char *text) {
+    const uint32_t *end = table->value + (uint64_t)row * (uint64_t)table->columns;
+    for (int c = 0; c < table->columns; c++) decode_field(text, c ? end[c - 1] + 1 : 0, end[c]);
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static tri_status check_names(const tri_table *table, const char **where) {
+/* end: [columns] where each name ends. */
+static tri_status check_names(const tri_table *table, const uint32_t *end) {
     for (int c = 1; c < table->columns; c++)
-        if (!table->name[c][0]) return fail_at(table, where[c], "column %d has no name; only the first may have none", c + 1);
+        if (!table->name[c][0])
+            return tri__table_fail(table, table->top + end[c - 1] + 1, "column %d has no name; only the first may have none", c + 1);
     char **sorted = malloc((size_t)table->columns * sizeof *sorted);
-    if (!sorted) return no_memory(table);
+    if (!sorted) return tri__table_no_memory(table);
     memcpy(sorted, table->name, (size_t)table->columns * sizeof *sorted);
     qsort(sorted, (size_t)table->columns, sizeof *sorted, by_text);
     const char *twice = NULL;
@@ -165,187 +228,54 @@ static tri_status check_names(const tri_table *table, const char **where) {
     int seen = 0, c = 0;
     for (;; c++)
         if (!strcmp(table->name[c], twice) && seen++) break;
-    return fail_at(table, where[c], "column name \"%.80s\" stands twice in the header", twice);
+    return tri__table_fail(table, table->top + (c ? end[c - 1] + 1 : 0), "column name \"%.80s\" stands twice in the header", twice);
 }
 
-/* Doubles an array of `element` bytes when count reaches room. */
-static void *grow(void *array, int64_t count, int64_t *room, size_t element) {
-    if (count < *room) return array;
-    int64_t more = *room ? *room * 2 : 16;
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)more, element, &bytes)) return NULL;
-    void *larger = realloc(array, bytes);
-    if (larger) *room = more;
-    return larger;
+/* The header's names from its text; end: [columns] where each ends. */
+static tri_status take_names(tri_table *table, char *text, const uint32_t *end, int64_t fields) {
+    if (fields > TRI_LIMIT_COLUMNS)
+        return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns", TRI_LIMIT_COLUMNS);
+    table->name = calloc((size_t)fields, sizeof *table->name);
+    if (!table->name) return tri__table_no_memory(table);
+    for (uint32_t begin = 0; table->columns < fields; begin = end[table->columns++] + 1) {
+        decode_field(text, begin, end[table->columns]);
+        tri_field_text name = tri__table_text(text + begin, end[table->columns] - begin);
+        table->name[table->columns] = strndup(name.text, name.length);
+        if (!table->name[table->columns]) return tri__table_no_memory(table);
+    }
+    return check_names(table, end);
 }
 
-static tri_status read_header(tri_table *table, const char **next) {
-    const char **where = NULL; /* [columns] */
-    int64_t room_where = 0, room_name = 0;
+/* The header is a record of any number of fields; more of the file is read until its end is in sight. */
+static tri_status open_csv(tri_table *table) {
     tri_status status = TRI_OK;
-    span found = {.next = table->begin};
-    do {
-        const char *at = found.next;
-        if (table->columns == TRI_LIMIT_COLUMNS) {
-            status = fail_at(table, at, "more than %d columns", TRI_LIMIT_COLUMNS);
-            goto done;
-        }
-        if ((status = scan_field(table, table->begin, at, &found)) != TRI_OK) goto done;
-        tri_field_text text;
-        if ((status = take_field(table, &found, &text)) != TRI_OK) goto done;
-        const char **grown = grow(where, table->columns, &room_where, sizeof *where);
-        if (grown) where = grown;
-        char **names = grown ? grow(table->name, table->columns, &room_name, sizeof *names) : NULL;
-        if (names) table->name = names;
-        char *copy = names ? strndup(text.text, text.length) : NULL;
-        if (!copy) {
-            status = no_memory(table);
-            goto done;
-        }
-        where[table->columns] = at;
-        table->name[table->columns++] = copy;
-    } while (!found.last);
-    *next = found.next;
-    status = check_names(table, where);
-done:
-    free(where);
+    uint32_t *end = malloc(TRI_LIMIT_COLUMNS * sizeof *end);
+    char *text = NULL;
+    if (!end) return tri__table_no_memory(table);
+    for (size_t room = 1 << 16;; room *= 4) {
+        uint64_t left = table->source.size - table->top;
+        tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
+        char *larger = realloc(text, window.size + 1);
+        if (!larger) status = tri__table_no_memory(table);
+        if (larger) window.text = text = larger;
+        if (status == TRI_OK) status = tri__source_read(&table->source, table->path, table->top, text, window.size);
+        if (status != TRI_OK) break;
+        record r = {.table = table, .window = &window, .state = START, .end = end, .limit = TRI_LIMIT_COLUMNS};
+        size_t next = 0;
+        int cut = walk(&r, &next) == 2;
+        if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;
+        if (r.fault.why[0]) status = tri__table_fail(table, r.fault.at, "%s", r.fault.why);
+        table->begin = table->top + next;
+        int64_t fields = r.fields;
+        if (status == TRI_OK) status = take_names(table, text, end, fields);
+        break;
+    }
+    free(text);
+    free(end);
+    /* Of a table with one column, an empty line is a row with an empty field. */
+    if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
     return status;
 }
 
-/* Only line ends from here to the end of the file? */
-static int blank_to_end(const tri_table *table, const char *at) {
-    while (at < table->end) {
-        int bytes = line_end(at, table->end);
-        if (!bytes) return 0;
-        at += bytes;
-    }
-    return 1;
-}
-
-static tri_status make_room(tri_table *table) {
-    if (table->rows < table->room) return TRI_OK;
-    int64_t more = table->room ? table->room * 2 : 64;
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)more, (size_t)table->columns * sizeof *table->field, &bytes)) return no_memory(table);
-    tri_field_text *fields = realloc(table->field, bytes);
-    if (!fields) return no_memory(table);
-    table->field = fields;
-    const char **rows = realloc(table->row, (size_t)more * sizeof *rows);
-    if (!rows) return no_memory(table);
-    table->row = rows;
-    table->room = more;
-    return TRI_OK;
-}
-
-static tri_status read_row(tri_table *table, const char *row, const char **next) {
-    TRI_TRY(make_room(table));
-    tri_field_text *field = table->field + table->rows * table->columns;
-    int64_t n = 0;
-    span found = {.next = row};
-    do {
-        TRI_TRY(scan_field(table, row, found.next, &found));
-        if (n < table->columns) TRI_TRY(take_field(table, &found, &field[n]));
-        n++;
-    } while (!found.last);
-    if (found.next - row > TRI_LIMIT_CSV_ROW) return too_long(table, row);
-    if (n != table->columns)
-        return fail_at(table, row, "row has %lld field%s, the header has %d", (long long)n, n == 1 ? "" : "s", table->columns);
-    table->row[table->rows++] = row;
-    *next = found.next;
-    return TRI_OK;
-}
-
-static tri_status read_table(tri_table *table) {
-    table->begin = table->map.data, table->end = table->map.data + table->map.size;
-    if (table->map.size >= 3 && !memcmp(table->begin, "\xEF\xBB\xBF", 3)) table->begin += 3;
-    if (table->begin == table->end) return fail_at(table, table->begin, "the file is empty; a header row was expected");
-    TRI_TRY(check_bytes(table));
-    const char *at = table->begin;
-    TRI_TRY(read_header(table, &at));
-    while (at < table->end) {
-        if (table->columns > 1 && (*at == '\n' || *at == '\r') && blank_to_end(table, at)) break;
-        TRI_TRY(read_row(table, at, &at));
-    }
-    return TRI_OK;
-}
-
-tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out) {
-    (void)options;
-    *out = NULL;
-    tri_table *table = calloc(1, sizeof *table);
-    if (!table || !(table->path = strdup(path))) {
-        free(table);
-        return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    }
-    tri_status status = tri__file_map(path, &table->map);
-    if (status == TRI_OK) status = read_table(table);
-    if (status == TRI_OK) *out = table;
-    else tri__table_close(table);
-    return status;
-}
-
-void tri__table_close(tri_table *table) {
-    if (!table) return;
-    for (int c = 0; c < table->columns; c++) free(table->name[c]);
-    free(table->name);
-    free(table->row);
-    free(table->field);
-    free(table->copy);
-    tri__file_unmap(&table->map);
-    free(table->path);
-    free(table);
-}
-
-const char *tri__table_path(const tri_table *table) { return table->path; }
-int64_t tri__table_rows(const tri_table *table) { return table->rows; }
-int tri__table_columns(const tri_table *table) { return table->columns; }
-
-const char *tri__table_name(const tri_table *table, int column) {
-    TRI_ASSERT(column >= 0 && column < table->columns);
-    return table->name[column];
-}
-
-tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
-    for (int c = 0; c < table->columns; c++)
-        if (!strcmp(table->name[c], name)) {
-            *column = c;
-            return TRI_OK;
-        }
-    enum { SHOWN = 30 };
-    char list[1200];
-    int used = 0, c = 0;
-    for (; c < table->columns && c < SHOWN && used < (int)sizeof list - 120; c++)
-        used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", c ? ", " : "", table->name[c]);
-    if (c < table->columns) snprintf(list + used, sizeof list - (size_t)used, " and %d more", table->columns - c);
-    const char *nearest = tri__text_nearest(name, (const char *const *)table->name, table->columns);
-    return tri__fail(TRI_DATA, "%s: there is no column \"%.80s\"%s%.80s%s; its columns are: %s", table->path, name,
-                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
-}
-
-tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
-    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    return table->field[row * table->columns + column];
-}
-
-void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    const char *start = table->row[row];
-    for (span found; column > 0; column--, start = found.next)
-        TRI_ASSERT(scan_field(table, table->row[row], start, &found) == TRI_OK);
-    locate(table, start, line, at);
-}
-
-tri_status tri__table_check(const tri_table *table) {
-    (void)table;
-    return TRI_OK;
-}
-
-void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
-    TRI_ASSERT(first >= 0 && count >= 0 && first + count <= table->rows);
-}
-
-int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described) {
-    (void)table;
-    *rows = NULL, *described = 0;
-    return 0;
-}
+const tri_format tri__format_csv = {.speculates = 1, .expected = "a header row was expected", .open = open_csv, .start = start,
+                                    .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span, .decode = decode};

@@ -1,0 +1,34 @@
+/* csv.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field asked for once).
+ *   csv FILE [THREADS]      prints one JSON object. Without a file: says what it is for. */
+#include "base/clock.h"
+#include "data/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        puts("csv: run bench/csv.py, which makes the file and compares");
+        return 0;
+    }
+    tri_table_options options = {.threads = argc > 2 ? atoi(argv[2]) : 1};
+    tri_table *table;
+    double start = tri__clock();
+    if (tri__table_open(argv[1], &options, &table) != TRI_OK) {
+        fprintf(stderr, "csv: %s\n", tri_error());
+        return 1;
+    }
+    double opened = tri__clock();
+    int64_t rows = tri__table_rows(table), bytes = 0;
+    int columns = tri__table_columns(table);
+    for (int64_t row = 0; row < rows; row++) {
+        for (int c = 0; c < columns; c++) bytes += (int64_t)tri__table_field(table, row, c).length;
+        if (row % 4096 == 4095) tri__table_done(table, row - 4095, 4096);
+    }
+    double read = tri__clock();
+    int failed = tri__table_check(table) != TRI_OK;
+    printf("{\"rows\": %lld, \"columns\": %d, \"field_bytes\": %lld, \"open_seconds\": %.6f, \"read_seconds\": %.6f}\n", (long long)rows,
+           columns, (long long)bytes, opened - start, read - opened);
+    tri__table_close(table);
+    return failed;
+}
