@@ -1,197 +1,145 @@
-/* tokenizer.c - a Hugging Face tokenizer folder: its files, its special tokens, and text to ids. Special tokens written
- * out in a text ("[SEP]") become their ids, as there: they are looked for in the text as it stands, leftmost and longest
- * first, and what lies between them is cut into words on its own. */
-#include "data/tokenizer.h"
+/* tokenizer.c - text to ids. Added tokens ("[SEP]") are found first: in the text as it stands, then in the normalised text; what lies
+ * between them is split into words, and words become ids by the model, or by the cache of words seen before. */
+#include "data/tokenizer_parts.h"
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
-#include "data/wordpiece.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct tri_tokenizer {
-    tri_pieces pieces;
-    tri_bert_rules rules;
-    char *name[TRI_TOKENS];      /* of the special tokens */
-    int32_t id[TRI_TOKENS];      /* -1: not in the vocabulary */
-    unsigned char opens[256];  /* some special token begins with this byte */
-    char describe[160];
-};
+/* One text on its way. */
+typedef struct walk {
+    const tri_tokenizer *tokenizer;
+    tri_scratch scratch;
+    tri_ids ids;
+    int count;  /* all ids are counted; else it stops when there is no more room */
+} walk;
 
-static tri_status read_flag(const json_t *config, const char *path, const char *key, int *flag) {
-    const json_t *value = json_object_get(config, key);
-    if (!value || json_is_null(value)) return TRI_OK;
-    if (!json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", path, key);
-    *flag = json_is_true(value);
-    return TRI_OK;
-}
-
-/* A special token is its text, or an object with it as `content`. */
-static tri_status read_special(const json_t *config, const char *path, int which, char **name) {
-    const json_t *value = json_object_get(config, tri__specials[which].key);
-    if (json_is_object(value)) value = json_object_get(value, "content");
-    if (value && !json_is_null(value) && (!json_is_string(value) || !json_string_length(value)))
-        return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, tri__specials[which].key);
-    *name = strdup(json_is_string(value) ? json_string_value(value) : tri__specials[which].name);
-    return *name ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-}
-
-static tri_status read_config(tri_tokenizer *tokenizer, const json_t *config, const char *path) {
-    tri_bert_rules *rules = &tokenizer->rules;
-    TRI_TRY(read_flag(config, path, "do_lower_case", &rules->lower_case));
-    rules->strip_accents = rules->lower_case;
-    TRI_TRY(read_flag(config, path, "strip_accents", &rules->strip_accents));
-    TRI_TRY(read_flag(config, path, "tokenize_chinese_chars", &rules->split_chinese));
-    for (int i = 0; i < TRI_TOKENS; i++) TRI_TRY(read_special(config, path, i, &tokenizer->name[i]));
-    return TRI_OK;
-}
-
-/* The released models say it in their names; "cased" is also inside "uncased". */
-static int name_says_cased(const char *folder) {
-    char *full = realpath(folder, NULL);
-    if (!full) return 0;
-    const char *slash = strrchr(full, '/');
-    const char *name = slash ? slash + 1 : full;
-    int cased = strstr(name, "cased") && !strstr(name, "uncased");
-    free(full);
-    return cased;
-}
-
-static tri_status load_config(tri_tokenizer *tokenizer, const char *folder, int *assumed) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    tokenizer->rules = (tri_bert_rules){.lower_case = 1, .split_chinese = 1};
-    *assumed = !tri__is_file(path);
-    if (*assumed) {
-        tokenizer->rules.lower_case = !name_says_cased(folder);
-        return read_config(tokenizer, NULL, path);
-    }
-    json_t *config = NULL;
-    TRI_TRY(tri__json_load(path, TRI_DATA, &config));
-    tri_status status = read_config(tokenizer, config, path);
-    json_decref(config);
-    return status;
-}
-
-static tri_status find_specials(tri_tokenizer *tokenizer, const char *vocabulary) {
-    for (int i = 0; i < TRI_TOKENS; i++) {
-        tokenizer->id[i] = tri__pieces_named(&tokenizer->pieces, tokenizer->name[i]);
-        if (tokenizer->id[i] >= 0) tokenizer->opens[(unsigned char)tokenizer->name[i][0]] = 1;
-        else if (tri__specials[i].needed)
-            return tri__fail(TRI_DATA, "%s: the special token %s is missing; it must be one of the pieces", vocabulary,
-                             tokenizer->name[i]);
-    }
-    return TRI_OK;
-}
-
-static tri_status find_vocabulary(const char *folder, char path[static TRI_PATH_MAX]) {
-    if (!tri__is_folder(folder))
-        return tri__fail(TRI_NOINPUT, "%s: no such tokenizer folder; it should hold vocab.txt", folder);
-    TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
-    if (tri__is_file(path)) return TRI_OK;
-    static const char *const others[] = {"vocab.json", "tokenizer.json"};
-    for (int i = 0; i < 2; i++) {
-        TRI_TRY(tri__path_join(path, folder, others[i]));
-        if (tri__is_file(path))
-            return tri__fail(TRI_USAGE, "%s: there is %s but no vocab.txt; byte-level BPE is not in this build, WordPiece is",
-                             folder, others[i]);
-    }
-    return tri__fail(TRI_NOINPUT, "%s: there is no vocab.txt in this folder", folder);
-}
-
-static tri_status load(tri_tokenizer *tokenizer, const char *folder) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(find_vocabulary(folder, path));
-    int assumed;
-    TRI_TRY(load_config(tokenizer, folder, &assumed));
-    TRI_TRY(tri__pieces_load(path, &tokenizer->pieces));
-    TRI_TRY(find_specials(tokenizer, path));
-    const tri_bert_rules *rules = &tokenizer->rules;
-    char count[32];
-    snprintf(tokenizer->describe, sizeof tokenizer->describe, "WordPiece, %s pieces, %s%s%s%s",
-             tri__text_count(tokenizer->pieces.n, count), rules->lower_case ? "uncased" : "cased",
-             rules->strip_accents == rules->lower_case ? "" : rules->strip_accents ? ", accents stripped" : ", accents kept",
-             rules->split_chinese ? "" : ", Chinese characters not split",
-             assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "");
-    return TRI_OK;
-}
-
-tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
-    *out = NULL;
-    tri_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    if (!tokenizer) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    tri_status status = load(tokenizer, folder);
-    if (status == TRI_OK) *out = tokenizer;
-    else tri__tokenizer_free(tokenizer);
-    return status;
-}
-
-void tri__tokenizer_free(tri_tokenizer *tokenizer) {
-    if (!tokenizer) return;
-    tri__pieces_free(&tokenizer->pieces);
-    for (int i = 0; i < TRI_TOKENS; i++) free(tokenizer->name[i]);
-    free(tokenizer);
-}
-
-int tri__tokenizer_size(const tri_tokenizer *tokenizer) { return tokenizer->pieces.n; }
+int tri__tokenizer_size(const tri_tokenizer *tokenizer) { return tokenizer->size; }
 
 const char *tri__tokenizer_piece(const tri_tokenizer *tokenizer, int32_t id) {
-    TRI_ASSERT(id >= 0 && id < tokenizer->pieces.n);
-    return tokenizer->pieces.text + tokenizer->pieces.start[id];
+    TRI_ASSERT(id >= 0 && id < tokenizer->size);
+    for (int i = 0; i < tokenizer->added.n; i++)
+        if (tokenizer->added.all[i].id == id) return tokenizer->added.all[i].content;
+    return id < tokenizer->vocabulary.n ? tokenizer->vocabulary.text + tokenizer->vocabulary.start[id] : "";
 }
 
 const char *tri__tokenizer_describe(const tri_tokenizer *tokenizer) { return tokenizer->describe; }
 
-/* The longest special token that stands at text[0]; its length in bytes, 0 when there is none. */
-static size_t special_at(const tri_tokenizer *tokenizer, const char *text, size_t length, int32_t *id) {
-    size_t longest = 0;
-    if (!tokenizer->opens[(unsigned char)text[0]]) return 0;
-    for (int i = 0; i < TRI_TOKENS; i++) {
-        size_t size = strlen(tokenizer->name[i]);
-        if (tokenizer->id[i] < 0 || size <= longest || size > length || memcmp(text, tokenizer->name[i], size)) continue;
-        longest = size, *id = tokenizer->id[i];
-    }
-    return longest;
+void tri__tokenizer_free(tri_tokenizer *tokenizer) {
+    if (!tokenizer) return;
+    tri__vocabulary_free(&tokenizer->vocabulary);
+    tri__bpe_free(&tokenizer->bpe);
+    tri__added_tokens_free(&tokenizer->added);
+    tri__word_cache_free(tokenizer->cache);
+    for (int i = 0; i < tokenizer->files; i++) free(tokenizer->file[i].text);
+    free(tokenizer);
 }
 
-/* Appends the ids of text without special tokens; stops at `room`. */
-static int encode_words(const tri_tokenizer *tokenizer, const char *text, size_t length, int n, int room, int32_t *ids) {
-    tri_words words;
-    tri__words_init(&words, tokenizer->rules, text, length);
-    while (n < room && tri__words_next(&words)) {
-        int32_t found[TRI_WORD_CHARS];
-        int count = tri__pieces_match(&tokenizer->pieces, &words, tokenizer->id[TRI_TOKEN_UNK], found);
-        for (int i = 0; i < count && n < room; i++) ids[n++] = found[i];
+/* A word's ids: the next words may stand anywhere, so it is done as a whole. */
+static int take_word(void *to, const char *word, size_t length) {
+    walk *w = to;
+    const tri_tokenizer *tokenizer = w->tokenizer;
+    int64_t begin = w->ids.n;
+    if (!w->count && begin >= w->ids.room) return 0;
+    uint64_t hash = tri__piece_hash(word, length);
+    if (!tokenizer->is_bpe && length <= (size_t)tokenizer->wordpiece.max_chars) {
+        int32_t id = tri__vocabulary_find(&tokenizer->vocabulary, word, length, hash);
+        if (id >= 0) return tri__ids_put(&w->ids, id), 1;
     }
+    if (tri__word_cache_get(tokenizer->cache, hash, word, length, &w->ids)) return 1;
+    if (!tokenizer->is_bpe) tri__wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary, word, length, &w->ids);
+    else if (tri__bpe_encode(&tokenizer->bpe, &tokenizer->vocabulary, word, length, &w->scratch, &w->ids) != TRI_OK) return -1;
+    if (w->ids.n <= w->ids.room)
+        tri__word_cache_put(tokenizer->cache, hash, word, length, w->ids.at + begin, (int)(w->ids.n - begin));
+    return 1;
+}
+
+typedef int part_taker(walk *w, const char *text, size_t length);
+
+/* Ids of the set's tokens in the text; what lies between them goes to `take`. 1, 0 or -1 as tri_take_word. */
+static int take_added(walk *w, const tri_added_set *set, const char *text, size_t length, part_taker *take) {
+    for (size_t taken = 0, from = 0;;) {
+        tri_added_match match = tri__added_set_find(set, text, length, from, taken);
+        int on = match.begin > taken ? take(w, text + taken, match.begin - taken) : 1;
+        if (on != 1 || match.id < 0) return on;
+        if (!w->count && w->ids.n >= w->ids.room) return 0;
+        tri__ids_put(&w->ids, match.id);
+        taken = match.end, from = match.resume;
+    }
+}
+
+static int take_normal(walk *w, const char *text, size_t length) {
+    return tri__pre_tokenize(&w->tokenizer->pre_tokenizer, text, length, &w->scratch, take_word, w);
+}
+
+static int take_raw(walk *w, const char *text, size_t length) {
+    const char *normal;
+    size_t n;
+    if (tri__normalise(&w->tokenizer->normaliser, text, length, &w->scratch, &normal, &n) != TRI_OK) return -1;
+    return take_added(w, &w->tokenizer->added.normal, normal, n, take_normal);
+}
+
+/* A text's ids without a template; returns how many of them are in ids, -1 when out of memory. */
+static int encode(walk *w, const char *text, size_t length) {
+    int done = take_added(w, &w->tokenizer->added.raw, text, length, take_raw);
+    tri__scratch_free(&w->scratch);
+    return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
+}
+
+/* Special tokens of a template. */
+static int specials(const tri_template *template) {
+    int n = 0;
+    for (int i = 0; i < template->n; i++) n += template->part[i].id >= 0;
     return n;
 }
 
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids) {
-    TRI_ASSERT(max_len >= 2);
-    int n = 0, room = max_len - 1; /* one is for [SEP] */
-    ids[n++] = tokenizer->id[TRI_TOKEN_CLS];
-    for (size_t start = 0, at = 0; n < room && start < length;) {
-        int32_t id = 0;
-        size_t size = 0;
-        while (at < length && !(size = special_at(tokenizer, text + at, length - at, &id))) at++;
-        n = encode_words(tokenizer, text + start, at - start, n, room, ids);
-        if (size && n < room) ids[n++] = id;
-        start = at += size;
+    TRI_ASSERT(max_len >= 1);
+    const tri_template *template = &tokenizer->one;
+    int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
+    for (int i = 0; i < template->n; i++) {
+        if (template->part[i].id >= 0) {
+            if (n < max_len) ids[n++] = template->part[i].id;
+            continue;
+        }
+        walk w = {.tokenizer = tokenizer, .ids = {.at = ids + n, .room = room < max_len - n ? room : max_len - n}};
+        int count = encode(&w, text, length);
+        if (count < 0) return -1;
+        n += count;
     }
-    ids[n++] = tokenizer->id[TRI_TOKEN_SEP];
     return n;
 }
 
-tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder) {
-    const tri_pieces *pieces = &tokenizer->pieces;
-    const char **piece = malloc((size_t)pieces->n * sizeof *piece);
-    if (!piece) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    for (int i = 0; i < pieces->n; i++) piece[i] = pieces->text + pieces->start[i];
-    tri_status status =
-        tri__wordpiece_write(folder, piece, pieces->n, tokenizer->rules, (const char *const *)tokenizer->name);
-    free(piece);
-    return status;
+/* What two texts keep of `room`: the shorter all of it where the longer can give way, else half each, the longer the odd one. */
+static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
+    int64_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
+    if (*shorter > room) *longer = *shorter;
+    else *longer = *longer < room - *shorter ? *longer : *shorter > room - *shorter ? *shorter : room - *shorter;
+    if (*shorter + *longer <= room) return;
+    *shorter = room / 2;
+    *longer = *shorter + room % 2;
+}
+
+int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,
+                               int max_len, int32_t *ids, int32_t *types) {
+    TRI_ASSERT(max_len >= 1);
+    const tri_template *template = &tokenizer->two;
+    int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
+    int32_t *both = malloc((2 * (size_t)room + 1) * sizeof *both); /* [2, room] */
+    if (!both) return tri__fail(TRI_RESOURCE, "out of memory for a pair of texts"), -1;
+    walk wa = {.tokenizer = tokenizer, .ids = {.at = both, .room = room}, .count = 1};
+    walk wb = {.tokenizer = tokenizer, .ids = {.at = both + room, .room = room}, .count = 1};
+    int failed = encode(&wa, a, a_length) < 0 || encode(&wb, b, b_length) < 0;
+    int64_t kept[2] = {wa.ids.n, wb.ids.n};
+    cut_longest(&kept[0], &kept[1], room);
+    for (int i = 0; i < template->n && !failed; i++) {
+        int32_t id = template->part[i].id;
+        const int32_t *from = id >= 0 ? &id : id == TRI_TEMPLATE_A ? wa.ids.at : wb.ids.at;
+        int64_t count = id >= 0 ? 1 : kept[id == TRI_TEMPLATE_B];
+        for (int64_t k = 0; k < count && n < max_len; k++, n++) {
+            ids[n] = from[k];
+            if (types) types[n] = template->part[i].type;
+        }
+    }
+    free(both);
+    return failed ? -1 : n;
 }

@@ -15,7 +15,7 @@ tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out);
 void tri__tokenizer_free(tri_tokenizer *tokenizer);
 int tri__tokenizer_size(const tri_tokenizer *tokenizer);
 /* Template with special tokens ([CLS] text [SEP], <s> text </s>), at most max_len ids: the text is cut. `ids` has room for
- * max_len. Thread-safe, linear in the text. Returns the count. */
+ * max_len. Thread-safe, linear in the text. Returns the count; -1 (TRI_RESOURCE recorded) when out of memory. */
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids);
 /* A pair, cut longest first as Hugging Face does; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa). */
 int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,

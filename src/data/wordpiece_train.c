@@ -6,6 +6,9 @@
 #include "data/tokenizer.h"
 
 #include "base/arena.h"
+#include "base/file.h"
+#include "data/normalise.h"
+#include "data/pre_tokenize.h"
 #include "data/wordpiece.h"
 
 #include <stdlib.h>
@@ -108,18 +111,34 @@ static int add_piece(trainer *t, const char *text, size_t length) {
     return found->value;
 }
 
-static void count_words(trainer *t, const char *text, tri_bert_rules rules) {
-    tri_words found;
-    tri__words_init(&found, rules, text, strlen(text));
-    while (tri__words_next(&found)) {
-        if (found.chars > TRI_WORD_CHARS) continue;
-        slot *entry = map_get(&t->arena, &t->words_by_text, found.word, found.bytes);
-        if (entry->value < 0) {
-            entry->value = t->n_words;
-            *TRI_PUSH(&t->arena, t->words, t->n_words, t->room_words) = (word){.text = entry->key, .bytes = found.bytes};
-        }
-        t->words[entry->value].count++;
+static int count_word(void *to, const char *text, size_t length) {
+    trainer *t = to;
+    size_t chars = 0;
+    for (size_t i = 0; i < length; i++) chars += (text[i] & 0xC0) != 0x80;
+    if (chars > TRI_WORD_CHARS) return 1;
+    slot *entry = map_get(&t->arena, &t->words_by_text, text, length);
+    if (entry->value < 0) {
+        entry->value = t->n_words;
+        *TRI_PUSH(&t->arena, t->words, t->n_words, t->room_words) = (word){.text = entry->key, .bytes = length};
     }
+    t->words[entry->value].count++;
+    return 1;
+}
+
+static tri_status count_words(trainer *t, const char *const *texts, int64_t n, tri_bert_rules rules) {
+    tri_normaliser normaliser = {0};
+    tri_pre_tokenizer split = {.n = 1, .step = {{.kind = TRI_SPLIT_BERT}}};
+    tri_scratch scratch = {0};
+    tri_status status = TRI_OK;
+    TRI_ASSERT(tri__normaliser_add_bert(&normaliser, rules));
+    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+        const char *text;
+        size_t length;
+        status = tri__normalise(&normaliser, texts[i], strlen(texts[i]), &scratch, &text, &length);
+        if (status == TRI_OK) tri__pre_tokenize(&split, text, length, &scratch, count_word, t);
+    }
+    tri__scratch_free(&scratch);
+    return status;
 }
 
 static int char_bytes(const char *text, size_t rest) {
@@ -290,6 +309,38 @@ static void learn(trainer *t, int size) {
     }
 }
 
+static tri_status write_pieces(const char *folder, const char *const *piece, int n) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, "vocab.txt"));
+    size_t size = 0;
+    for (int i = 0; i < n; i++) size += strlen(piece[i]) + 1;
+    char *text = malloc(size + 1), *to = text;
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    for (int i = 0; i < n; i++) {
+        to = stpcpy(to, piece[i]);
+        *to++ = '\n';
+    }
+    tri_status status = tri__file_write(path, text, size);
+    free(text);
+    return status;
+}
+
+/* vocab.txt and tokenizer_config.json. */
+static tri_status write_folder(const char *folder, const char *const *piece, int n, tri_bert_rules rules) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__folder_make(folder));
+    TRI_TRY(write_pieces(folder, piece, n));
+    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
+    json_t *config = json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
+                               "strip_accents", rules.strip_accents, "tokenize_chinese_chars", rules.split_chinese);
+    int failed = !config;
+    for (int i = 0; i < TRI_TOKENS && !failed; i++)
+        failed = json_object_set_new(config, tri__bert_specials[i].key, json_string(tri__bert_specials[i].name));
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
+    json_decref(config);
+    return status;
+}
+
 tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, int lower_case, const char *folder) {
     if (size < TRI_TOKENS + 2)
         return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size, TRI_TOKENS + 2);
@@ -298,15 +349,16 @@ tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, i
     trainer t = {0};
     /* Each character is in at most a few pair lists, maps and heap entries of a few dozen bytes, doubled as they grow. */
     TRI_TRY(tri__arena_open(&t.arena, ((size_t)1 << 28) + bytes * 2048));
-    const char *special[TRI_TOKENS];
-    for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, special[i] = tri__specials[i].name, strlen(tri__specials[i].name));
-    tri_bert_rules rules = {.lower_case = lower_case, .strip_accents = lower_case, .split_chinese = 1};
-    for (int64_t i = 0; i < n; i++) count_words(&t, texts[i], rules);
-    int limit = (size - TRI_TOKENS) / 2;
-    choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
-    spell_words(&t);
-    learn(&t, size);
-    tri_status status = tri__wordpiece_write(folder, t.pieces, t.n_pieces, rules, special);
+    for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, tri__bert_specials[i].name, strlen(tri__bert_specials[i].name));
+    tri_bert_rules rules = {.clean_text = 1, .lower_case = lower_case, .strip_accents = lower_case, .split_chinese = 1};
+    tri_status status = count_words(&t, texts, n, rules);
+    if (status == TRI_OK) {
+        int limit = (size - TRI_TOKENS) / 2;
+        choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
+        spell_words(&t);
+        learn(&t, size);
+        status = write_folder(folder, t.pieces, t.n_pieces, rules);
+    }
     tri__arena_close(&t.arena);
     return status;
 }
