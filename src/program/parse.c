@@ -60,7 +60,7 @@ static tri_status next_value(parser *p, const char *name, const char **value) {
 }
 
 static tri_status next_whole(parser *p, const char *name, int64_t max, int64_t *out) {
-    const char *value;
+    const char *value = "";
     TRI_TRY(next_value(p, name, &value));
     return parse_whole(p, value, max, out);
 }
@@ -114,7 +114,7 @@ static tri_status parse_slot(parser *p) {
     if (mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", mem_word);
     if (dtype < 0) return bad(p, "unknown element type", dtype_word);
     tri_rows rows;
-    int64_t cols, offset;
+    int64_t cols = 0, offset = 0;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
     TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &offset));
     char *unit = next_word(p);
@@ -132,7 +132,7 @@ static tri_status parse_view(parser *p) {
     int parent = tri__program_find(p->build.program, parent_word);
     if (parent < 0) return bad(p, "unknown slot", parent_word);
     tri_rows rows;
-    int64_t cols, first;
+    int64_t cols = 0, first = 0;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
     if (rows.sym != TRI_SYM_NONE) return bad(p, "a view has a constant number of rows", dims);
     TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &first));
@@ -147,8 +147,8 @@ static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
         const tri_attr_row *row = &tri__attr_rows[i];
         if (strcmp(row->name, word) != 0) continue;
         char *at = (char *)attr + row->offset;
-        int64_t whole;
-        double real;
+        int64_t whole = 0;
+        double real = 0;
         switch (row->kind) {
         case TRI_ATTR_REAL:
             TRI_TRY(parse_real(p, value, &real));
@@ -197,7 +197,7 @@ static tri_status parse_instr(parser *p) {
             TRI_TRY(parse_attr(p, word, &instr->attr));
         } else if (strcmp(word, "mb") == 0) {
             char *mb = next_word(p);
-            int64_t number;
+            int64_t number = 0;
             if (!mb) return bad(p, "expected a number after", word);
             TRI_TRY(parse_whole(p, mb, INT16_MAX, &number));
             instr->mb = (int16_t)number;
@@ -211,7 +211,7 @@ static tri_status parse_instr(parser *p) {
 
 static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
-    int64_t value[5];
+    int64_t value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(next_whole(p, names[i], COUNT_MAX, &value[i]));
     p->build.program->mesh = (tri_mesh){(int)value[0], (int)value[1], (int)value[2]};
     p->build.program->rank = (int)value[3];
@@ -224,7 +224,7 @@ static tri_status parse_max(parser *p) {
     tri_counts *max = &p->build.program->max;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
     for (int i = 0; i < 2; i++) {
-        const char *value;
+        const char *value = "";
         TRI_TRY(next_value(p, squares[i], &value));
         TRI_TRY(parse_real(p, value, &max->squares[TRI_SYM_T0 + i]));
     }
