@@ -1,6 +1,8 @@
-/* test_preprocess.c - numbers, labels, statistics, their JSON, and whole datasets for any number of threads. */
+/* test_preprocess.c - numbers, categories, labels, statistics, quantiles, their JSON, and column_info.json. */
 #include "base/file.h"
-#include "data/dataset.h"
+#include "data/column_info.h"
+#include "data/columns.h"
+#include "data/quantile.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -35,10 +37,15 @@ static tri_table *table_of(const char *text) {
     return table;
 }
 
-static char *columns[] = {"x", "y"};
+static char *names[] = {"text", "title", "x", "y"};
+
+static tri_preprocess_spec spec_of(int n_columns, int n_classes) {
+    return (tri_preprocess_spec){.label_name = "label", .text = {{names, 1}, {0}}, .columns = {names + 2, n_columns}, .n_classes = n_classes};
+}
 
 static tri_status fit(const tri_table *table, int n_columns, int n_classes, tri_preprocess **out) {
-    return tri__preprocess_fit(table, "label", "text", NULL, columns, n_columns, n_classes, out);
+    tri_preprocess_spec spec = spec_of(n_columns, n_classes);
+    return tri__preprocess_fit(table, &spec, 2, out);
 }
 
 static void assert_error(const char *want) {
@@ -62,9 +69,90 @@ static void computes_statistics(void **state) {
     assert_true(y->fill == 7 && y->mean == 7 && y->deviation == 1 && y->missing == 1);
     assert_string_equal(made->label[0], "0");
     assert_string_equal(made->label[1], "1");
-    assert_null(made->secondary_name);
+    assert_int_equal(made->text[1].n, 0);
+    assert_int_equal(made->width, 2);
     tri__preprocess_free(made);
     tri__table_close(table);
+}
+
+static void fills_missing_numbers_as_told(void **state) {
+    (void)state;
+    static const double fills[] = {2, 3, 0}; /* median, mean, zero of 1, 2, 6 */
+    tri_table *table = table_of("text,x,label\na,1,0\nb,,1\nc,2,0\nd,6,1\n");
+    for (int policy = TRI_MISSING_MEDIAN; policy <= TRI_MISSING_ZERO; policy++)
+        for (int transform = TRI_TRANSFORM_STANDARD; transform <= TRI_TRANSFORM_NONE; transform++) {
+            tri_preprocess_spec spec = spec_of(1, 2);
+            spec.missing = (tri_missing)policy, spec.transform = (tri_transform)transform;
+            tri_preprocess *made;
+            tri_fields fields;
+            tri_bad_field bad;
+            float got;
+            assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+            const tri_column_stats *x = &made->column[0];
+            assert_true(x->fill == fills[policy]);
+            assert_int_equal(tri__fields_find(table, made, 1, &fields), TRI_OK);
+            assert_int_equal(tri__fields_numbers(&fields, 1, &got, &bad), 1);
+            double mean = (9 + fills[policy]) / 4, squares = 0;
+            static const double values[] = {1, 2, 6};
+            for (int i = 0; i < 3; i++) squares += (values[i] - mean) * (values[i] - mean);
+            squares += (fills[policy] - mean) * (fills[policy] - mean);
+            if (transform == TRI_TRANSFORM_NONE) assert_true(got == (float)fills[policy]);
+            if (transform == TRI_TRANSFORM_STANDARD) assert_true(fabs((double)got - (fills[policy] - mean) / sqrt(squares / 4)) < 1e-6);
+            if (transform == TRI_TRANSFORM_QUANTILE_NORMAL) {
+                assert_int_equal(x->n_quantiles, 4); /* the filled column's */
+                assert_true(got == (float)tri__quantile_normal(fills[policy], x->quantile, 4));
+            }
+            tri__fields_free(&fields);
+            tri__preprocess_free(made);
+        }
+    tri__table_close(table);
+}
+
+/* sklearn 1.9.1, QuantileTransformer(output_distribution="normal", n_quantiles=min(1000, n), subsample=None) */
+static void transforms_by_quantiles_as_scikit_learn(void **state) {
+    (void)state;
+    static const double small[] = {1, 1, 2, 3, 3, 4, 5, 5, 5, 6, 9}, constant[] = {7, 7, 7, 7, 7}, single[] = {2.5};
+    double *big = malloc(2500 * sizeof *big);
+    for (int i = 0; i < 2500; i++) big[i] = pow(i / 3, 1.5) / 10;
+    const struct {
+        const double *values;
+        int n, quantiles;
+        double in[13], out[13];
+    } cases[] = {
+        {small, 11, 11,
+         {0, 1, 1.5, 2, 3, 4.25, 5, 5.5, 8.9999999999, 9, 10, -1e300, 1e300},
+         {-5.199337582605575, -5.199337582605575, -1.0364333894937894, -0.8416212335729142, -0.3853204664075676, 0.06270677794321385,
+          0.524400512708041, 1.0364333894937898, 5.19933758270342, 5.19933758270342, 5.19933758270342, -5.199337582605575, 5.19933758270342}},
+        {constant, 5, 5, {6, 7, 8}, {-5.199337582605575, -5.199337582605575, 5.19933758270342}},
+        {single, 1, 1, {2.5, 3}, {-5.199337582605575, 5.19933758270342}},
+        {big, 2500, 1000,
+         {0, 0.1, 1, 10, 100, 500, 1000, 2000, 2405.6, 2500},
+         {-5.199337582605575, -2.879568883798913, -2.5342448444109325, -1.9341167907611445, -1.1743865247136833, -0.38063600076671633,
+          0.14518229534576577, 1.1987681129573682, 5.19933758270342, 5.19933758270342}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double quantile[TRI_QUANTILES_MAX];
+        assert_int_equal(tri__quantiles_fit(cases[i].values, cases[i].n, quantile), cases[i].quantiles);
+        for (int k = 0; k < 13 && (k == 0 || cases[i].out[k] != 0); k++) {
+            double got = tri__quantile_normal(cases[i].in[k], quantile, cases[i].quantiles);
+            if (fabs(got - cases[i].out[k]) > 1e-9) fail_msg("case %zu: %g gives %.15g, not %.15g", i, cases[i].in[k], got, cases[i].out[k]);
+        }
+    }
+    static const double p[] = {1e-7, 1e-3, 0.02425, 0.3, 0.5, 0.9, 0.975}; /* scipy.stats.norm.ppf */
+    static const double y[] = {-5.1993375821928165, -3.090232306167813, -1.972961051311885, -0.5244005127080409, 0, 1.2815515655446004,
+                               1.959963984540054};
+    for (int i = 0; i < 7; i++) assert_true(fabs(tri__normal_inverse(p[i]) - y[i]) < 1e-14);
+    free(big);
+}
+
+/* A table of 20 rows whose x is a number but for one. */
+static tri_table *numbers_but(const char *odd) {
+    char text[1024] = "text,x,label\n";
+    for (int i = 0; i < 20; i++) {
+        if (i == 1) sprintf(text + strlen(text), "\"c\nd\",\"%s\",1\n", odd);
+        else sprintf(text + strlen(text), "\"a\nb\",%d,%d\n", i, i % 2);
+    }
+    return table_of(text);
 }
 
 static void refuses_what_is_no_number(void **state) {
@@ -72,9 +160,7 @@ static void refuses_what_is_no_number(void **state) {
     static const char *const bad[] = {"nan",  "NaN", "inf",  "-inf", "0x10", "1e999", "-1e999", "1,5", "1.5.2", "--1", "1e", "1e+",
                                       ".",    "e5",  "12a",  "1 2",  "infinity", "1_000", "\302\2401", "1f"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char text[128];
-        snprintf(text, sizeof text, "text,x,label\n\"a\nb\",1,0\n\"c\nd\",\"%s\",1\n", bad[i]);
-        tri_table *table = table_of(text);
+        tri_table *table = numbers_but(bad[i]);
         tri_preprocess *made;
         assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
         assert_null(made);
@@ -90,6 +176,83 @@ static void refuses_what_is_no_number(void **state) {
         tri_preprocess *made;
         if (fit(table, 1, 2, &made) != TRI_OK) fail_msg("%s", tri_error());
         assert_true(made->column[0].fill == strtod(good[i], NULL));
+        tri__preprocess_free(made);
+        tri__table_close(table);
+    }
+}
+
+static void bad_rows_count_for_nothing(void **state) {
+    (void)state;
+    tri_table *table = numbers_but("huge");
+    tri_preprocess_spec spec = spec_of(1, 2);
+    tri_preprocess *made;
+    spec.bad_rows = TRI_BAD_ROWS_SKIP;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 3, &made), TRI_OK);
+    assert_null(made->column[0].category);
+    assert_true(fabs(made->column[0].mean - 189.0 / 19) < 1e-12); /* 0 and 2 to 19 */
+    tri__preprocess_free(made);
+    tri__table_close(table);
+    char text[1024] = "text,x,label\n"; /* labels: 20 good ones, one missing, one that is none, whose rows hold 1000 */
+    for (int i = 0; i < 22; i++) sprintf(text + strlen(text), "t,%d,%s\n", i < 20 ? 1 : 1000, i < 20 ? i % 2 ? "1" : "0" : i == 20 ? "" : "7");
+    table = table_of(text);
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+    assert_true(made->column[0].mean == 1);
+    tri__preprocess_free(made);
+    spec.bad_rows = TRI_BAD_ROWS_FAIL;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_DATA);
+    assert_error(":22:8: \"\" in column \"label\" is no label");
+    tri__table_close(table);
+    table = table_of("text,x,label\na,1,\nb,2,\n");
+    spec.bad_rows = TRI_BAD_ROWS_SKIP;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_DATA); /* nothing is left */
+    tri__table_close(table);
+}
+
+static void encodes_categories(void **state) {
+    (void)state;
+    tri_table *table = table_of("text,x,y,label\na,red,1,0\nb, blue ,3,1\nc,,2,0\nd,red,1,1\ne,\"re,d\",2,0\n"), *other;
+    tri_preprocess_spec spec = spec_of(2, 2);
+    spec.categorical = (tri_texts){names + 3, 1}; /* y, though its values are numbers */
+    tri_preprocess *made;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+    const tri_column_stats *x = &made->column[0], *y = &made->column[1];
+    assert_true(x->n_categories == 3 && x->width == 4 && x->missing == 1 && y->n_categories == 3 && made->width == 8);
+    assert_string_equal(x->category[0], "blue");
+    assert_string_equal(x->category[1], "re,d");
+    assert_string_equal(x->category[2], "red");
+    assert_string_equal(y->category[2], "3");
+    char *words = tri__preprocess_describe(made);
+    assert_string_equal(words, "x: 3 categories, 1 missing; y: 3 categories");
+    free(words);
+    tri__table_close(table);
+    other = table_of("y,text,x\n1,a,red \n3,b,green\n9,c,\n");
+    static const float want[3][8] = {{0, 0, 1, 0, 1, 0, 0, 0}, {0, 0, 0, 1, 0, 0, 1, 0}, {0, 0, 0, 1, 0, 0, 0, 1}};
+    tri_fields fields;
+    assert_int_equal(tri__fields_find(other, made, 1, &fields), TRI_DATA);
+    assert_error("\"label\"");
+    assert_int_equal(tri__fields_find(other, made, 0, &fields), TRI_OK);
+    for (int row = 0; row < 3; row++) {
+        float got[8];
+        tri_bad_field bad;
+        assert_int_equal(tri__fields_numbers(&fields, row, got, &bad), 1);
+        assert_memory_equal(got, want[row], sizeof got);
+    }
+    tri__fields_free(&fields);
+    tri__table_close(other);
+    tri__preprocess_free(made);
+}
+
+static void categories_have_a_limit(void **state) {
+    (void)state;
+    for (int n = TRI_CATEGORIES_MAX; n <= TRI_CATEGORIES_MAX + 1; n++) {
+        char *text = malloc(64 * 1024), *to = text + sprintf(text, "text,x,label\n");
+        for (int i = 0; i < 2 * n; i++) to += sprintf(to, "t,v%d,%d\n", (i * 7) % n, i % 2);
+        tri_table *table = table_of(text);
+        free(text);
+        tri_preprocess *made;
+        assert_int_equal(fit(table, 1, 2, &made), n > TRI_CATEGORIES_MAX ? TRI_DATA : TRI_OK);
+        if (n > TRI_CATEGORIES_MAX) assert_error("table.csv:2:3: \"v0\" in column \"x\" is not a number, and the column has more than 256");
+        else assert_int_equal(made->width, n + 1);
         tri__preprocess_free(made);
         tri__table_close(table);
     }
@@ -127,166 +290,205 @@ static void finds_the_classes(void **state) {
     }
 }
 
+/* A given list fixes the order; labels are its texts or their places in it, the text first. */
+static void a_list_of_labels_fixes_the_classes(void **state) {
+    (void)state;
+    static const struct {
+        const char *list[3], *labels;
+        int32_t want[4];
+        const char *error;
+    } cases[] = {
+        {{"yes", "no"}, "yes|no|no|yes", {0, 1, 1, 0}, NULL},
+        {{"yes", "no"}, "0|1|1.0|yes", {0, 1, 1, 0}, NULL},
+        {{"1", "0"}, "1|0|0|1", {0, 1, 1, 0}, NULL},
+        {{"yes", "no"}, "yes|no|maybe|2", {0}, ":4:3: \"maybe\" in column \"label\" is none of the known labels: \"yes\", \"no\""},
+        {{"yes", "no"}, "yes|no|2|yes", {0}, ":4:3: \"2\" in column"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256] = "text,label\n", *at = text + strlen(text), labels[64];
+        strcpy(labels, cases[i].labels);
+        for (char *one = strtok(labels, "|"); one; one = strtok(NULL, "|")) at += sprintf(at, "t,%s\n", one);
+        tri_table *table = table_of(text);
+        tri_preprocess_spec spec = spec_of(0, 2);
+        spec.label_list = (tri_texts){(char **)cases[i].list, 2};
+        tri_preprocess *made;
+        assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), cases[i].error ? TRI_DATA : TRI_OK);
+        if (cases[i].error) assert_error(cases[i].error);
+        for (int row = 0; row < 4 && made; row++) assert_int_equal(tri__labels_class(made, tri__table_field(table, row, 1)), cases[i].want[row]);
+        tri__preprocess_free(made);
+        tri__table_close(table);
+    }
+}
+
 static void needs_columns_and_rows(void **state) {
     (void)state;
-    tri_preprocess *made;
-    tri_table *table = table_of("text,x,label\n");
-    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
-    assert_error("no rows");
-    tri__table_close(table);
-    table = table_of("text,z,label\na,1,0\n");
-    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
-    assert_error("no column \"x\"");
-    tri__table_close(table);
-    table = table_of("text,x,label\na,,0\n");
-    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
-    assert_error("no number in any row");
-    tri__table_close(table);
-    table = table_of("text,x,label\na,1e308,0\nb,-1e308,1\n");
-    assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
-    assert_error("too large to standardise");
-    tri__table_close(table);
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"text,x,label\n", "no rows"},
+        {"text,z,label\na,1,0\n", "no column \"x\""},
+        {"text,x,label\na,,0\n", "no number in any row"},
+        {"text,x,label\na,1e308,0\nb,-1e308,1\n", "too large to standardise"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_table *table = table_of(cases[i].text);
+        tri_preprocess *made;
+        assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
+        assert_error(cases[i].error);
+        tri__table_close(table);
+    }
+}
+
+static void assert_same(const tri_preprocess *a, const tri_preprocess *b) {
+    json_t *json[2] = {tri__preprocess_json(a), tri__preprocess_json(b)};
+    assert_true(json_equal(json[0], json[1]));
+    json_decref(json[0]);
+    json_decref(json[1]);
+    assert_int_equal(a->width, b->width);
+    for (int c = 0; c < a->n_columns; c++) {
+        const tri_column_stats *x = &a->column[c], *y = &b->column[c];
+        assert_true(x->transform == y->transform && x->width == y->width && x->n_quantiles == y->n_quantiles);
+        assert_memory_equal(&x->fill, &y->fill, sizeof(double));
+        if (x->transform == TRI_TRANSFORM_STANDARD) assert_memory_equal(&x->mean, &y->mean, 2 * sizeof(double));
+        if (x->quantile) assert_memory_equal(x->quantile, y->quantile, (size_t)x->n_quantiles * sizeof(double));
+    }
+}
+
+static tri_preprocess *back_from(const tri_preprocess *made, json_t **json) {
+    tri_preprocess *back;
+    json_t *fresh = tri__preprocess_json(made);
+    assert_non_null(fresh);
+    char *text = json_dumps(fresh, JSON_REAL_PRECISION(17));
+    json_decref(fresh);
+    assert_int_equal(tri__json_parse(text, strlen(text), "memory", TRI_DATA, json), TRI_OK);
+    free(text);
+    if (tri__preprocess_parse(*json, "memory", &back) != TRI_OK) fail_msg("%s", tri_error());
+    return back;
 }
 
 static void comes_back_from_json(void **state) {
     (void)state;
-    tri_table *table = table_of("text,x,y,label\na,0.1,1e-300,no\nb,0.7,3e15,yes\nc,,123456.789,no\n");
-    tri_preprocess *made, *back;
-    assert_int_equal(tri__preprocess_fit(table, "label", "text", "text", columns, 2, 2, &made), TRI_OK);
-    json_t *json = tri__preprocess_json(made);
-    assert_non_null(json);
-    char *text = json_dumps(json, JSON_REAL_PRECISION(17));
-    json_decref(json);
-    assert_int_equal(tri__json_parse(text, strlen(text), "memory", TRI_DATA, &json), TRI_OK);
-    assert_int_equal(tri__preprocess_parse(json, "memory", &back), TRI_OK);
-    for (int c = 0; c < 2; c++) {
-        assert_string_equal(made->column[c].name, back->column[c].name);
-        assert_memory_equal(&made->column[c].fill, &back->column[c].fill, sizeof(double));
-        assert_memory_equal(&made->column[c].mean, &back->column[c].mean, sizeof(double));
-        assert_memory_equal(&made->column[c].deviation, &back->column[c].deviation, sizeof(double));
-        assert_int_equal(made->column[c].missing, back->column[c].missing);
+    tri_table *table = table_of("text,title,x,y,label\na,a,0.1,red,no\nb,b,0.7,blue,yes\nc,,,123456.789,no\n");
+    for (int transform = TRI_TRANSFORM_STANDARD; transform <= TRI_TRANSFORM_NONE; transform++) {
+        tri_preprocess_spec spec = spec_of(2, 2);
+        spec.text[1] = (tri_texts){names, 2}; /* text and title, joined */
+        spec.transform = (tri_transform)transform;
+        tri_preprocess *made;
+        json_t *json;
+        assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+        tri_preprocess *back = back_from(made, &json);
+        assert_same(made, back);
+        assert_string_equal(back->label_name, "label");
+        assert_string_equal(back->text[1].at[1], "title");
+        assert_string_equal(back->label[1], "yes");
+        assert_string_equal(back->column[1].category[0], "123456.789");
+        tri__preprocess_free(back);
+        static const char *const keys[] = {"label_name", "primary_text", "secondary_text", "columns", "labels", "version"};
+        for (int i = 0; i < 6; i++) { /* each of them is needed */
+            json_t *less = json_copy(json);
+            json_object_del(less, keys[i]);
+            assert_int_equal(tri__preprocess_parse(less, "memory", &back), TRI_DATA);
+            assert_error(keys[i]);
+            json_decref(less);
+        }
+        json_decref(json);
+        tri__preprocess_free(made);
     }
-    assert_string_equal(back->label_name, "label");
-    assert_string_equal(back->secondary_name, "text");
-    assert_string_equal(back->label[1], "yes");
-    tri__preprocess_free(back);
-    static const char *const keys[] = {"label_name", "primary_text_name", "columns", "labels"};
-    for (int i = 0; i < 4; i++) { /* each of them is needed */
-        json_t *less = json_copy(json);
-        json_object_del(less, keys[i]);
-        assert_int_equal(tri__preprocess_parse(less, "memory", &back), TRI_DATA);
-        assert_error(keys[i]);
-        json_decref(less);
+    tri__table_close(table);
+}
+
+static void damaged_json_is_refused(void **state) {
+    (void)state;
+    static const char whole[] = "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], \"secondary_text\": [], \"columns\": [%s]}";
+    static const struct {
+        const char *column, *error;
+    } cases[] = {
+        {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 1}", NULL},
+        {"7", "name of a column must be a text"},
+        {"{\"name\": \"x\", \"transform\": \"square\", \"fill\": 1}", "transform of column \"x\""},
+        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": 0, \"deviation\": 0}", "deviation of column \"x\" must be above 0"},
+        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": \"0\", \"deviation\": 1}", "mean of a column must be a number"},
+        {"{\"name\": \"x\", \"transform\": \"quantile_normal\", \"fill\": 1, \"quantiles\": []}", "1 to 1000 numbers"},
+        {"{\"name\": \"x\", \"transform\": \"quantile_normal\", \"fill\": 1, \"quantiles\": [2, 1]}", "rising"},
+        {"{\"name\": \"x\", \"categories\": [\"b\", \"a\"]}", "not sorted"},
+        {"{\"name\": \"x\", \"categories\": [\"a\", \"a\"]}", "not sorted"},
+        {"{\"name\": \"x\", \"categories\": []}", "0 categories"},
+        {"{\"name\": \"x\", \"categories\": [1]}", "categories must be a text"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, whole, cases[i].column);
+        json_t *json = json_loads(text, 0, NULL);
+        tri_preprocess *made;
+        assert_non_null(json);
+        assert_int_equal(tri__preprocess_parse(json, "memory", &made), cases[i].error ? TRI_DATA : TRI_OK);
+        if (cases[i].error) assert_error(cases[i].error);
+        tri__preprocess_free(made);
+        json_decref(json);
     }
-    json_object_set_new(json_array_get(json_object_get(json, "columns"), 0), "deviation", json_real(0));
-    assert_int_equal(tri__preprocess_parse(json, "memory", &back), TRI_DATA);
-    json_decref(json);
-    free(text);
+}
+
+static void joins_texts(void **state) {
+    (void)state;
+    tri_table *table = table_of("title,x,text,label\nA,1,b c,0\n,1,d,1\nE,1,,0\n,1,,1\n");
+    tri_preprocess_spec spec = spec_of(1, 2);
+    spec.text[1] = (tri_texts){(char *[]){"title", "text", "title"}, 3};
+    tri_preprocess *made;
+    tri_fields fields;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+    assert_int_equal(tri__fields_find(table, made, 1, &fields), TRI_OK);
+    static const char *const want[] = {"A b c A", "d", "E E", ""};
+    char *buffer = NULL;
+    size_t room = 0;
+    for (int row = 0; row < 4; row++) {
+        tri_field_text text = tri__fields_text(&fields, row, 1, &buffer, &room);
+        assert_int_equal(text.length, strlen(want[row]));
+        assert_memory_equal(text.text, want[row], text.length);
+    }
+    free(buffer);
+    tri__fields_free(&fields);
     tri__preprocess_free(made);
     tri__table_close(table);
 }
 
-static tri_tokenizer *tokenizer(void) {
-    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n##a\n##b\n";
-    char file[128];
-    snprintf(file, sizeof file, "%s/vocab.txt", folder);
-    assert_int_equal(tri__file_write(file, vocabulary, sizeof vocabulary - 1), TRI_OK);
-    tri_tokenizer *made;
-    if (tri__tokenizer_load(folder, &made) != TRI_OK) fail_msg("%s", tri_error());
-    return made;
-}
-
-static void loads_the_same_with_any_threads(void **state) {
+static void reads_column_info(void **state) {
     (void)state;
-    enum { ROWS = 1500 };
-    char *text = malloc(ROWS * 128), *to = text + sprintf(text, "text,title,x,y,label\n");
-    for (int i = 0; i < ROWS; i++) {
-        to += sprintf(to, "\"");
-        static const char *const parts[] = {"a", "b", " ", "ab"};
-        for (int k = 0; k < (i * 7) % 40; k++) to += sprintf(to, "%s", parts[(i + k) % 4]);
-        to += sprintf(to, "\",%s,%d,%s,%d\n", i % 3 ? "a b" : "", i % 10, i % 5 ? "2" : "", i % 2);
-    }
-    tri_table *table = table_of(text);
-    free(text);
-    tri_preprocess *fitted;
-    assert_int_equal(tri__preprocess_fit(table, "label", "text", "title", columns, 2, 2, &fitted), TRI_OK);
-    tri_tokenizer *both[2] = {tokenizer(), NULL};
-    both[1] = both[0];
-    tri_dataset *one, *many;
-    assert_int_equal(tri__dataset_load(table, fitted, both, 16, 1, 1, &one), TRI_OK);
-    assert_int_equal(tri__dataset_load(table, fitted, both, 16, 1, 4, &many), TRI_OK);
-    assert_int_equal(one->n, ROWS);
-    assert_int_equal(one->n_texts, 2);
-    assert_int_equal(one->memory, many->memory);
-    for (int t = 0; t < 2; t++) {
-        assert_memory_equal(one->text[t].start, many->text[t].start, (ROWS + 1) * sizeof(int64_t));
-        assert_memory_equal(one->text[t].ids, many->text[t].ids, (size_t)one->text[t].start[ROWS] * sizeof(int32_t));
-    }
-    assert_memory_equal(one->numbers, many->numbers, ROWS * 2 * sizeof(float));
-    int64_t longest = 0;
-    for (int64_t row = 0; row < ROWS; row++) {
-        tri_field_text field = tri__table_field(table, row, 0);
-        int32_t ids[16];
-        int n = tri__tokenizer_encode(both[0], field.text, field.length, 16, ids);
-        int64_t start = one->text[0].start[row], length = one->text[0].start[row + 1] - start;
-        assert_int_equal(length, n);
-        assert_memory_equal(one->text[0].ids + start, ids, (size_t)n * sizeof *ids);
-        assert_int_equal(one->labels[row], row % 2);
-        double x = ((double)(row % 10) - fitted->column[0].mean) / fitted->column[0].deviation;
-        assert_true(one->numbers[2 * row] == (float)x);
-        assert_true(one->numbers[2 * row + 1] == 0); /* constant, missing values filled */
-        if (length > longest) longest = length;
-        if (row % 3 == 0) assert_int_equal(one->text[1].start[row + 1] - one->text[1].start[row], 2); /* [CLS] [SEP] */
-    }
-    assert_int_equal(longest, 16);
-    tri__dataset_free(one);
-    tri__dataset_free(many);
-    tri__preprocess_free(fitted);
-    tri__tokenizer_free(both[0]);
-    tri__table_close(table);
-}
-
-static void knows_labels_at_evaluation(void **state) {
-    (void)state;
-    tri_table *table = table_of("text,label\na,no\nb,yes\n");
-    tri_preprocess *fitted;
-    assert_int_equal(fit(table, 0, 2, &fitted), TRI_OK);
-    tri__table_close(table);
-    tri_tokenizer *both[2] = {tokenizer(), NULL};
     static const struct {
         const char *text, *error;
-        int needed, labels;
     } cases[] = {
-        {"label,text\nyes,a\nno,b\n", NULL, 1, 1},
-        {"text,label\na,yes\nb,maybe\n", ":3:3: \"maybe\" in column \"label\" is none of the known labels: \"no\", \"yes\"", 1, 0},
-        {"text,label\na,yes\nb,\n", ":3:3: \"\" in column \"label\" is none of the known labels", 1, 0},
-        {"text,other\na,yes\n", "there is no column \"label\"", 1, 0},
-        {"text,other\na,yes\n", NULL, 0, 0},
-        {"text,label\na,\n", NULL, 0, 0},
-        {"text,label\n", NULL, 1, 1},
-        {"title,label\na,no\n", "there is no column \"text\"", 0, 0},
+        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": [\"Class\"], \"label_col\": \"y\","
+         " \"label_list\": [\"No\", 1, true], \"note\": {}}", NULL},
+        {"{\"text_cols\": [\"t\"], \"label_col\": \"y\"}", NULL},
+        {"{\"text_cols\": [\"t\"]}", "label_col must name"},
+        {"{\"text_cols\": [], \"label_col\": \"y\"}", "text_cols must name"},
+        {"{\"text_cols\": \"t\", \"label_col\": \"y\"}", "text_cols must be an array"},
+        {"{\"text_cols\": [\"t\"], \"num_cols\": [1], \"label_col\": \"y\"}", "num_cols must hold column names only"},
+        {"{\"text_cols\": [\"t\"], \"label_list\": [null], \"label_col\": \"y\"}", "label_list must hold labels only"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        table = table_of(cases[i].text);
-        tri_dataset *data;
-        tri_status status = tri__dataset_load(table, fitted, both, 16, cases[i].needed, 2, &data);
-        assert_int_equal(status, cases[i].error ? TRI_DATA : TRI_OK);
+        tri_column_info info;
+        assert_int_equal(tri__file_write(path, cases[i].text, strlen(cases[i].text)), TRI_OK);
+        assert_int_equal(tri__column_info_read(path, &info), cases[i].error ? TRI_USAGE : TRI_OK);
         if (cases[i].error) assert_error(cases[i].error);
-        else assert_int_equal(data->labels != NULL, cases[i].labels);
-        if (i == 0) assert_true(data->labels[0] == 1 && data->labels[1] == 0);
-        tri__dataset_free(data);
-        tri__table_close(table);
+        if (i == 0) {
+            assert_true(info.text.n == 2 && info.columns.n == 3 && info.categorical.n == 1 && info.labels.n == 3);
+            assert_string_equal(info.columns.at[2], "Class");
+            assert_string_equal(info.labels.at[1], "1");
+            assert_string_equal(info.labels.at[2], "true");
+        }
+        tri__column_info_free(&info);
     }
-    tri__tokenizer_free(both[0]);
-    tri__preprocess_free(fitted);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_statistics),    cmocka_unit_test(refuses_what_is_no_number),
-        cmocka_unit_test(finds_the_classes),      cmocka_unit_test(needs_columns_and_rows),
-        cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(loads_the_same_with_any_threads),
-        cmocka_unit_test(knows_labels_at_evaluation),
+        cmocka_unit_test(computes_statistics),    cmocka_unit_test(fills_missing_numbers_as_told),
+        cmocka_unit_test(refuses_what_is_no_number), cmocka_unit_test(transforms_by_quantiles_as_scikit_learn),
+        cmocka_unit_test(bad_rows_count_for_nothing), cmocka_unit_test(encodes_categories),
+        cmocka_unit_test(categories_have_a_limit), cmocka_unit_test(finds_the_classes),
+        cmocka_unit_test(a_list_of_labels_fixes_the_classes), cmocka_unit_test(needs_columns_and_rows),
+        cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(damaged_json_is_refused),
+        cmocka_unit_test(joins_texts),            cmocka_unit_test(reads_column_info),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

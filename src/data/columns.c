@@ -1,29 +1,90 @@
-/* columns.c - fields as numbers and labels. Numbers are checked against a decimal grammar before strtod sees them, so that
- * neither its extras (hexadecimal, nan, inf) nor a locale's comma get in. "1" and "1.0" are the same label when the
- * classes are 0, 1, 2, ...; otherwise labels are texts, and classes their sorted order. */
+/* columns.c - fields as numbers and categories, and a row of them as the model's numbers. Numbers are checked against a decimal
+ * grammar before strtod sees them, so that neither its extras (hexadecimal, nan, inf) nor a locale's comma get in. */
 #include "data/columns.h"
 
-#include <limits.h>
+#include "data/quantile.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tri_status fail_field(const tri_table *table, int64_t row, int column, const char *what) {
-    int64_t line, at;
-    tri__table_where(table, row, column, &line, &at);
+const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size) {
+    enum { SHOWN = 40 };
     tri_field_text field = tri__table_field(table, row, column);
-    int shown = field.length > 40 ? 40 : (int)field.length;
+    int shown = field.length > SHOWN ? SHOWN : (int)field.length;
     while (shown > 0 && shown < (int)field.length && (field.text[shown] & 0xC0) == 0x80) shown--;
-    return tri__fail(TRI_DATA, "%s:%lld:%lld: \"%.*s\"%s in column \"%s\" %s", tri__table_path(table), (long long)line,
-                     (long long)at, shown, field.text, shown < (int)field.length ? "..." : "", tri__table_name(table, column), what);
+    snprintf(out, size, "\"%.*s\"%s in column \"%s\" %s", shown, field.text, shown < (int)field.length ? "..." : "",
+             tri__table_name(table, column), what);
+    return out;
 }
 
-static tri_field_text trim(tri_field_text field) {
+tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what) {
+    int64_t line, at;
+    char text[1800];
+    tri__table_where(table, row, column, &line, &at);
+    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", tri__table_path(table), (long long)line, (long long)at,
+                     tri__field_words(table, row, column, what, text, sizeof text));
+}
+
+const char *tri__number_words(tri_number number) {
+    return number == TRI_NUMBER_TOO_LARGE ? "is too large or too long for a number"
+                                          : "is not a decimal number (leave a missing value empty; name a column of "
+                                            "categories in cat_field_list)";
+}
+
+tri_field_text tri__field_trim(tri_field_text field) {
     const char *blanks = " \t\r\n\v\f";
-    while (field.length && strchr(blanks, field.text[0])) field.text++, field.length--;
-    while (field.length && strchr(blanks, field.text[field.length - 1])) field.length--;
+    while (field.length && field.text[0] && strchr(blanks, field.text[0])) field.text++, field.length--;
+    while (field.length && field.text[field.length - 1] && strchr(blanks, field.text[field.length - 1])) field.length--;
     return field;
+}
+
+static int compare(const char *known, tri_field_text field) {
+    size_t length = strlen(known), least = length < field.length ? length : field.length;
+    int order = least ? memcmp(known, field.text, least) : 0;
+    return order ? order : (length > field.length) - (length < field.length);
+}
+
+/* Where a sorted list has a text, or where it would have to be put. */
+static int find(char *const *list, int n, tri_field_text text, int *there) {
+    int low = 0, high = n;
+    *there = 0;
+    while (low < high && !*there) {
+        int middle = low + (high - low) / 2, order = compare(list[middle], text);
+        if (order == 0) low = middle, *there = 1;
+        else if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+int tri__values_add(tri_values *values, tri_field_text text) {
+    int there, at = find(values->at, values->n, text, &there);
+    if (there) return 0;
+    if (values->n == values->room) {
+        int room = values->room ? 2 * values->room : 16;
+        char **grown = realloc(values->at, (size_t)room * sizeof *grown);
+        if (!grown) return -1;
+        values->at = grown, values->room = room;
+    }
+    char *copy = strndup(text.text, text.length);
+    if (!copy) return -1;
+    memmove(values->at + at + 1, values->at + at, (size_t)(values->n++ - at) * sizeof *values->at);
+    values->at[at] = copy;
+    return 1;
+}
+
+void tri__values_free(tri_values *values) {
+    for (int i = 0; i < values->n; i++) free(values->at[i]);
+    free(values->at);
+    *values = (tri_values){0};
+}
+
+void tri__rows_passed(const tri_table *table, int64_t row) {
+    enum { STRIDE = 4096 };
+    int64_t rows = tri__table_rows(table), first = row / STRIDE * STRIDE;
+    if (row - first == STRIDE - 1 || row == rows - 1) tri__table_done(table, first, row - first + 1);
 }
 
 static size_t digits(const char *text, size_t length, size_t at) {
@@ -51,150 +112,95 @@ static int is_decimal(const char *text, size_t length) {
     return at == length;
 }
 
-enum { NUMBER_BYTES = 400 }; /* longer than any double needs */
-
-/* 0: no number; 1: a number; 2: too large or too long */
-static int parse_decimal(tri_field_text field, double *value) {
-    char text[NUMBER_BYTES + 1];
-    if (!is_decimal(field.text, field.length)) return 0;
-    if (field.length > NUMBER_BYTES) return 2;
+tri_number tri__field_number(tri_field_text field, double *value) {
+    enum { NUMBER_BYTES = 400 }; /* longer than any double needs */
+    char text[NUMBER_BYTES + 1], *end;
+    field = tri__field_trim(field);
+    if (field.length == 0) return TRI_NUMBER_MISSING;
+    if (!is_decimal(field.text, field.length)) return TRI_NUMBER_NONE;
+    if (field.length > NUMBER_BYTES) return TRI_NUMBER_TOO_LARGE;
     memcpy(text, field.text, field.length);
     text[field.length] = 0;
-    char *end;
     *value = strtod(text, &end);
-    return isfinite(*value) && !*end ? 1 : 2;
+    return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
 }
 
-tri_status tri__column_number(const tri_table *table, int64_t row, int column, double *value, int *missing) {
-    tri_field_text field = trim(tri__table_field(table, row, column));
-    *missing = field.length == 0;
-    if (*missing) return TRI_OK;
-    switch (parse_decimal(field, value)) {
-    case 0: return fail_field(table, row, column, "is not a decimal number (leave a missing value empty)");
-    case 1: return TRI_OK;
-    default: return fail_field(table, row, column, "is too large or too long for a number");
+int tri__column_transform(const tri_column_stats *stats, double value, float *out) {
+    if (stats->transform == TRI_TRANSFORM_STANDARD) value = (value - stats->mean) / stats->deviation;
+    else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL) value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
+    *out = (float)value;
+    return isfinite(*out);
+}
+
+int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
+    int there, at = find(stats->category, stats->n_categories, tri__field_trim(field), &there);
+    return there ? at : stats->n_categories;
+}
+
+tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out) {
+    *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
+    size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n}, columns = (size_t)preprocess->n_columns;
+    out->column = malloc((columns + texts[0] + texts[1] + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+    out->text[0] = out->column + columns;
+    out->text[1] = out->text[0] + texts[0];
+    tri_status status = TRI_OK;
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < preprocess->text[t].n && status == TRI_OK; i++)
+            status = tri__table_find(table, preprocess->text[t].at[i], &out->text[t][i]);
+    if (status == TRI_OK && tri__table_find(table, preprocess->label_name, &out->label) != TRI_OK) {
+        out->label = -1;
+        if (need_labels) status = TRI_DATA;
     }
-}
-
-/* The label as a whole number, or -1. */
-static int64_t whole_number(tri_field_text field) {
-    double value;
-    if (parse_decimal(trim(field), &value) != 1 || value < 0 || value > INT_MAX || value != floor(value)) return -1;
-    return (int64_t)value;
-}
-
-static int compare(tri_field_text a, tri_field_text b) {
-    int order = memcmp(a.text, b.text, a.length < b.length ? a.length : b.length);
-    return order ? order : (a.length > b.length) - (a.length < b.length);
-}
-
-static int by_text(const void *a, const void *b) { return compare(*(const tri_field_text *)a, *(const tri_field_text *)b); }
-
-/* The first row whose label is outside the classes: where some labels are class numbers, one that is none; among texts,
- * the first that follows n_classes different ones. -1: there is none, labels are too few. */
-static int64_t first_outside(const tri_table *table, int column, int n_classes) {
-    int64_t rows = tri__table_rows(table), outside = -1, inside = 0, n = 0;
-    for (int64_t row = rows - 1; row >= 0; row--) {
-        int64_t number = whole_number(tri__table_field(table, row, column));
-        if (number >= 0 && number < n_classes) inside++;
-        else outside = row;
-    }
-    if (inside) return outside;
-    tri_field_text *seen = malloc((size_t)n_classes * sizeof *seen); /* without it, the message only loses the place */
-    outside = -1;
-    for (int64_t row = 0; seen && row < rows && outside < 0; row++) {
-        tri_field_text field = tri__table_field(table, row, column);
-        int64_t i = 0;
-        while (i < n && compare(seen[i], field)) i++;
-        if (i == n && n == n_classes) outside = row;
-        else if (i == n) seen[n++] = field;
-    }
-    free(seen);
-    return outside;
-}
-
-static tri_status wrong_count(const tri_table *table, int column, const tri_field_text *found, int64_t n, int n_classes) {
-    enum { SHOWN = 20 };
-    char list[1000], what[1200];
-    size_t used = 0;
-    list[0] = 0;
-    for (int64_t i = 0; i < n && i < SHOWN; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.*s\"", i ? ", " : "",
-                                 (int)(found[i].length > 40 ? 40 : found[i].length), found[i].text);
-    snprintf(what, sizeof what, "%lld different label%s where %d class%s expected: %s%s", (long long)n, n == 1 ? "" : "s",
-             n_classes, n_classes == 1 ? " is" : "es are", list, n > SHOWN ? ", ..." : "");
-    int64_t row = n > n_classes ? first_outside(table, column, n_classes) : -1;
-    if (row < 0) return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__table_path(table), tri__table_name(table, column), what);
-    char text[1300];
-    snprintf(text, sizeof text, "is outside the classes; the column has %s", what);
-    return fail_field(table, row, column, text);
-}
-
-/* Whether every label is one of 0..n_classes-1. A missing label fails. */
-static tri_status all_numbers(const tri_table *table, int column, int n_classes, int *whole) {
-    *whole = 1;
-    for (int64_t row = 0; row < tri__table_rows(table); row++) {
-        tri_field_text field = tri__table_field(table, row, column);
-        if (trim(field).length == 0) return fail_field(table, row, column, "is no label; every training row needs one");
-        int64_t number = whole_number(field);
-        if (number < 0 || number >= n_classes) *whole = 0;
-    }
-    return TRI_OK;
-}
-
-static tri_status take(const tri_table *table, char *copy, char **to) {
-    *to = copy;
-    return copy ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-}
-
-tri_status tri__labels_fit(const tri_table *table, int column, int n_classes, char **label) {
-    int whole;
-    TRI_TRY(all_numbers(table, column, n_classes, &whole));
-    if (whole) {
-        for (int i = 0; i < n_classes; i++) {
-            char name[16];
-            snprintf(name, sizeof name, "%d", i);
-            TRI_TRY(take(table, strdup(name), &label[i]));
-        }
-        return TRI_OK;
-    }
-    int64_t rows = tri__table_rows(table), n = 0;
-    tri_field_text *found = malloc((size_t)rows * sizeof *found);
-    if (!found) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    for (int64_t row = 0; row < rows; row++) found[row] = tri__table_field(table, row, column);
-    qsort(found, (size_t)rows, sizeof *found, by_text);
-    for (int64_t row = 0; row < rows; row++)
-        if (n == 0 || compare(found[n - 1], found[row])) found[n++] = found[row];
-    tri_status status = n == n_classes ? TRI_OK : wrong_count(table, column, found, n, n_classes);
-    for (int i = 0; i < n_classes && status == TRI_OK; i++)
-        status = take(table, strndup(found[i].text, found[i].length), &label[i]);
-    free(found);
+    for (int c = 0; c < preprocess->n_columns && status == TRI_OK; c++)
+        status = tri__table_find(table, preprocess->column[c].name, &out->column[c]);
+    if (status != TRI_OK) tri__fields_free(out);
     return status;
 }
 
-static tri_status unknown_label(const tri_table *table, int64_t row, int column, char *const *label, int n_classes) {
-    enum { SHOWN = 20 };
-    char list[1000] = "is none of the known labels: ";
-    size_t used = strlen(list);
-    for (int i = 0; i < n_classes && i < SHOWN; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.40s\"", i ? ", " : "", label[i]);
-    if (n_classes > SHOWN) snprintf(list + used, sizeof list - used, ", ...");
-    return fail_field(table, row, column, list);
+void tri__fields_free(tri_fields *fields) {
+    free(fields->column);
+    *fields = (tri_fields){.label = -1};
 }
 
-tri_status tri__labels_class(const tri_table *table, int64_t row, int column, char *const *label, int n_classes, int32_t *out) {
-    tri_field_text field = tri__table_field(table, row, column);
-    for (int i = 0; i < n_classes; i++)
-        if (strlen(label[i]) == field.length && !memcmp(label[i], field.text, field.length)) {
-            *out = i;
-            return TRI_OK;
+int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad) {
+    for (int c = 0; c < fields->preprocess->n_columns; c++) {
+        const tri_column_stats *stats = &fields->preprocess->column[c];
+        tri_field_text field = tri__table_field(fields->table, row, fields->column[c]);
+        if (stats->category) {
+            for (int k = 0; k < stats->width; k++) numbers[k] = 0;
+            numbers[tri__column_category(stats, field)] = 1;
+        } else {
+            double value = 0;
+            tri_number number = tri__field_number(field, &value);
+            if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
+            if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+            if (number != TRI_NUMBER_GOOD) {
+                *bad = (tri_bad_field){fields->column[c], tri__number_words(number)};
+                return 0;
+            }
         }
-    int64_t number = whole_number(field);
-    char name[24];
-    snprintf(name, sizeof name, "%lld", (long long)number);
-    if (number >= 0 && number < n_classes && !strcmp(label[number], name)) {
-        *out = (int32_t)number;
-        return TRI_OK;
+        numbers += stats->width;
     }
-    return unknown_label(table, row, column, label, n_classes);
+    return 1;
+}
+
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room) {
+    int n = fields->preprocess->text[text].n;
+    if (n == 1) return tri__table_field(fields->table, row, fields->text[text][0]);
+    size_t need = 0, used = 0;
+    for (int i = 0; i < n; i++) need += tri__table_field(fields->table, row, fields->text[text][i]).length + 1;
+    if (need > *room) {
+        char *grown = realloc(*buffer, 2 * need);
+        if (!grown) return (tri_field_text){NULL, 1};
+        *buffer = grown, *room = 2 * need;
+    }
+    for (int i = 0; i < n; i++) {
+        tri_field_text field = tri__table_field(fields->table, row, fields->text[text][i]);
+        if (!field.length) continue;
+        if (used) (*buffer)[used++] = ' ';
+        memcpy(*buffer + used, field.text, field.length);
+        used += field.length;
+    }
+    return (tri_field_text){used ? *buffer : "", used};
 }

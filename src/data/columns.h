@@ -1,16 +1,68 @@
-/* columns.h - single fields of a table as numbers and as labels. */
+/* columns.h - single fields of a table as numbers, categories and labels. */
 #ifndef TRI_DATA_COLUMNS_H
 #define TRI_DATA_COLUMNS_H
 
-#include "data/table.h"
+#include "data/preprocess.h"
 
-/* A decimal number, blanks around it allowed. Empty or blank: *missing = 1. TRI_DATA file:line:column for anything else,
- * also for "nan", "inf", hexadecimal and what is too large for a double. */
-tri_status tri__column_number(const tri_table *table, int64_t row, int column, double *value, int *missing);
+/* What a field is to a column of numbers. */
+typedef enum tri_number { TRI_NUMBER_MISSING, TRI_NUMBER_GOOD, TRI_NUMBER_NONE, TRI_NUMBER_TOO_LARGE } tri_number;
 
-/* The text of each class, from the labels of a column: see tri__preprocess_fit. label: [n_classes], filled. */
-tri_status tri__labels_fit(const tri_table *table, int column, int n_classes, char **label);
-/* The class of a field. TRI_DATA file:line:column naming the known labels when it is none of them. */
-tri_status tri__labels_class(const tri_table *table, int64_t row, int column, char *const *label, int n_classes, int32_t *out);
+/* A decimal number, blanks around it allowed. Empty or blank is missing; "nan", "inf" and hexadecimal are none. */
+tri_number tri__field_number(tri_field_text field, double *value);
+/* Without blanks around it. */
+tri_field_text tri__field_trim(tri_field_text field);
+/* In a pass over all rows, when `row` is done with: now and then lets the table free the text of those before it. */
+void tri__rows_passed(const tri_table *table, int64_t row);
+
+/* Different texts in byte order. */
+typedef struct tri_values {
+    char **at;                /* [n], owned */
+    int n, room;
+} tri_values;
+/* 1: it is new; 0: it was there; -1: out of memory. */
+int tri__values_add(tri_values *values, tri_field_text text);
+void tri__values_free(tri_values *values);
+
+/* The number of a filled field, transformed. 0 when it does not fit a float. */
+int tri__column_transform(const tri_column_stats *stats, double value, float *out);
+/* The place of a categorical column's 1: of the value, or n_categories. */
+int tri__column_category(const tri_column_stats *stats, tri_field_text field);
+
+/* labels.c: the classes' texts from a table's column; see tri__preprocess_fit. Marks rows whose label is bad in bad [rows]
+ * (with bad_rows fail: an error). */
+tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad, tri_preprocess *made);
+/* The class of a field; -1 when it is none. */
+int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
+
+/* Why a field is bad, in words that follow its text: "is not a decimal number ...". */
+typedef struct tri_bad_field {
+    int column;               /* of the table */
+    const char *what;
+} tri_bad_field;
+
+/* TRI_DATA "file:line:column: "text" in column "name" what". */
+tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what);
+/* The same text without its place. `out` is returned. */
+const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size);
+const char *tri__number_words(tri_number number);             /* what is wrong with it */
+/* "is none of the known labels: ..." */
+const char *tri__label_words(const tri_preprocess *preprocess, char *out, size_t size);
+
+/* Where a table has what a preprocessing needs. */
+typedef struct tri_fields {
+    const tri_table *table;
+    const tri_preprocess *preprocess;
+    int *column;              /* [n_columns] of the table */
+    int *text[2];             /* [preprocess->text[t].n] */
+    int label;                /* -1: none */
+} tri_fields;
+
+/* TRI_DATA naming the columns there are. Without need_labels a missing label column is fine. */
+tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out);
+void tri__fields_free(tri_fields *fields);
+/* The numbers [width] of a row. 0 when a field is bad: `bad` says which. */
+int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
+/* A row's text; joined ones in *buffer, which grows. A NULL text with length 1: out of memory. */
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room);
 
 #endif

@@ -1,13 +1,25 @@
-/* preprocess.c - fitting and applying what turns columns into labels and numbers. Statistics are computed in double, in
- * row order; the deviation is the population's. Everything wrong in the data is reported by file, line and column. */
+/* preprocess.c - fitting what turns columns into numbers and labels. Statistics are computed in double, in row order; the
+ * deviation is the population's. Rows that are bad in any column count in none. Everything wrong in the data is reported by
+ * file, line and column. */
 #include "data/preprocess.h"
 
 #include "data/columns.h"
+#include "data/quantile.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A fit in hand. */
+typedef struct fit {
+    const tri_table *table;
+    const tri_preprocess_spec *spec;
+    int threads;
+    tri_preprocess *made;
+    uint8_t *bad;     /* [rows] */
+    int *place;       /* [n_columns] in the table */
+} fit;
 
 static tri_status no_memory(const char *what) { return tri__fail(TRI_RESOURCE, "%s: out of memory", what); }
 
@@ -16,170 +28,242 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Median of n > 0 values, which are sorted in place; of an even number, the mean of the middle two. */
-static double median(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : values[n / 2 - 1] / 2 + values[n / 2] / 2;
+/* Of n > 0 sorted values; of an even number, the mean of the middle two. */
+static double median(const double *sorted, int64_t n) {
+    return n % 2 ? sorted[n / 2] : sorted[n / 2 - 1] / 2 + sorted[n / 2] / 2;
 }
 
-static tri_status fit_column(const tri_table *table, tri_column_stats *stats) {
-    int column;
-    TRI_TRY(tri__table_find(table, stats->name, &column));
-    int64_t rows = tri__table_rows(table), n = 0;
-    double *values = malloc((size_t)rows * sizeof *values);
-    if (!values) return no_memory(tri__table_path(table));
-    tri_status status = TRI_OK;
-    for (int64_t row = 0; row < rows; row++) {
-        double value;
-        int missing;
-        if ((status = tri__column_number(table, row, column, &value, &missing)) != TRI_OK) goto done;
-        if (!missing) values[n++] = value;
-    }
-    if (n == 0) {
-        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
-                           tri__table_path(table), stats->name);
-        goto done;
-    }
-    stats->missing = rows - n;
-    double total = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++) total += values[i];
-    stats->fill = median(values, n);
-    stats->mean = (total + stats->fill * (double)stats->missing) / (double)rows;
+/* Moments and quantiles of a filled column. values [n + missing]: n sorted numbers; their sum is `total`. */
+static tri_status fit_values(const fit *f, tri_column_stats *stats, double *values, int64_t n, double total) {
+    double rows = (double)(n + stats->missing), squares = 0;
+    stats->fill = f->spec->missing == TRI_MISSING_MEDIAN ? median(values, n) : f->spec->missing == TRI_MISSING_MEAN ? total / (double)n : 0;
+    stats->mean = (total + stats->fill * (double)stats->missing) / rows;
     for (int64_t i = 0; i < n; i++) squares += (values[i] - stats->mean) * (values[i] - stats->mean);
     squares += (stats->fill - stats->mean) * (stats->fill - stats->mean) * (double)stats->missing;
-    int constant = values[0] == values[n - 1]; /* the median sorted them */
+    int constant = values[0] == values[n - 1] && (!stats->missing || stats->fill == values[0]);
     if (constant) stats->mean = values[0];
-    stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / (double)rows);
-    if (!isfinite(stats->deviation) || !isfinite(stats->mean))
-        status = tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to standardise", tri__table_path(table),
-                           stats->name);
-done:
+    stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / rows);
+    double largest = stats->transform == TRI_TRANSFORM_NONE ? (double)(float)stats->fill : stats->deviation + fabs(stats->mean);
+    if (!isfinite(largest))
+        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to %s", tri__table_path(f->table), stats->name,
+                         stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
+    if (stats->transform != TRI_TRANSFORM_QUANTILE_NORMAL) return TRI_OK;
+    for (int64_t i = 0; i < stats->missing; i++) values[n + i] = stats->fill;
+    qsort(values, (size_t)(n + stats->missing), sizeof *values, by_value);
+    stats->quantile = malloc(TRI_QUANTILES_MAX * sizeof *stats->quantile);
+    if (!stats->quantile) return no_memory(tri__table_path(f->table));
+    stats->n_quantiles = tri__quantiles_fit(values, n + stats->missing, stats->quantile);
+    return TRI_OK;
+}
+
+static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column) {
+    int64_t rows = tri__table_rows(f->table), n = 0;
+    double *values = malloc((size_t)rows * sizeof *values), total = 0;
+    if (!values) return no_memory(tri__table_path(f->table));
+    for (int64_t row = 0; row < rows; row++) {
+        double value;
+        tri_number number = tri__field_number(tri__table_field(f->table, row, column), &value);
+        if (!f->bad[row] && number == TRI_NUMBER_MISSING) stats->missing++;
+        else if (!f->bad[row]) total += values[n++] = value;
+        tri__rows_passed(f->table, row);
+    }
+    tri_status status;
+    stats->width = 1;
+    stats->transform = f->spec->transform;
+    if (n == 0) {
+        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
+                           tri__table_path(f->table), stats->name);
+    } else {
+        qsort(values, (size_t)n, sizeof *values, by_value);
+        status = fit_values(f, stats, values, n, total);
+    }
     free(values);
     return status;
 }
 
-static tri_status copy_text(const char *from, char **to) {
-    *to = from ? strdup(from) : NULL;
-    return from && !*to ? no_memory(from) : TRI_OK;
+static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
+    char what[256];
+    snprintf(what, sizeof what, "is not a number, and the column has more than %d different values, too many for categories: leave it "
+             "out of tab_field_list, or leave missing numbers empty", TRI_CATEGORIES_MAX);
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        double value;
+        if (!f->bad[row] && tri__field_number(tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
+            return tri__field_fail(f->table, row, column, what);
+    }
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of cat_field_list",
+                     tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
 }
 
-static tri_status fit(const tri_table *table, tri_preprocess *made, char *const *columns) {
-    int column;
-    TRI_TRY(tri__table_find(table, made->primary_name, &column));
-    if (made->secondary_name) TRI_TRY(tri__table_find(table, made->secondary_name, &column));
-    TRI_TRY(tri__table_find(table, made->label_name, &column));
-    if (tri__table_rows(table) == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(table));
-    TRI_TRY(tri__labels_fit(table, column, made->n_classes, made->label));
-    for (int c = 0; c < made->n_columns; c++) {
-        TRI_TRY(copy_text(columns[c], &made->column[c].name));
-        TRI_TRY(fit_column(table, &made->column[c]));
+static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
+    tri_values found = {0};
+    tri_status status = TRI_OK;
+    for (int64_t row = 0; row < tri__table_rows(f->table) && status == TRI_OK; row++) {
+        tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
+        if (f->bad[row]) value.length = 0;
+        else if (!value.length) stats->missing++;
+        if (value.length > TRI_CATEGORY_BYTES) status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
+        else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
+        if (found.n > TRI_CATEGORIES_MAX) status = too_many(f, stats, column);
+        tri__rows_passed(f->table, row);
+    }
+    if (status == TRI_OK && found.n == 0)
+        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list", tri__table_path(f->table),
+                           stats->name);
+    if (status != TRI_OK) {
+        tri__values_free(&found);
+        return status;
+    }
+    stats->category = found.at, stats->n_categories = found.n;
+    stats->width = found.n + 1;
+    stats->transform = TRI_TRANSFORM_NONE;
+    return TRI_OK;
+}
+
+static int is_listed(const tri_texts *list, const char *name) {
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->at[i], name) == 0) return 1;
+    return 0;
+}
+
+/* How many values of a column are there, how many of them are decimal numbers, how many no usable one. */
+typedef struct tally {
+    int64_t filled, numbers, wrong;
+} tally;
+
+static tally count_numbers(const fit *f, int column) {
+    enum { STRIDE = 4096 };
+    const tri_table *table = f->table;
+    int64_t rows = tri__table_rows(table), filled = 0, numbers = 0, wrong = 0;
+    for (int64_t first = 0; first < rows; first += STRIDE) {
+        int64_t end = first + STRIDE < rows ? first + STRIDE : rows;
+#pragma omp parallel for num_threads(f->threads) reduction(+ : filled, numbers, wrong)
+        for (int64_t row = first; row < end; row++) {
+            double value;
+            tri_number number = tri__field_number(tri__table_field(table, row, column), &value);
+            filled += number != TRI_NUMBER_MISSING;
+            numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
+            wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+        }
+        tri__table_done(table, first, end - first);
+    }
+    return (tally){filled, numbers, wrong};
+}
+
+/* Whether a column holds categories. In a column of numbers, marks the rows that have none. */
+static tri_status find_kind(const fit *f, const char *name, int column, int *categorical) {
+    *categorical = is_listed(&f->spec->categorical, name);
+    if (*categorical) return TRI_OK;
+    tally count = count_numbers(f, column);
+    *categorical = 10 * count.numbers < 9 * count.filled;
+    if (*categorical || !count.wrong) return TRI_OK;
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        double value;
+        tri_number number = tri__field_number(tri__table_field(f->table, row, column), &value);
+        int wrong = number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(f->table, row, column, tri__number_words(number));
+        if (wrong) f->bad[row] = 1;
+        tri__rows_passed(f->table, row);
     }
     return TRI_OK;
 }
 
-static tri_status make(int n_columns, int n_classes, tri_preprocess **out) {
-    tri_preprocess *made = calloc(1, sizeof *made);
-    if (!made) return no_memory("preprocessing");
-    *out = made;
-    made->n_columns = n_columns, made->n_classes = n_classes;
-    made->column = calloc((size_t)n_columns + 1, sizeof *made->column);
-    made->label = calloc((size_t)n_classes, sizeof *made->label);
-    return made->column && made->label ? TRI_OK : no_memory("preprocessing");
+static tri_status copy_text(const char *from, char **to) {
+    *to = strdup(from);
+    return *to ? TRI_OK : no_memory(from);
 }
 
-tri_status tri__preprocess_fit(const tri_table *table, const char *label, const char *primary, const char *secondary,
-                               char *const *columns, int n_columns, int n_classes, tri_preprocess **out) {
-    TRI_ASSERT(n_classes >= 1 && n_columns >= 0);
+static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
+    to->at = calloc((size_t)from->n + 1, sizeof *to->at);
+    if (!to->at) return no_memory("preprocessing");
+    for (; to->n < from->n; to->n++) TRI_TRY(copy_text(from->at[to->n], &to->at[to->n]));
+    return TRI_OK;
+}
+
+/* Names, and that the table has them. */
+static tri_status fit_names(fit *f, int *label) {
+    const tri_preprocess_spec *spec = f->spec;
+    TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
+    for (int t = 0; t < 2; t++) {
+        TRI_TRY(copy_texts(&spec->text[t], &f->made->text[t]));
+        for (int i = 0, column; i < spec->text[t].n; i++) TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
+    }
+    TRI_TRY(tri__table_find(f->table, spec->label_name, label));
+    for (int c = 0; c < spec->columns.n; c++) {
+        TRI_TRY(copy_text(spec->columns.at[c], &f->made->column[c].name));
+        TRI_TRY(tri__table_find(f->table, spec->columns.at[c], &f->place[c]));
+    }
+    return TRI_OK;
+}
+
+static tri_status run(fit *f, int *categorical) {
+    int64_t rows = tri__table_rows(f->table), good = 0;
+    int label;
+    TRI_TRY(fit_names(f, &label));
+    if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
+    TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
+    for (int c = 0; c < f->made->n_columns; c++) TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
+    for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
+    if (!good) return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));
+    for (int c = 0; c < f->made->n_columns; c++) {
+        tri_column_stats *stats = &f->made->column[c];
+        TRI_TRY(categorical[c] ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
+        f->made->width += stats->width;
+    }
+    return tri__table_check(f->table);
+}
+
+tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out) {
+    TRI_ASSERT(spec->n_classes >= 1 && spec->text[0].n >= 1 && threads >= 1);
     *out = NULL;
-    tri_preprocess *made = NULL;
-    tri_status status = make(n_columns, n_classes, &made);
-    if (status == TRI_OK) status = copy_text(label, &made->label_name);
-    if (status == TRI_OK) status = copy_text(primary, &made->primary_name);
-    if (status == TRI_OK) status = copy_text(secondary, &made->secondary_name);
-    if (status == TRI_OK) status = fit(table, made, columns);
-    if (status == TRI_OK) *out = made;
-    else tri__preprocess_free(made);
+    size_t columns = (size_t)spec->columns.n;
+    fit f = {.table = table, .spec = spec, .threads = threads, .made = calloc(1, sizeof *f.made)};
+    f.bad = calloc((size_t)tri__table_rows(table) + 1, 1);
+    f.place = calloc(2 * columns + 1, sizeof *f.place);
+    if (f.made) {
+        f.made->n_columns = spec->columns.n, f.made->n_classes = spec->n_classes;
+        f.made->column = calloc(columns + 1, sizeof *f.made->column);
+        f.made->label = calloc((size_t)spec->n_classes, sizeof *f.made->label);
+    }
+    tri_status status = f.made && f.bad && f.place && f.made->column && f.made->label ? run(&f, f.place + columns)
+                                                                                    : no_memory(tri__table_path(table));
+    free(f.bad);
+    free(f.place);
+    if (status == TRI_OK) *out = f.made;
+    else tri__preprocess_free(f.made);
     return status;
 }
 
 void tri__preprocess_free(tri_preprocess *preprocess) {
     if (!preprocess) return;
-    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) free(preprocess->column[c].name);
+    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
+        tri_column_stats *stats = &preprocess->column[c];
+        for (int k = 0; stats->category && k < stats->n_categories; k++) free(stats->category[k]);
+        free(stats->category);
+        free(stats->quantile);
+        free(stats->name);
+    }
     for (int i = 0; preprocess->label && i < preprocess->n_classes; i++) free(preprocess->label[i]);
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < preprocess->text[t].n; i++) free(preprocess->text[t].at[i]);
+        free(preprocess->text[t].at);
+    }
     free(preprocess->column);
     free(preprocess->label);
     free(preprocess->label_name);
-    free(preprocess->primary_name);
-    free(preprocess->secondary_name);
     free(preprocess);
 }
 
-json_t *tri__preprocess_json(const tri_preprocess *preprocess) {
-    json_t *columns = json_array(), *labels = json_array();
-    int failed = 0;
-    for (int c = 0; c < preprocess->n_columns; c++) {
+char *tri__preprocess_describe(const tri_preprocess *preprocess) {
+    char *text = NULL, *longer;
+    for (int c = 0; c < preprocess->n_columns; c++, text = longer) {
         const tri_column_stats *stats = &preprocess->column[c];
-        failed |= json_array_append_new(columns, json_pack("{s:s, s:f, s:f, s:f, s:I}", "name", stats->name, "fill",
-            stats->fill, "mean", stats->mean, "deviation", stats->deviation, "missing", (json_int_t)stats->missing));
+        char missing[48] = "";
+        if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
+        int n = stats->category ? asprintf(&longer, "%s%s%s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
+                                           stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
+                                : asprintf(&longer, "%s%s%s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
+        free(text);
+        if (n < 0) return NULL;
     }
-    for (int i = 0; i < preprocess->n_classes; i++) failed |= json_array_append_new(labels, json_string(preprocess->label[i]));
-    if (failed) {
-        json_decref(columns);
-        json_decref(labels);
-        return NULL;
-    }
-    return json_pack("{s:s, s:s, s:s?, s:o, s:o}", "label_name", preprocess->label_name, "primary_text_name",
-                     preprocess->primary_name, "secondary_text_name", preprocess->secondary_name, "columns", columns,
-                     "labels", labels);
-}
-
-static tri_status parse_text(const json_t *object, const char *key, const char *name, char **out) {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_string(value)) return tri__fail(TRI_DATA, "%s: %s must be a text", name, key);
-    return copy_text(json_string_value(value), out);
-}
-
-static tri_status parse_number(const json_t *object, const char *key, const char *name, double *out) {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_number(value)) return tri__fail(TRI_DATA, "%s: %s of a column must be a number", name, key);
-    *out = json_number_value(value);
-    return TRI_OK;
-}
-
-static tri_status parse(const json_t *json, const json_t *columns, const json_t *labels, const char *name,
-                        tri_preprocess *made) {
-    TRI_TRY(parse_text(json, "label_name", name, &made->label_name));
-    TRI_TRY(parse_text(json, "primary_text_name", name, &made->primary_name));
-    const json_t *secondary = json_object_get(json, "secondary_text_name");
-    if (secondary && !json_is_null(secondary)) TRI_TRY(parse_text(json, "secondary_text_name", name, &made->secondary_name));
-    for (int c = 0; c < made->n_columns; c++) {
-        const json_t *from = json_array_get(columns, (size_t)c);
-        tri_column_stats *to = &made->column[c];
-        TRI_TRY(parse_text(from, "name", name, &to->name));
-        TRI_TRY(parse_number(from, "fill", name, &to->fill));
-        TRI_TRY(parse_number(from, "mean", name, &to->mean));
-        TRI_TRY(parse_number(from, "deviation", name, &to->deviation));
-        if (!(to->deviation > 0)) return tri__fail(TRI_DATA, "%s: deviation of a column must be above 0", name);
-        to->missing = json_integer_value(json_object_get(from, "missing"));
-    }
-    for (int i = 0; i < made->n_classes; i++) {
-        const json_t *label = json_array_get(labels, (size_t)i);
-        if (!json_is_string(label)) return tri__fail(TRI_DATA, "%s: labels must be texts", name);
-        TRI_TRY(copy_text(json_string_value(label), &made->label[i]));
-    }
-    return TRI_OK;
-}
-
-tri_status tri__preprocess_parse(const json_t *json, const char *name, tri_preprocess **out) {
-    *out = NULL;
-    const json_t *columns = json_object_get(json, "columns"), *labels = json_object_get(json, "labels");
-    if (!json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
-    if (!json_is_array(labels) || json_array_size(labels) == 0)
-        return tri__fail(TRI_DATA, "%s: labels must be an array that is not empty", name);
-    tri_preprocess *made = NULL;
-    tri_status status = make((int)json_array_size(columns), (int)json_array_size(labels), &made);
-    if (status == TRI_OK) status = parse(json, columns, labels, name, made);
-    if (status == TRI_OK) *out = made;
-    else tri__preprocess_free(made);
-    return status;
+    return text ? text : strdup("no columns");
 }
