@@ -1,153 +1,269 @@
-/* dataset.c - a table in memory as ids, numbers and labels. Rows are tokenised in blocks of a fixed size, each on its own,
- * and put together in order, so the result does not depend on the number of threads. */
+/* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the tokenizers, the
+ * length limit, the preprocessing (or what it is fitted by) and the policy for bad rows: what changed any of them is another store,
+ * and no store is ever out of date. */
 #include "data/dataset.h"
 
-#include "data/columns.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "data/dataset_build.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { BLOCK = 256 }; /* rows */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-/* The ids of one block of rows, one after the other. */
-typedef struct block {
-    int32_t *ids;     /* [used] */
-    int64_t used, room;
-    int failed;       /* out of memory */
-} block;
+enum { KEY_VERSION = 1, READ_BYTES = 1 << 20 };
 
-static void tokenise_block(const tri_table *table, int column, const tri_tokenizer *tokenizer, int max_len, int64_t begin,
-                           int64_t end, block *out, int64_t *lengths) {
-    for (int64_t row = begin; row < end; row++) {
-        if (out->room - out->used < max_len) {
-            int64_t room = (out->room + max_len) * 2;
-            int32_t *grown = realloc(out->ids, (size_t)room * sizeof *grown);
-            if (!grown) {
-                out->failed = 1;
-                return;
-            }
-            out->ids = grown, out->room = room;
-        }
-        tri_field_text text = tri__table_field(table, row, column);
-        lengths[row] = tri__tokenizer_encode(tokenizer, text.text, text.length, max_len, out->ids + out->used);
-        out->used += lengths[row];
-    }
-}
+/* A dataset, and what its pointers point into. */
+typedef struct whole {
+    tri_dataset data; /* first: what the outside sees */
+    tri_store store;
+    json_t *notes;
+    tri_bad_row bad[TRI_BAD_DESCRIBED];
+} whole;
 
-/* start[row + 1] holds the row's length on the way in, then becomes an offset. */
-static tri_status join_blocks(const tri_table *table, block *blocks, int64_t count, int64_t rows, tri_text_column *out) {
-    int64_t total = 0;
-    for (int64_t b = 0; b < count; b++) {
-        if (blocks[b].failed) return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", tri__table_path(table));
-        total += blocks[b].used;
-    }
-    out->ids = malloc((size_t)(total ? total : 1) * sizeof *out->ids);
-    if (!out->ids) return tri__fail(TRI_RESOURCE, "%s: out of memory for %lld tokens", tri__table_path(table), (long long)total);
-    int32_t *to = out->ids;
-    for (int64_t b = 0; b < count; b++) {
-        if (blocks[b].used) memcpy(to, blocks[b].ids, (size_t)blocks[b].used * sizeof *to);
-        to += blocks[b].used;
-    }
-    out->start[0] = 0;
-    for (int64_t row = 0; row < rows; row++) out->start[row + 1] += out->start[row];
+/* What tells that a file is still the one that was hashed. */
+typedef struct stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+} stamp;
+
+static tri_status take_stamp(const char *path, int fd, stamp *out) {
+    struct stat info;
+    if (fd >= 0 ? fstat(fd, &info) : stat(path, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+    *out = (stamp){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
     return TRI_OK;
 }
 
-static tri_status tokenise(const tri_table *table, const char *name, const tri_tokenizer *tokenizer, int max_len, int threads,
-                           tri_text_column *out) {
-    int column;
-    TRI_TRY(tri__table_find(table, name, &column));
-    int64_t rows = tri__table_rows(table), count = (rows + BLOCK - 1) / BLOCK;
-    out->start = calloc((size_t)rows + 1, sizeof *out->start);
-    block *blocks = calloc((size_t)count + 1, sizeof *blocks);
-    tri_status status = TRI_OK;
-    if (!out->start || !blocks) {
-        status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-        goto done;
+static tri_status check_stamp(const char *path, const stamp *was) {
+    stamp now = {0};
+    TRI_TRY(take_stamp(path, -1, &now));
+    if (now.device == was->device && now.inode == was->inode && now.size == was->size && now.changed.tv_sec == was->changed.tv_sec &&
+        now.changed.tv_nsec == was->changed.tv_nsec)
+        return TRI_OK;
+    return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
+}
+
+static void add_bytes(XXH3_state_t *hash, const void *data, size_t bytes) {
+    uint64_t length = bytes;
+    XXH3_128bits_update(hash, &length, sizeof length); /* so that neighbours cannot trade bytes */
+    XXH3_128bits_update(hash, data, bytes);
+}
+
+static void add_text(XXH3_state_t *hash, const char *text) { add_bytes(hash, text, strlen(text)); }
+
+/* By read, not by a map: a file that shrinks meanwhile is only short. */
+static tri_status add_file(XXH3_state_t *hash, const char *path, stamp *out) {
+    int fd;
+    size_t size, total = 0;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    char *buffer = malloc(READ_BYTES);
+    tri_status status = buffer ? take_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    for (ssize_t n = 1; status == TRI_OK && n != 0;) {
+        n = read(fd, buffer, READ_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        else XXH3_128bits_update(hash, buffer, (size_t)n), total += (size_t)n;
     }
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t b = 0; b < count; b++) {
-        int64_t begin = b * BLOCK, end = begin + BLOCK < rows ? begin + BLOCK : rows;
-        tokenise_block(table, column, tokenizer, max_len, begin, end, &blocks[b], out->start + 1);
-    }
-    status = join_blocks(table, blocks, count, rows, out);
-done:
-    for (int64_t b = 0; blocks && b < count; b++) free(blocks[b].ids);
-    free(blocks);
+    if (status == TRI_OK) XXH3_128bits_update(hash, &total, sizeof total);
+    free(buffer);
+    close(fd);
     return status;
 }
 
-static tri_status read_numbers(const tri_table *table, const tri_preprocess *preprocess, tri_dataset *data) {
-    if (!data->n_columns) return TRI_OK;
-    data->numbers = malloc((size_t)(data->n ? data->n : 1) * (size_t)data->n_columns * sizeof *data->numbers);
-    if (!data->numbers) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    for (int c = 0; c < data->n_columns; c++) {
-        const tri_column_stats *stats = &preprocess->column[c];
-        int column;
-        TRI_TRY(tri__table_find(table, stats->name, &column));
-        for (int64_t row = 0; row < data->n; row++) {
-            double value = 0;
-            int missing;
-            TRI_TRY(tri__column_number(table, row, column, &value, &missing));
-            if (missing) value = stats->fill;
-            data->numbers[row * data->n_columns + c] = (float)((value - stats->mean) / stats->deviation);
-        }
+static tri_status hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, stamp *stamp) {
+    const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
+    int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts};
+    add_bytes(hash, numbers, sizeof numbers);
+    add_text(hash, recipe);
+    add_text(hash, ending ? ending : "");
+    for (int t = 0; t < n_texts; t++) {
+        uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
+        add_bytes(hash, &tokenizer, sizeof tokenizer);
     }
-    return TRI_OK;
+    return add_file(hash, spec->path, stamp);
 }
 
-/* Where labels are not needed, a table whose labels are absent, empty or unknown has none. */
-static tri_status read_labels(const tri_table *table, const tri_preprocess *preprocess, int needed, tri_dataset *data) {
-    int column;
-    tri_status status = tri__table_find(table, preprocess->label_name, &column);
-    if (status != TRI_OK) return needed ? status : TRI_OK;
-    data->labels = malloc((size_t)(data->n ? data->n : 1) * sizeof *data->labels);
-    if (!data->labels) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    for (int64_t row = 0; row < data->n && status == TRI_OK; row++)
-        status = tri__labels_class(table, row, column, preprocess->label, preprocess->n_classes, &data->labels[row]);
-    if (status == TRI_OK || needed) return status;
-    free(data->labels);
-    data->labels = NULL;
-    return TRI_OK;
-}
-
-static tri_status load(const tri_table *table, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2], int max_len,
-                       int need_labels, int threads, tri_dataset *data) {
-    data->n = tri__table_rows(table);
-    data->n_texts = preprocess->secondary_name ? 2 : 1;
-    data->n_columns = preprocess->n_columns;
-    if (data->n > INT32_MAX)
-        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", tri__table_path(table), (long long)data->n, INT32_MAX);
-    TRI_TRY(read_labels(table, preprocess, need_labels, data));
-    TRI_TRY(read_numbers(table, preprocess, data));
-    const char *name[2] = {preprocess->primary_name, preprocess->secondary_name};
-    for (int t = 0; t < data->n_texts; t++) {
-        TRI_TRY(tokenise(table, name[t], tokenizer[t], max_len, threads, &data->text[t]));
-        data->memory += (int64_t)sizeof(int64_t) * (data->n + 1) + (int64_t)sizeof(int32_t) * data->text[t].start[data->n];
+static tri_status make_key(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_key *key, stamp *stamp) {
+    json_t *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
+    char *recipe = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    XXH3_state_t *hash = XXH3_createState();
+    int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
+    tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    if (recipe && hash) {
+        XXH3_128bits_reset(hash);
+        add_text(hash, fit ? "fit" : "apply");
+        status = hash_all(hash, spec, recipe, n_texts, stamp);
+        XXH128_hash_t value = XXH3_128bits_digest(hash);
+        *key = (tri_key){value.low64, value.high64};
     }
-    data->memory += data->n * data->n_columns * (int64_t)sizeof(float) + (data->labels ? data->n * (int64_t)sizeof(int32_t) : 0);
+    XXH3_freeState(hash);
+    free(recipe);
+    json_decref(json);
+    return status;
+}
+
+/* Rows left out, as the notes have them. */
+static tri_status read_bad(const char *path, whole *w) {
+    const json_t *bad = json_object_get(w->notes, "bad"), *first = json_object_get(bad, "first"), *row;
+    size_t i;
+    w->data.n_bad = json_integer_value(json_object_get(bad, "count"));
+    json_array_foreach(first, i, row) {
+        const char *why = json_string_value(json_object_get(row, "why"));
+        if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
+        w->bad[i] = (tri_bad_row){json_integer_value(json_object_get(row, "line")), json_integer_value(json_object_get(row, "column")), why};
+        w->data.n_described = (int)i + 1;
+    }
+    w->data.bad = w->bad;
     return TRI_OK;
 }
 
-tri_status tri__dataset_load(const tri_table *table, const tri_preprocess *preprocess, tri_tokenizer *const tokenizer[2],
-                             int max_len, int need_labels, int threads, tri_dataset **out) {
-    TRI_ASSERT(max_len >= 2 && threads >= 1);
+/* A mapped store as a dataset. */
+static tri_status look_in(const char *path, whole *w, tri_preprocess **fitted) {
+    const tri_store *store = &w->store;
+    TRI_TRY(tri__json_parse(store->section[TRI_SECTION_NOTES], store->bytes[TRI_SECTION_NOTES], path, TRI_DATA, &w->notes));
+    TRI_TRY(read_bad(path, w));
+    if (fitted) TRI_TRY(tri__preprocess_parse(json_object_get(w->notes, "preprocessing"), path, fitted));
+    w->data.n = store->rows;
+    w->data.n_columns = (int)store->width;
+    w->data.n_texts = store->bytes[TRI_SECTION_START1] ? 2 : 1;
+    w->data.numbers = store->section[TRI_SECTION_NUMBERS];
+    w->data.labels = store->bytes[TRI_SECTION_LABELS] || !store->rows ? store->section[TRI_SECTION_LABELS] : NULL;
+    w->data.text[0] = (tri_text_column){store->section[TRI_SECTION_START0], store->section[TRI_SECTION_IDS0]};
+    if (w->data.n_texts > 1) w->data.text[1] = (tri_text_column){store->section[TRI_SECTION_START1], store->section[TRI_SECTION_IDS1]};
+    return TRI_OK;
+}
+
+static void forget(whole *w) {
+    tri__store_close(&w->store);
+    json_decref(w->notes);
+    *w = (whole){0};
+}
+
+static json_t *bad_json(int64_t count, const tri_bad_row *rows, int n) {
+    json_t *first = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(first, json_pack("{s:I, s:I, s:s}", "line", (json_int_t)rows[i].line, "column", (json_int_t)rows[i].column,
+                                               "why", rows[i].why));
+    return json_pack("{s:I, s:o}", "count", (json_int_t)count, "first", first);
+}
+
+json_t *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
+
+static tri_status write_notes(const tri_bad_list *bad, const tri_preprocess *fitted, tri_store_writer *writer) {
+    json_t *notes = json_pack("{s:o}", "bad", bad_json(bad->count, bad->row, bad->n));
+    if (fitted && notes) json_object_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
+    char *text = notes ? json_dumps(notes, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(notes);
+    if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    tri_status status = tri__store_begin(writer, TRI_SECTION_NOTES);
+    if (status == TRI_OK) status = tri__store_append(writer, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* Makes the store; path NULL: in memory. fitted: where to put a fit's result. */
+static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path, const tri_key *key,
+                       const stamp *stamp, whole *w, tri_preprocess **fitted) {
+    tri_table *table = NULL;
+    tri_store_writer *writer = NULL;
+    tri_bad_list *bad = calloc(1, sizeof *bad);
+    int64_t rows = 0;
+    tri_status status = bad ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK)
+        status = tri__table_open(spec->path, &(tri_table_options){.threads = spec->threads, .bad_rows = spec->bad_rows, .keep = spec->keep},
+                                 &table);
+    if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
+    const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
+    if (status == TRI_OK && path) status = tri__folder_make(spec->cache);
+    if (status == TRI_OK) status = tri__store_create(path, key, &writer);
+    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
+    if (status == TRI_OK) status = write_notes(bad, fit ? preprocess : NULL, writer);
+    if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
+    if (status == TRI_OK) {
+        status = tri__store_commit(writer, rows, preprocess->width, &w->store);
+        writer = NULL;
+    }
+    if (status == TRI_OK) status = look_in(path ? path : spec->path, w, NULL);
+    if (status == TRI_OK && !path) w->data.memory = (int64_t)w->store.map.size;
+    tri__store_abandon(writer);
+    tri__table_close(table);
+    if (bad) tri__bad_list_free(bad);
+    free(bad);
+    if (status != TRI_OK && fit) {
+        tri__preprocess_free(*fitted);
+        *fitted = NULL;
+    }
+    return status;
+}
+
+/* What there is, for people: rows, tokens, what was left out. */
+static void describe(const tri_dataset_spec *spec, const whole *w, double seconds) {
+    const tri_dataset *d = &w->data;
+    char rows[32], tokens[32], time[32], text[600] = "";
+    int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
+    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows), tri__text_count(total, tokens),
+             d->from_store ? "from the token store" : "tokenised", tri__text_seconds(seconds, time));
+    if (!d->n_bad) return;
+    size_t used = 0;
+    int shown = 0;
+    for (; shown < d->n_described && shown < 3; shown++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "", (long long)d->bad[shown].line,
+                                 (long long)d->bad[shown].column, d->bad[shown].why);
+    tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows), d->n_bad == 1 ? "" : "s", text,
+             d->n_bad > shown ? "; ..." : "");
+}
+
+static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w, tri_preprocess **fitted) {
+    char path[TRI_PATH_MAX];
+    tri_key key = {0};
+    stamp stamp = {0};
+    if (!spec->cache) return make(spec, fit, NULL, &key, &stamp, w, fitted);
+    TRI_TRY(make_key(spec, fit, &key, &stamp));
+    TRI_TRY(tri__store_path(spec->cache, &key, path));
+    tri_status status = tri__store_open(path, &key, &w->store);
+    if (status == TRI_OK) status = look_in(path, w, fitted);
+    w->data.from_store = status == TRI_OK;
+    if (status == TRI_OK || status == TRI_RESOURCE) return status;
+    forget(w);
+    if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
+    return make(spec, fit, path, &key, &stamp, w, fitted);
+}
+
+static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted, tri_dataset **out) {
+    TRI_ASSERT(spec->max_len >= 2 && spec->threads >= 1);
+    double begin = tri__clock();
     *out = NULL;
-    tri_dataset *data = calloc(1, sizeof *data);
-    if (!data) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    tri_status status = load(table, preprocess, tokenizer, max_len, need_labels, threads, data);
-    if (status == TRI_OK) *out = data;
-    else tri__dataset_free(data);
-    return status;
+    whole *w = calloc(1, sizeof *w);
+    if (!w) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    tri_status status = open_or_make(spec, fit, w, fitted);
+    if (status != TRI_OK) {
+        tri__dataset_close(&w->data);
+        return status;
+    }
+    describe(spec, w, tri__clock() - begin);
+    *out = &w->data;
+    return TRI_OK;
 }
 
-void tri__dataset_free(tri_dataset *dataset) {
+tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out) { return open_whole(spec, NULL, NULL, out); }
+
+tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out) {
+    TRI_ASSERT(fit->bad_rows == spec->bad_rows);
+    *preprocess = NULL;
+    return open_whole(spec, fit, preprocess, out);
+}
+
+void tri__dataset_close(tri_dataset *dataset) {
     if (!dataset) return;
-    for (int t = 0; t < 2; t++) {
-        free(dataset->text[t].start);
-        free(dataset->text[t].ids);
-    }
-    free(dataset->numbers);
-    free(dataset->labels);
-    free(dataset);
+    whole *w = (whole *)dataset;
+    forget(w);
+    free(w);
 }

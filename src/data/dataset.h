@@ -19,9 +19,11 @@ typedef struct tri_dataset {
     tri_text_column text[2];
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     const float *numbers;     /* [n, n_columns], filled and transformed */
-    const int32_t *labels;    /* [n]; NULL when the table has no label column (predict) */
+    const int32_t *labels;    /* [n]; NULL when the table has no labels (predict) */
     int64_t memory;           /* bytes of memory held; a mapped store counts as file */
     int64_t n_bad;            /* rows of the file that were left out */
+    const tri_bad_row *bad;   /* [n_described] the first of them, at most 100 */
+    int n_described;
     int from_store;           /* 1: nothing was parsed or tokenised */
 } tri_dataset;
 
@@ -30,15 +32,21 @@ typedef struct tri_dataset_spec {
     const tri_preprocess *preprocess;
     tri_tokenizer *const *tokenizer;        /* [2] */
     int max_len;
-    int need_labels;                        /* 0: a missing label column is fine */
+    int need_labels;                        /* 0: labels that are absent, empty or unknown are fine: there are none then */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
+    size_t keep;                            /* bytes of a table that are held in memory while it is read; 0: as tables think best */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
     const tri_log *log;
 } tri_dataset_spec;
 
 /* A text of zero pieces is still [CLS] [SEP]. */
 tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
+/* The same for training data: preprocessing is fitted on the table first (spec->preprocess is not looked at, the policies for
+ * bad rows must agree), and comes from the store together with the rows. */
+tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out);
 void tri__dataset_close(tri_dataset *dataset);
+/* {count, first: [{line, column, why}]}; a new reference. */
+json_t *tri__dataset_bad_json(const tri_dataset *dataset);
 
 #endif

@@ -1,0 +1,227 @@
+/* store.c - header, then sections aligned to 64 bytes. The header holds sizes, the key, the hash of all after it, and its own hash;
+ * it is written last. A file appears under its name by rename, so readers see a whole store or none, and of several builders the
+ * last wins. Byte order is the machine's own: another one fails the version. */
+#include "data/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { ALIGN = 64, VERSION = 1, WIDTH_MAX = 1 << 25 };
+static const char MAGIC[8] = "TRITOKEN";
+
+typedef struct header {
+    char magic[8];
+    uint32_t version, sections;
+    tri_key key;
+    uint64_t file_bytes, body_hash; /* body: all after the header */
+    int64_t rows, width;
+    struct {
+        uint64_t offset, bytes;
+    } section[TRI_SECTION_COUNT];
+    uint64_t header_hash;           /* of all before it */
+} header;
+
+enum { BODY = (sizeof(header) + ALIGN - 1) / ALIGN * ALIGN };
+
+struct tri_store_writer {
+    header header;
+    int fd;
+    uint64_t at;                      /* bytes written, the header's among them */
+    tri_section current;
+    XXH3_state_t *hash;               /* of the body so far */
+    char path[TRI_PATH_MAX];          /* "": in memory */
+    char temporary[TRI_PATH_MAX];
+};
+
+static tri_status fail_errno(const char *verb, const char *path) {
+    int cause = errno;
+    return tri__fail(cause == ENOMEM || cause == EMFILE || cause == ENFILE ? TRI_RESOURCE : TRI_IO,
+                     "cannot %s the token store %s: %s (--cache-dir names another folder; none keeps data in memory)", verb,
+                     path[0] ? path : "in memory", strerror(cause));
+}
+
+tri_status tri__store_path(const char *folder, const tri_key *key, char out[static TRI_PATH_MAX]) {
+    char name[48];
+    snprintf(name, sizeof name, "%016llx%016llx.tokens", (unsigned long long)key->high, (unsigned long long)key->low);
+    return tri__path_join(out, folder, name);
+}
+
+static uint64_t hash_header(const header *h) { return XXH3_64bits(h, offsetof(header, header_hash)); }
+
+static tri_status damaged(const char *path, const char *what) { return tri__fail(TRI_DATA, "%s: %s", path, what); }
+
+/* Whether a section has the size that rows and width ask for. */
+static int fits(const header *h, tri_section section) {
+    uint64_t rows = (uint64_t)h->rows, bytes = h->section[section].bytes;
+    switch (section) {
+    case TRI_SECTION_NUMBERS: return bytes == rows * (uint64_t)h->width * sizeof(float);
+    case TRI_SECTION_LABELS: return bytes == 0 || bytes == rows * sizeof(int32_t);
+    case TRI_SECTION_START0: return bytes == (rows + 1) * sizeof(int64_t);
+    case TRI_SECTION_START1: return bytes == 0 || bytes == (rows + 1) * sizeof(int64_t);
+    case TRI_SECTION_IDS0:
+    case TRI_SECTION_IDS1: return bytes % sizeof(int32_t) == 0;
+    default: return 1;
+    }
+}
+
+static tri_status check_header(const char *path, const header *h, const tri_key *key, size_t size) {
+    if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->version != VERSION || h->sections != TRI_SECTION_COUNT)
+        return damaged(path, "is no token store of this version");
+    if (h->header_hash != hash_header(h)) return damaged(path, "its header is damaged");
+    if (h->key.low != key->low || h->key.high != key->high) return damaged(path, "was made of something else");
+    if (h->file_bytes != size) return damaged(path, "is cut short or has grown");
+    if (h->rows < 0 || h->rows > INT32_MAX || h->width < 0 || h->width > WIDTH_MAX) return damaged(path, "its sizes are impossible");
+    for (int s = 0; s < TRI_SECTION_COUNT; s++) {
+        uint64_t offset = h->section[s].offset, bytes = h->section[s].bytes;
+        if (offset % ALIGN || offset < BODY || offset > size || bytes > size - offset || !fits(h, (tri_section)s))
+            return damaged(path, "an array lies outside the file");
+    }
+    return TRI_OK;
+}
+
+/* Starts rise from 0 to the number of ids. */
+static int starts_rise(const tri_store *store, tri_section starts, tri_section ids) {
+    const int64_t *start = store->section[starts]; /* [rows + 1] */
+    if (!store->bytes[starts]) return store->bytes[ids] == 0;
+    int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t)), wrong = start[0] != 0 || start[store->rows] != tokens;
+    for (int64_t row = 0; row < store->rows; row++) wrong |= start[row + 1] < start[row];
+    return !wrong;
+}
+
+static void find_sections(tri_store *store) {
+    const header *h = (const header *)store->map.data;
+    store->rows = h->rows, store->width = h->width;
+    for (int s = 0; s < TRI_SECTION_COUNT; s++)
+        store->section[s] = store->map.data + h->section[s].offset, store->bytes[s] = h->section[s].bytes;
+}
+
+tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out) {
+    *out = (tri_store){0};
+    tri_store store = {0};
+    TRI_TRY(tri__file_map(path, &store.map));
+    const header *h = (const header *)store.map.data;
+    tri_status status = store.map.size < BODY ? damaged(path, "is cut short") : check_header(path, h, key, store.map.size);
+    if (status == TRI_OK) {
+        madvise((void *)store.map.data, store.map.size, MADV_WILLNEED);
+        if (XXH3_64bits(store.map.data + BODY, store.map.size - BODY) != h->body_hash) status = damaged(path, "its content is damaged");
+    }
+    if (status == TRI_OK) {
+        find_sections(&store);
+        if (!starts_rise(&store, TRI_SECTION_START0, TRI_SECTION_IDS0) || !starts_rise(&store, TRI_SECTION_START1, TRI_SECTION_IDS1))
+            status = damaged(path, "its rows are out of order");
+    }
+    if (status == TRI_OK) *out = store;
+    else tri__file_unmap(&store.map);
+    return status;
+}
+
+void tri__store_close(tri_store *store) {
+    tri__file_unmap(&store->map);
+    *store = (tri_store){0};
+}
+
+static tri_status open_temporary(tri_store_writer *w) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        int length = snprintf(w->temporary, TRI_PATH_MAX, "%s.tmp-%ld-%d", w->path, (long)getpid(), attempt);
+        if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "the path is too long: %s", w->path);
+        w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd >= 0) return TRI_OK;
+        if (errno != EEXIST) break;
+    }
+    tri_status status = fail_errno("create", w->temporary);
+    w->temporary[0] = 0;
+    return status;
+}
+
+tri_status tri__store_create(const char *path, const tri_key *key, tri_store_writer **out) {
+    *out = NULL;
+    tri_store_writer *w = calloc(1, sizeof *w);
+    if (!w) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    w->fd = -1;
+    w->header = (header){.version = VERSION, .sections = TRI_SECTION_COUNT, .key = *key};
+    memcpy(w->header.magic, MAGIC, sizeof MAGIC);
+    for (int s = 0; s < TRI_SECTION_COUNT; s++) w->header.section[s].offset = BODY;
+    w->hash = XXH3_createState();
+    tri_status status = TRI_OK;
+    if (!w->hash) status = tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    else XXH3_64bits_reset(w->hash);
+    if (status == TRI_OK && path) {
+        status = tri__path_join(w->path, "", path);
+        if (status == TRI_OK) status = open_temporary(w);
+    } else if (status == TRI_OK && (w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) {
+        status = fail_errno("create", w->path);
+    }
+    static const char blank[BODY] = {0};
+    if (status == TRI_OK) status = tri__write_all(w->fd, blank, BODY, w->path); /* the header's place */
+    w->at = BODY;
+    if (status == TRI_OK) *out = w;
+    else tri__store_abandon(w);
+    return status;
+}
+
+tri_status tri__store_append(tri_store_writer *w, const void *data, size_t bytes) {
+    if (!bytes) return TRI_OK;
+    XXH3_64bits_update(w->hash, data, bytes);
+    w->at += bytes;
+    w->header.section[w->current].bytes += bytes;
+    return tri__write_all(w->fd, data, bytes, w->path[0] ? w->path : "memory");
+}
+
+tri_status tri__store_begin(tri_store_writer *w, tri_section section) {
+    static const char blank[ALIGN] = {0};
+    size_t gap = (size_t)(-w->at % ALIGN);
+    XXH3_64bits_update(w->hash, blank, gap);
+    TRI_TRY(tri__write_all(w->fd, blank, gap, w->path[0] ? w->path : "memory"));
+    w->at += gap;
+    w->current = section;
+    TRI_ASSERT(w->header.section[section].bytes == 0);
+    w->header.section[section].offset = w->at;
+    return TRI_OK;
+}
+
+/* Header, to the disk, under its name. */
+static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
+    w->header.rows = rows, w->header.width = width;
+    w->header.file_bytes = w->at;
+    w->header.body_hash = XXH3_64bits_digest(w->hash);
+    w->header.header_hash = hash_header(&w->header);
+    if (pwrite(w->fd, &w->header, sizeof w->header, 0) != (ssize_t)sizeof w->header) return fail_errno("write", w->path);
+    if (!w->path[0]) return TRI_OK;
+    if (fsync(w->fd) || rename(w->temporary, w->path)) return fail_errno("write", w->path);
+    w->temporary[0] = 0;
+    char folder[TRI_PATH_MAX];
+    memcpy(folder, w->path, sizeof folder);
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = 0;
+    return tri__folder_sync(!slash ? "." : folder[0] ? folder : "/");
+}
+
+tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, tri_store *out) {
+    *out = (tri_store){0};
+    tri_status status = finish(w, rows, width);
+    if (status == TRI_OK) {
+        void *data = mmap(NULL, w->at, PROT_READ, MAP_SHARED, w->fd, 0);
+        if (data == MAP_FAILED) status = fail_errno("map", w->path);
+        else *out = (tri_store){.map = {.data = data, .size = w->at}};
+    }
+    if (status == TRI_OK) find_sections(out);
+    tri__store_abandon(w);
+    return status;
+}
+
+void tri__store_abandon(tri_store_writer *w) {
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (w->temporary[0]) unlink(w->temporary);
+    XXH3_freeState(w->hash);
+    free(w);
+}

@@ -1,0 +1,47 @@
+/* store.h - the file of a token store: a header and arrays, written in one go, then only mapped. The same arrays without a file
+ * live in memory. docs/data.md has the layout. */
+#ifndef TRI_DATA_STORE_H
+#define TRI_DATA_STORE_H
+
+#include "base/file.h"
+
+typedef struct tri_key {
+    uint64_t low, high;      /* of xxh3-128 over all that a store was made of */
+} tri_key;
+
+typedef enum tri_section {
+    TRI_SECTION_NUMBERS,     /* float [n, width] */
+    TRI_SECTION_LABELS,      /* int32 [n]; empty: none */
+    TRI_SECTION_IDS0,        /* int32 [tokens] */
+    TRI_SECTION_START0,      /* int64 [n + 1] */
+    TRI_SECTION_IDS1,
+    TRI_SECTION_START1,      /* empty: no second text */
+    TRI_SECTION_NOTES,       /* JSON: rows left out, preprocessing fitted on this table */
+    TRI_SECTION_COUNT
+} tri_section;
+
+typedef struct tri_store {
+    tri_map map;
+    int64_t rows, width;
+    const void *section[TRI_SECTION_COUNT];  /* aligned to 64 */
+    size_t bytes[TRI_SECTION_COUNT];
+} tri_store;
+
+typedef struct tri_store_writer tri_store_writer;
+
+/* folder/<key>.tokens */
+tri_status tri__store_path(const char *folder, const tri_key *key, char out[static TRI_PATH_MAX]);
+/* Maps a store. TRI_NOINPUT: there is none. TRI_DATA: it is damaged, of another version, or another key's. */
+tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out);
+void tri__store_close(tri_store *store); /* accepts a zeroed one */
+
+/* path NULL: in memory. */
+tri_status tri__store_create(const char *path, const tri_key *key, tri_store_writer **out);
+/* Sections may come in any order, each once. */
+tri_status tri__store_begin(tri_store_writer *writer, tri_section section);
+tri_status tri__store_append(tri_store_writer *writer, const void *data, size_t bytes);
+/* Makes it visible to others, all of it or nothing, and maps it. The writer is freed in any case. */
+tri_status tri__store_commit(tri_store_writer *writer, int64_t rows, int64_t width, tri_store *out);
+void tri__store_abandon(tri_store_writer *writer); /* accepts NULL */
+
+#endif
