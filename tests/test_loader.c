@@ -116,11 +116,11 @@ static void batches_hold_what_they_should(void **state) {
                 run(one, 16, parts, shuffle, 0, 0, slow);
             }
     run(one, 3, 5, 1, 0, 0, 0); /* more parts than rows */
-    free(one->labels);
+    free((void *)one->labels);
     one->labels = NULL;
     run(one, 16, 2, 1, 0, 0, 0);
-    tri__dataset_free(both);
-    tri__dataset_free(one);
+    made_dataset_free(both);
+    made_dataset_free(one);
 }
 
 static void resumes_in_the_middle(void **state) {
@@ -128,14 +128,14 @@ static void resumes_in_the_middle(void **state) {
     tri_dataset *data = made_dataset(203, 2, 1, 17);
     static const int64_t from[][2] = {{0, 5}, {1, 0}, {2, 12}, {1, 13}, {2, 13}, {3, 0}};
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) run(data, 16, 2, 1, from[i][0], from[i][1], 0);
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 static void an_empty_table_has_no_batches(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(0, 1, 1, 5);
     run(data, 4, 1, 1, 0, 0, 0);
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 static void closes_at_any_moment(void **state) {
@@ -151,7 +151,7 @@ static void closes_at_any_moment(void **state) {
     }
     tri__loader_close(NULL);
     tri__sampler_close(&sampler);
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 int main(void) {

@@ -42,7 +42,7 @@ static void shuffles_as_described(void **state) {
         assert_memory_equal(rows, cases[i].order, sizeof cases[i].order);
         tri__sampler_close(&sampler);
     }
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 static void gives_every_row_once(void **state) {
@@ -71,7 +71,7 @@ static void gives_every_row_once(void **state) {
                 free(seen);
             }
             tri__sampler_close(&sampler);
-            tri__dataset_free(data);
+            made_dataset_free(data);
         }
 }
 
@@ -93,7 +93,7 @@ static void resumes_anywhere(void **state) {
         }
     tri__sampler_close(&one);
     tri__sampler_close(&four);
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 /* The rule of sampler.h, word for word and slowly. */
@@ -139,7 +139,7 @@ static void splits_greedily(void **state) {
         }
         tri__sampler_close(&sampler);
     }
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 static void measures_the_largest(void **state) {
@@ -170,7 +170,7 @@ static void measures_the_largest(void **state) {
         assert_memory_equal(&got, &want, sizeof got);
         tri__sampler_close(&sampler);
     }
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 static void is_fast(void **state) {
@@ -183,7 +183,7 @@ static void is_fast(void **state) {
     print_message("10 epochs of 19,000 rows: %.3f s\n", tri__clock() - begin);
     assert_true(tri__clock() - begin < 5); /* 0.1 s; room for sanitizers on a busy machine */
     tri__sampler_close(&sampler);
-    tri__dataset_free(data);
+    made_dataset_free(data);
 }
 
 int main(void) {

@@ -1,5 +1,7 @@
-/* loader.c - a thread that fills one of two batches while the other is in use. Both are laid out once, from the sampler's
- * maxima, in one block; after that nothing allocates. What a batch holds depends on the sampler alone, never on timing. */
+/* loader.c - threads that fill batches while another is in use. A worker takes the next batch in turn: it waits for that batch's
+ * buffer, asks the sampler for its rows and their split, and copies both; then it fills the buffer while others take theirs. All
+ * buffers are laid out once, from the sampler's maxima, in one block; after that nothing allocates. What a batch holds depends on the
+ * sampler alone, never on timing. */
 #include "data/loader.h"
 
 #include "base/clock.h"
@@ -11,20 +13,26 @@
 
 typedef struct buffer {
     tri_batch batch;
-    int full;              /* guarded by the lock; the thread fills it when 0, the user reads it when 1 */
+    int64_t *rows;         /* [batch] of the batch, in its order */
+    int32_t *part;         /* [batch] the part of each */
+    int full;              /* guarded by the lock; a worker fills it when 0, the user reads it when 1 */
 } buffer;
 
 struct tri_loader {
     tri_loader_spec spec;
-    char *block;           /* what both buffers' arrays lie in */
-    buffer buffers[2];
-    int next;              /* the buffer that tri__loader_next gives next */
-    int held;              /* the other one is in the user's hands */
-    int started;
-    pthread_t thread;
+    char *block;           /* what all buffers' arrays lie in */
+    buffer *buffers;       /* [n_buffers] batch i of the run is in buffer i % n_buffers */
+    int n_buffers;         /* workers + 1: one is in the user's hands */
+    int64_t given;         /* batches that tri__loader_next gave; the last is held until the next call */
+    int held;
+    int started;           /* threads */
+    pthread_t thread[TRI_LOADER_WORKERS];
+    pthread_mutex_t turn;  /* who holds it takes the next batch; guards the sampler and: */
+    int64_t epoch, index, taken;  /* the batch to take; batches taken */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int stop, finished;    /* guarded by the lock */
+    int64_t last;          /* guarded by the lock: batches in all, once it is known; -1 */
+    int stop;              /* guarded by the lock */
 };
 
 /* Takes bytes, aligned to 64, at *at; with base NULL only counts. */
@@ -37,9 +45,12 @@ static void *carve(char *base, size_t *at, size_t bytes) {
 static size_t lay_out(tri_loader *loader, char *base) {
     const tri_dataset *data = loader->spec.sampler->data;
     const tri_sampler_maxima *maxima = &loader->spec.maxima;
-    size_t at = 0, rows = (size_t)maxima->rows;
-    for (int b = 0; b < 2; b++) {
+    const tri_sampler *sampler = loader->spec.sampler;
+    size_t at = 0, rows = (size_t)maxima->rows, all = (size_t)(sampler->batch < data->n ? sampler->batch : data->n);
+    for (int b = 0; b < loader->n_buffers; b++) {
         tri_batch *batch = &loader->buffers[b].batch;
+        loader->buffers[b].rows = carve(base, &at, all * sizeof *loader->buffers[b].rows);
+        loader->buffers[b].part = carve(base, &at, all * sizeof *loader->buffers[b].part);
         batch->parts = loader->spec.sampler->parts;
         batch->part = carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
         for (int p = 0; p < batch->parts; p++) {
@@ -89,13 +100,9 @@ static void add_row(const tri_loader *loader, tri_micro *micro, int64_t row) {
     micro->row[micro->n++] = row;
 }
 
-static void fill(const tri_loader *loader, tri_batch *batch, int64_t epoch, int64_t index) {
-    tri_sampler *sampler = loader->spec.sampler;
-    const tri_dataset *data = sampler->data;
-    const int64_t *rows;
-    batch->epoch = epoch, batch->index = index;
-    batch->n = tri__sampler_batch(sampler, epoch, index, &rows);
-    tri__sampler_split(sampler, rows, batch->n, sampler->part);
+static void fill(const tri_loader *loader, buffer *into) {
+    const tri_dataset *data = loader->spec.sampler->data;
+    tri_batch *batch = &into->batch;
     batch->tokens = 0, batch->weight = 0;
     for (int p = 0; p < batch->parts; p++) {
         tri_micro *micro = &batch->part[p];
@@ -103,15 +110,16 @@ static void fill(const tri_loader *loader, tri_batch *batch, int64_t epoch, int6
         for (int t = 0; t < data->n_texts; t++) micro->tokens[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
     }
     for (int64_t i = 0; i < batch->n; i++) {
-        add_row(loader, &batch->part[sampler->part[i]], rows[i]);
-        batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[rows[i]] : 0] : 1.0;
+        int64_t row = into->rows[i];
+        add_row(loader, &batch->part[into->part[i]], row);
+        batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0] : 1.0;
     }
     for (int p = 0; p < batch->parts; p++)
         for (int t = 0; t < data->n_texts; t++) batch->tokens += batch->part[p].tokens[t];
 }
 
 /* Waits until the buffer may be filled; 0 when the loader is being closed. */
-static int wait_empty(tri_loader *loader, buffer *into) {
+static int wait_empty(tri_loader *loader, const buffer *into) {
     pthread_mutex_lock(&loader->lock);
     while (into->full && !loader->stop) pthread_cond_wait(&loader->changed, &loader->lock);
     int go_on = !loader->stop;
@@ -119,51 +127,74 @@ static int wait_empty(tri_loader *loader, buffer *into) {
     return go_on;
 }
 
-static void announce(tri_loader *loader, int *flag) {
-    pthread_mutex_lock(&loader->lock);
-    *flag = 1;
-    pthread_cond_broadcast(&loader->changed);
-    pthread_mutex_unlock(&loader->lock);
+/* Takes the next batch: its rows and their split, in a buffer that is free. NULL: there is none, or the loader is being closed. */
+static buffer *take(tri_loader *loader) {
+    tri_sampler *sampler = loader->spec.sampler;
+    buffer *into = NULL;
+    pthread_mutex_lock(&loader->turn);
+    if (loader->index >= tri__sampler_batches(sampler)) loader->epoch++, loader->index = 0;
+    int none = loader->epoch >= loader->spec.epochs || tri__sampler_batches(sampler) == 0;
+    if (none) {
+        pthread_mutex_lock(&loader->lock);
+        loader->last = loader->taken;
+        pthread_cond_broadcast(&loader->changed);
+        pthread_mutex_unlock(&loader->lock);
+    } else if (wait_empty(loader, &loader->buffers[loader->taken % loader->n_buffers])) {
+        const int64_t *rows;
+        into = &loader->buffers[loader->taken++ % loader->n_buffers];
+        into->batch.epoch = loader->epoch, into->batch.index = loader->index++;
+        into->batch.n = tri__sampler_batch(sampler, into->batch.epoch, into->batch.index, &rows);
+        memcpy(into->rows, rows, (size_t)into->batch.n * sizeof *rows);
+        tri__sampler_split(sampler, rows, into->batch.n, into->part);
+    }
+    pthread_mutex_unlock(&loader->turn);
+    return into;
 }
 
 static void *work(void *context) {
     tri_loader *loader = context;
-    int64_t batches = tri__sampler_batches(loader->spec.sampler), k = loader->spec.first_batch;
-    int which = 0;
-    for (int64_t epoch = loader->spec.first_epoch; epoch < loader->spec.epochs; epoch++, k = 0)
-        for (; k < batches; k++, which = !which) {
-            if (!wait_empty(loader, &loader->buffers[which])) return NULL;
-            fill(loader, &loader->buffers[which].batch, epoch, k);
-            announce(loader, &loader->buffers[which].full);
-        }
-    announce(loader, &loader->finished);
+    for (buffer *into; (into = take(loader));) {
+        fill(loader, into);
+        pthread_mutex_lock(&loader->lock);
+        into->full = 1;
+        pthread_cond_broadcast(&loader->changed);
+        pthread_mutex_unlock(&loader->lock);
+    }
     return NULL;
 }
 
-/* Signals are for the program's own threads: this one blocks them all. */
+/* Signals are for the program's own threads: these block them all. One thread is enough; more are welcome. */
 static tri_status start(tri_loader *loader) {
     sigset_t all, before;
+    int failed = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&loader->thread, NULL, work, loader);
+    while (!failed && loader->started < loader->n_buffers - 1) {
+        failed = pthread_create(&loader->thread[loader->started], NULL, work, loader);
+        loader->started += !failed;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) return tri__fail(TRI_RESOURCE, "cannot start the loader's thread: %s", strerror(failed));
-    loader->started = 1;
-    return TRI_OK;
+    return loader->started ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start the loader's thread: %s", strerror(failed));
 }
 
 tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
+    TRI_ASSERT(spec->workers >= 0 && spec->workers <= TRI_LOADER_WORKERS);
     *out = NULL;
     tri_loader *loader = calloc(1, sizeof *loader);
     if (!loader) return tri__fail(TRI_RESOURCE, "out of memory for the loader");
     loader->spec = *spec;
+    loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
+    loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
+    loader->last = -1;
+    pthread_mutex_init(&loader->turn, NULL);
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    size_t bytes = lay_out(loader, NULL);
+    loader->buffers = calloc((size_t)loader->n_buffers, sizeof *loader->buffers);
+    size_t bytes = loader->buffers ? lay_out(loader, NULL) : 0;
     tri_status status = TRI_OK;
-    if (posix_memalign((void **)&loader->block, 64, bytes) != 0) {
+    if (!loader->buffers || posix_memalign((void **)&loader->block, 64, bytes) != 0) {
         loader->block = NULL;
-        status = tri__fail(TRI_RESOURCE, "out of memory: batches take %zu bytes; use a smaller --batch-size", bytes);
+        status = tri__fail(TRI_RESOURCE, "out of memory: batches take %zu bytes; use a smaller --batch-size or fewer --num-workers", bytes);
     } else {
         lay_out(loader, loader->block);
         status = start(loader);
@@ -175,28 +206,31 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
 
 void tri__loader_close(tri_loader *loader) {
     if (!loader) return;
-    if (loader->started) {
-        announce(loader, &loader->stop);
-        pthread_join(loader->thread, NULL);
-    }
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = 1;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->lock);
+    for (int i = 0; i < loader->started; i++) pthread_join(loader->thread[i], NULL);
     pthread_cond_destroy(&loader->changed);
     pthread_mutex_destroy(&loader->lock);
+    pthread_mutex_destroy(&loader->turn);
+    free(loader->buffers);
     free(loader->block);
     free(loader);
 }
 
 const tri_batch *tri__loader_next(tri_loader *loader, double *waited) {
     double begin = tri__clock();
+    buffer *from = &loader->buffers[loader->given % loader->n_buffers];
     pthread_mutex_lock(&loader->lock);
     if (loader->held) {
-        loader->buffers[!loader->next].full = 0;
+        loader->buffers[(loader->given - 1) % loader->n_buffers].full = 0;
         loader->held = 0;
         pthread_cond_broadcast(&loader->changed);
     }
-    buffer *from = &loader->buffers[loader->next];
-    while (!from->full && !loader->finished) pthread_cond_wait(&loader->changed, &loader->lock);
+    while (!from->full && loader->last != loader->given) pthread_cond_wait(&loader->changed, &loader->lock);
     int got = from->full;
-    if (got) loader->held = 1, loader->next = !loader->next;
+    if (got) loader->held = 1, loader->given++;
     pthread_mutex_unlock(&loader->lock);
     if (waited) *waited = tri__clock() - begin;
     return got ? &from->batch : NULL;

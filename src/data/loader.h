@@ -1,4 +1,4 @@
-/* loader.h - assembles packed microbatches ahead of time on a thread of its own. */
+/* loader.h - assembles packed microbatches ahead of time on threads of its own. */
 #ifndef TRI_DATA_LOADER_H
 #define TRI_DATA_LOADER_H
 
@@ -27,6 +27,7 @@ typedef struct tri_batch {
 } tri_batch;
 
 typedef struct tri_loader tri_loader;
+enum { TRI_LOADER_WORKERS = 256 };
 
 typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* the loader owns its use while open */
@@ -34,10 +35,11 @@ typedef struct tri_loader_spec {
     int position_base[2];          /* 0 for BERT, pad id + 1 for RoBERTa */
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
+    int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */
 } tri_loader_spec;
 
 tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out);
-void tri__loader_close(tri_loader *loader);   /* stops the thread */
+void tri__loader_close(tri_loader *loader);   /* stops the threads */
 /* The next batch, valid until the following call; NULL at the end of the last epoch. *waited: seconds spent waiting. */
 const tri_batch *tri__loader_next(tri_loader *loader, double *waited);
 
