@@ -20,15 +20,17 @@ static void expect_error(const char *what, tri_status got, tri_status want, cons
 
 /* Every option: adding one, or changing a default, is a decision that shows here. */
 static const char *const model_list[] = {
-    "label_name", "primary_text_name", "secondary_text_name", "tab_field_list", "primary_tokenizer",
+    "label_name", "primary_text_name", "secondary_text_name", "secondary_text_list", "tab_field_list", "cat_field_list",
+    "label_list", "numeric_missing=median", "numeric_transform=standard", "primary_tokenizer",
     "secondary_tokenizer", "hidden_common_dim=256", "fusion_hidden_dim=128", "fusion_dropout=0.1", "is_binary=true",
     "num_classes=2", "class_weights", "max_sen_len=512", "pooling=pooler", "primary_encoder", "secondary_encoder", NULL};
 static const char *const run_list[] = {
-    "config", "data_path", "output_dir=./outputs", "models_dir", "checkpoint", "output", "batch_size=32",
+    "config", "data_path", "output_dir=./outputs", "models_dir", "column_info", "bad_rows=fail",
+    "cache_dir", "checkpoint", "output", "tokenizer", "write_config", "batch_size=32",
     "global_batch_size=0", "num_microbatches=1", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
     "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
-    "keep=2", "device=cpu", "threads=0", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
+    "keep=2", "device=cpu", "threads=0", "num_workers=4", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
     "shard=none", "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
 
@@ -233,6 +235,13 @@ static void test_model_check(void **state) {
         {"{\"tab_field_list\": [\"y\"]}", "the label's column \"y\""},
         {"{\"label_name\": \"t\"}", "same column, \"t\""},
         {"{\"secondary_text_name\": \"y\"}", "same column, \"y\""},
+        {"{\"secondary_text_list\": [\"z\"]}", "there is no secondary_text_name"},
+        {"{\"secondary_text_list\": [\"z\"], \"secondary_text_name\": \"s\"}", NULL},
+        {"{\"tab_field_list\": [\"a\", \"b\"], \"cat_field_list\": [\"b\"]}", NULL},
+        {"{\"tab_field_list\": [\"a\"], \"cat_field_list\": [\"b\"]}", "cat_field_list holds \"b\", which tab_field_list does not"},
+        {"{\"label_list\": [\"no\", \"yes\"]}", NULL},
+        {"{\"label_list\": [\"no\"]}", "label_list has 1 labels, but num_classes is 2"},
+        {"{\"label_list\": [\"no\", \"no\"]}", "label_list holds \"no\" twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;

@@ -7,13 +7,19 @@
 /* All may stand in the configuration file; all but objects on the command line too. */
 #define ROW(kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
-     .scope = "model,train,plan,config", __VA_ARGS__}
+     .scope = "model,train,plan,inspect,config", __VA_ARGS__}
 
 const tri_option tri__model_options[] = {
     ROW(TEXT, label_name, .help = "column of the label"),
     ROW(TEXT, primary_text_name, .help = "column of the first text"),
     ROW(TEXT, secondary_text_name, .help = "column of the second text; left out: no such branch"),
-    ROW(TEXTS, tab_field_list, .help = "columns of numbers; left out: no such branch"),
+    ROW(TEXTS, secondary_text_list, .help = "further columns whose text is joined to the second one, a space between"),
+    ROW(TEXTS, tab_field_list, .help = "columns of numbers or categories; left out: no such branch"),
+    ROW(TEXTS, cat_field_list, .help = "those of tab_field_list that are categories though they look like numbers"),
+    ROW(TEXTS, label_list, .help = "labels in the order of the classes; left out: as the training data has them"),
+    ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero", .help = "what a missing number becomes"),
+    ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",
+        .help = "what numbers become: mean 0 and deviation 1, normal by rank, or as they are"),
     ROW(TEXT, primary_tokenizer,
         .help = "folder of the first text's tokenizer and encoder, or a known name (bert-base-cased, ...)"),
     ROW(TEXT, secondary_tokenizer, .help = "likewise of the second text; left out: as the first"),
@@ -52,6 +58,25 @@ static tri_status check_columns(const tri_model_config *config) {
             if (strcmp(fields->at[i], fields->at[j]) == 0)
                 return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
     }
+    for (int i = 0; i < config->cat_field_list.n; i++) {
+        const char *name = config->cat_field_list.at[i];
+        int j = 0;
+        while (j < fields->n && strcmp(fields->at[j], name)) j++;
+        if (j == fields->n) return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
+    }
+    if (config->secondary_text_list.n && !second)
+        return tri__fail(TRI_USAGE, "secondary_text_list adds to a second text, but there is no secondary_text_name");
+    return TRI_OK;
+}
+
+/* As many labels as classes, all different. */
+static tri_status check_labels(const tri_model_config *config) {
+    const tri_texts *labels = &config->label_list;
+    if (labels->n && labels->n != config->num_classes)
+        return tri__fail(TRI_USAGE, "label_list has %d labels, but num_classes is %lld", labels->n, (long long)config->num_classes);
+    for (int i = 0; i < labels->n; i++)
+        for (int j = 0; j < i; j++)
+            if (strcmp(labels->at[i], labels->at[j]) == 0) return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
     return TRI_OK;
 }
 
@@ -60,6 +85,7 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(require("primary_text_name", config->primary_text_name, "the first text's column"));
     TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
     TRI_TRY(check_columns(config));
+    TRI_TRY(check_labels(config));
     if (config->is_binary && config->num_classes != 2)
         return tri__fail(TRI_USAGE,
                          "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",

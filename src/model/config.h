@@ -8,7 +8,10 @@ typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN
 
 typedef struct tri_model_config {
     char *label_name, *primary_text_name, *secondary_text_name;
-    tri_texts tab_field_list;
+    tri_texts secondary_text_list;                /* further columns of the second text, joined with a space */
+    tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former that are categories by decree */
+    tri_texts label_list;                         /* the classes' labels in order; empty: from the data */
+    int numeric_missing, numeric_transform;       /* indices of their rows' choices */
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;
     double fusion_dropout;

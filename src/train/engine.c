@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "checkpoint/huggingface.h"
 #include "program/check.h"
+#include "train/inputs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_assets *assets, int
     *engine = (tri_engine){.train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     engine->device = tri__device_find(s->device);
     if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
-    engine->threads = s->threads ? (int)s->threads : tri__cores();
+    engine->threads = tri__threads(s);
+    engine->workers = tri__workers(s);
     TRI_TRY(tri__arena_open(&engine->arena, ARENA_BYTES));
     tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, assets->encoder, n_columns, s->no_decay, &engine->model);

@@ -16,7 +16,7 @@ typedef struct tri_engine {
     const tri_program *program[2]; /* [TRI_TRAIN], [TRI_INFER]; without training the former is NULL */
     tri_exec *exec;
     int train, infer;              /* their indices in exec; train -1: none */
-    int n_mb, threads;
+    int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
     tri_piece *weights, *optimizer; /* in the arena */
     int n_weights, n_optimizer;

@@ -52,7 +52,7 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
     tri_loader *loader = NULL;
     tri_sampler sampler;
     TRI_TRY(tri__sampler_open(&sampler, data, batch, 1, 0, 0));
-    tri_loader_spec spec = {.sampler = &sampler, .epochs = 1};
+    tri_loader_spec spec = {.sampler = &sampler, .epochs = 1, .workers = engine->workers};
     for (int text = 0; text < engine->model.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&sampler, 1, &spec.maxima);

@@ -11,29 +11,28 @@
 
 static const double LOCK_SECONDS = 5;
 
-static int ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* The first of the comma-separated names (a .csv each) that the folder has; "" when none. */
+/* The table of one of these names that the folder has; "" when none. Two are one too many: nobody said which. */
 static tri_status find(const char *folder, const char *const *names, char out[static TRI_PATH_MAX]) {
-    for (; *names; names++) {
-        char file[64];
-        snprintf(file, sizeof file, "%s.csv", *names);
-        TRI_TRY(tri__path_join(out, folder, file));
-        if (tri__is_file(out)) return TRI_OK;
-    }
+    static const char *const endings[] = {"csv", "tsv", "jsonl", "ndjson"};
+    char path[TRI_PATH_MAX];
     out[0] = 0;
+    for (; *names; names++)
+        for (int i = 0; i < 4; i++) {
+            char file[64];
+            snprintf(file, sizeof file, "%s.%s", *names, endings[i]);
+            TRI_TRY(tri__path_join(path, folder, file));
+            if (!tri__is_file(path)) continue;
+            if (out[0]) return tri__fail(TRI_USAGE, "%s and %s: which one is meant? Keep one, or name the file", out, file);
+            memcpy(out, path, sizeof path);
+        }
     return TRI_OK;
 }
 
 tri_status tri__data_files(const char *path, tri_data_files *files) {
     static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", NULL}, *const test[] = {"test", NULL};
     *files = (tri_data_files){0};
-    if (!path) return tri__fail(TRI_USAGE, "no data: give --data-path, a CSV file or a folder of train.csv, valid.csv and test.csv");
+    if (!path) return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
     if (tri__is_file(path)) {
-        if (ends_with(path, ".jsonl")) return tri__fail(TRI_USAGE, "%s: this build reads CSV; JSON lines are not in it yet", path);
         TRI_TRY(tri__path_join(files->train, "", path));
         TRI_TRY(tri__path_join(files->valid, "", path));
         return tri__path_join(files->test, "", path);
@@ -43,7 +42,7 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
     TRI_TRY(find(path, valid, files->valid));
     TRI_TRY(find(path, test, files->test));
     if (!files->train[0] && !files->valid[0] && !files->test[0])
-        return tri__fail(TRI_NOINPUT, "%s: has none of train.csv, valid.csv, val.csv, test.csv", path);
+        return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl", path);
     return TRI_OK;
 }
 

@@ -9,7 +9,7 @@ typedef struct tri_data_files {
     char train[TRI_PATH_MAX], valid[TRI_PATH_MAX], test[TRI_PATH_MAX];
 } tri_data_files;
 
-/* `path` is a CSV file (then it is all three) or a folder of train, valid (or val) and test files. */
+/* `path` is a table (then it is all three) or a folder of train, valid (or val) and test tables. */
 tri_status tri__data_files(const char *path, tri_data_files *files);
 
 /* Takes a run folder for this process: makes it, proves that it can be written, locks it. Waits 5 s for another run, then

@@ -30,6 +30,14 @@ static json_t *memory_json(const tri_engine *engine) {
     return bytes;
 }
 
+/* Rows that were left out of either table; NULL when none. */
+static json_t *bad_rows_json(const tri_session *s) {
+    if (!s->train->n_bad && !(s->valid && s->valid->n_bad)) return NULL;
+    json_t *both = json_pack("{s:o}", "train", tri__dataset_bad_json(s->train));
+    if (both && s->valid) json_object_set_new(both, "valid", tri__dataset_bad_json(s->valid));
+    return both;
+}
+
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
@@ -39,6 +47,8 @@ static tri_status emit_start(loop *l) {
                               "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
                               tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    json_t *bad = bad_rows_json(s);
+    if (bad) json_object_set_new(facts, "bad_rows", bad);
     tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
     tri_status status = tri__session_emit(s, &event);
     json_decref(facts);
@@ -140,6 +150,8 @@ static json_t *summary_json(const loop *l, double seconds) {
                                 (json_int_t)usage.ru_maxrss * 1024, "data_bytes",
                                 (json_int_t)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
+    json_t *bad = bad_rows_json(s);
+    if (bad) json_object_set_new(summary, "bad_rows", bad);
     if (l->has_valid) json_object_set_new(summary, "valid", tri__scores_json(&l->valid));
     if (s->at.best_step >= 0)
         json_object_set_new(summary, "best", json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss));

@@ -10,17 +10,26 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,demo,digest,doctor"
+#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor"
 
 const tri_option tri__run_options[] = {
-    ROW(TEXT, config, .scope = "train,plan", .help = "configuration file: the model's keys and the run's, in JSON"),
+    ROW(TEXT, config, .scope = "train,plan,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, .scope = "train,eval,predict,plan,config",
-        .help = "CSV file, or a folder of train.csv, valid.csv (or val.csv) and test.csv"),
+        .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,config",
         .help = "run folder: metrics, checkpoints, summary"),
-    ROW(TEXT, models_dir, .scope = "train,plan,config",
+    ROW(TEXT, models_dir, .scope = "train,plan,inspect,config",
         .help = "folder that holds the folders of tokenizers and encoders"),
+    ROW(TEXT, column_info, .scope = "train,plan,config",
+        .help = "column_info.json of the Multimodal-Toolkit: which columns are what; left out: the data folder's, if no text is named"),
+    ROW(CHOICE, bad_rows, .value = "fail", .choices = "fail|skip", .scope = "train,eval,predict,plan,inspect,config",
+        .help = "a row that cannot be read: stop there, or leave it out and count it"),
+    ROW(TEXT, cache_dir, .scope = "train,eval,predict,plan,config",
+        .help = "folder of token stores; none: no store; left out: cache in the run folder of train"),
     ROW(TEXT, checkpoint, .scope = "eval,predict,digest", .help = "a checkpoint, or a run folder"),
+    ROW(TEXT, tokenizer, .scope = "inspect",
+        .help = "folder of a tokenizer, or its name in --models-dir"),
+    ROW(TEXT, write_config, .scope = "inspect", .help = "write a starter configuration to this file"),
     ROW(TEXT, output, .scope = "predict", .help = "file to write; -o for short; left out: stdout"),
 
     ROW(INT, batch_size, .value = "32", .min = 1, .max = 1 << 20, .scope = "train,eval,predict,plan,config,optimisation",
@@ -65,8 +74,10 @@ const tri_option tri__run_options[] = {
         .help = "checkpoints to keep, besides the best"),
 
     ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,config", .help = "where to compute"),
-    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,demo,config",
+    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,demo,config",
         .help = "threads of a rank; 0: the cores this process may use"),
+    ROW(INT, num_workers, .value = "4", .min = 0, .max = 256, .scope = "train,eval,predict,config",
+        .help = "threads that assemble batches, at most the cores that computing leaves free (one at least)"),
     ROW(INT, nproc_per_node, .value = "1", RANKS, .scope = "train,config", .help = "ranks to start on this machine"),
     ROW(INT, world_size, .value = "1", RANKS, .scope = "train,plan,config", .help = "ranks in all"),
     ROW(INT, pp_size, .value = "1", RANKS, .scope = "train,plan,config", .help = "pipeline stages"),

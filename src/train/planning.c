@@ -2,6 +2,7 @@
  * data, from batch size times max_sen_len. */
 #include "train/evaluate.h"
 #include "train/files.h"
+#include "train/inputs.h"
 #include "train/run.h"
 #include "program/text.h"
 
@@ -11,35 +12,32 @@ static void forward_message(void *context, tri_log_level level, const char *text
     if (sink && sink->emit) (void)sink->emit(sink->context, &event);
 }
 
-/* Row counts of the largest microbatch of the training file. */
-static tri_status count_file(const tri_settings *s, const tri_assets *assets, const char *path, tri_counts *max) {
-    const tri_model_config *m = &s->model;
-    tri_table *table = NULL;
+/* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
+static tri_status count_file(const tri_settings *s, const tri_assets *assets, const tri_log *log, const char *path, tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
-    tri_status status = tri__table_open(path, NULL, &table);
-    if (status == TRI_OK)
-        status = tri__preprocess_fit(table, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at, m->tab_field_list.n,
-                                     (int)m->num_classes, &preprocess);
-    if (status == TRI_OK) status = tri__dataset_load(table, preprocess, assets->tokenizer, (int)m->max_sen_len, 1, tri__cores(), &data);
+    tri_inputs inputs;
+    TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));
+    tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, s->batch_size, (int)s->num_microbatches, 1, (uint32_t)s->seed);
-    if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, m->max_sen_len);
+    if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, s->model.max_sen_len), *columns = preprocess->width;
     tri__sampler_close(&sampler);
-    tri__dataset_free(data);
+    tri__dataset_close(data);
     tri__preprocess_free(preprocess);
-    tri__table_close(table);
     return status;
 }
 
-static tri_status count_rows(const tri_settings *s, const tri_assets *assets, tri_counts *max) {
+static tri_status count_rows(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_counts *max, int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
-        if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no train.csv", s->data_path);
-        return count_file(s, assets, files.train, max);
+        if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
+        return count_file(s, assets, log, files.train, max, columns);
     }
+    *columns = s->model.tab_field_list.n;
+    if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
     int64_t rows = (s->batch_size + s->num_microbatches - 1) / s->num_microbatches, tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
@@ -83,8 +81,9 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__settings_check(settings));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, &log, &assets));
-    tri_status status = count_rows(settings, &assets, &max);
-    if (status == TRI_OK) status = tri__engine_plan(settings, &assets, settings->model.tab_field_list.n, 1, &max, &max, &engine);
+    int columns = 0;
+    tri_status status = count_rows(settings, &assets, &log, &max, &columns);
+    if (status == TRI_OK) status = tri__engine_plan(settings, &assets, columns, 1, &max, &max, &engine);
     if (status == TRI_OK) status = describe(settings, &engine, facts, program);
     if (status != TRI_OK) {
         json_decref(*facts);

@@ -1,6 +1,7 @@
 /* serve.c - evaluation and prediction with a checkpoint: it carries configuration, vocabularies and preprocessing. */
 #include "train/evaluate.h"
 #include "train/files.h"
+#include "train/inputs.h"
 #include "train/metrics.h"
 #include "train/run.h"
 #include "base/clock.h"
@@ -22,7 +23,7 @@ typedef struct served {
 static void close_served(served *v) {
     free(v->probs);
     tri__engine_close(&v->engine);
-    tri__dataset_free(v->data);
+    tri__dataset_close(v->data);
     tri__preprocess_free(v->preprocess);
     tri__assets_close(&v->assets);
     tri__settings_free(&v->settings);
@@ -34,7 +35,7 @@ static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
     tri_data_files files;
     TRI_TRY(tri__data_files(path, &files));
     const char *chosen = files.test[0] ? files.test : files.valid;
-    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither test.csv nor valid.table; name the file", path);
+    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
     return tri__path_join(out, "", chosen);
 }
 
@@ -46,37 +47,52 @@ static tri_status replace_text(char **field, const char *text) {
     return TRI_OK;
 }
 
-static tri_status load_data(served *v, const char *path, int need_labels) {
-    char file[TRI_PATH_MAX];
-    tri_table *table;
-    TRI_TRY(choose_file(path, file));
-    TRI_TRY(tri__table_open(file, NULL, &table));
-    int threads = v->settings.threads ? (int)v->settings.threads : tri__cores();
-    tri_status status = tri__dataset_load(table, v->preprocess, v->assets.tokenizer, (int)v->settings.model.max_sen_len, need_labels, threads, &v->data);
-    tri__table_close(table);
-    return status;
+static void forward_message(void *context, tri_log_level level, const char *text) {
+    const tri_sink *sink = context;
+    tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .level = level, .text = text};
+    if (sink && sink->emit) (void)sink->emit(sink->context, &event);
 }
 
-static tri_status serve(const tri_settings *asked, int need_labels, served *v) {
+/* How this machine and this call differ from the run that trained the model. */
+static tri_status take_asked(served *v, const tri_settings *asked) {
+    tri_settings *s = &v->settings;
+    s->threads = asked->threads;
+    s->batch_size = asked->batch_size;
+    s->max_tokens = asked->max_tokens;
+    s->num_workers = asked->num_workers;
+    s->bad_rows = asked->bad_rows;
+    free(s->cache_dir); /* the run's own folder may be gone */
+    s->cache_dir = NULL;
+    if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
+    return replace_text(&s->device, asked->device);
+}
+
+static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
+    char file[TRI_PATH_MAX];
+    tri_inputs inputs;
+    TRI_TRY(choose_file(path, file));
+    TRI_TRY(tri__inputs_make(&v->settings, &v->assets, log, NULL, &inputs));
+    return tri__inputs_open(&inputs, file, v->preprocess, need_labels, &v->data);
+}
+
+static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
+    tri_log log = {.say = forward_message, .context = (void *)sink};
     tri__settings_init(&v->settings);
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
     const char *folder = tri__checkpoint_path(v->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&v->settings, path));
-    v->settings.threads = asked->threads;
-    v->settings.batch_size = asked->batch_size;
-    v->settings.max_tokens = asked->max_tokens;
-    TRI_TRY(replace_text(&v->settings.device, asked->device));
+    TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
-    TRI_TRY(load_data(v, asked->data_path, need_labels));
+    TRI_TRY(load_data(v, asked->data_path, need_labels, &log));
 
     double begin = tri__clock();
     tri_counts max;
     TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
-    TRI_TRY(tri__engine_plan(&v->settings, &v->assets, v->preprocess->n_columns, 0, &max, &max, &v->engine));
+    TRI_TRY(tri__engine_plan(&v->settings, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
     TRI_TRY(tri__engine_bind(&v->engine));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
@@ -94,7 +110,7 @@ static tri_status say_model(const tri_sink *sink, const served *v) {
 tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_scores *scores) {
     served v = {0};
     *scores = (tri_scores){0};
-    tri_status status = serve(asked, 1, &v);
+    tri_status status = serve(asked, sink, 1, &v);
     if (status == TRI_OK && v.data->n == 0) status = tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     if (status == TRI_OK) status = say_model(sink, &v);
     const tri_reals *weights = &v.settings.model.class_weights;
@@ -108,7 +124,7 @@ tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_sc
 tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};
-    tri_status status = serve(asked, 0, &v);
+    tri_status status = serve(asked, sink, 0, &v);
     if (status == TRI_OK) status = say_model(sink, &v);
     if (status == TRI_OK) {
         *out = (tri_predictions){.n = v.data->n, .n_classes = v.preprocess->n_classes, .label = v.preprocess->label, .probs = v.probs};

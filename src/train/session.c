@@ -1,6 +1,7 @@
 /* session.c - opens a run from settings to first batch, and takes its steps. */
 #include "train/session.h"
 #include "base/clock.h"
+#include "train/inputs.h"
 #include "train/metrics.h"
 
 #include <math.h>
@@ -23,30 +24,19 @@ static void say(void *context, tri_log_level level, const char *text) {
     (void)tri__session_emit(session, &event);
 }
 
-static tri_status load_file(tri_session *s, const char *path, int fit, tri_dataset **out) {
-    const tri_model_config *m = &s->settings->model;
-    tri_table *table;
-    int threads = s->settings->threads ? (int)s->settings->threads : tri__cores();
-    TRI_TRY(tri__table_open(path, NULL, &table));
-    tri_status status = TRI_OK;
-    if (fit)
-        status = tri__preprocess_fit(table, m->label_name, m->primary_text_name, m->secondary_text_name, m->tab_field_list.at,
-                                     m->tab_field_list.n, (int)m->num_classes, &s->preprocess);
-    if (status == TRI_OK)
-        status = tri__dataset_load(table, s->preprocess, s->assets.tokenizer, (int)m->max_sen_len, 1, threads, out);
-    if (status == TRI_OK && (*out)->n == 0) status = tri__fail(TRI_DATA, "%s: has a header but no rows", path);
-    tri__table_close(table);
-    return status;
-}
-
 static tri_status load_data(tri_session *s) {
     tri_data_files files;
+    tri_inputs inputs;
     TRI_TRY(tri__data_files(s->settings->data_path, &files));
-    if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no train.csv", s->settings->data_path);
-    TRI_TRY(load_file(s, files.train, 1, &s->train));
-    if (!tri__is_file(s->settings->data_path) && files.valid[0]) TRI_TRY(load_file(s, files.valid, 0, &s->valid));
-    if (!s->valid) tri__say(&s->log, TRI_LOG_WARN, "no valid.csv beside the training data: no validation, no best model");
-    return TRI_OK;
+    if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
+    TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
+    TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
+    if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
+        tri__say(&s->log, TRI_LOG_WARN, "no validation table beside the training data: no validation, no best model");
+        return TRI_OK;
+    }
+    TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
+    return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
 }
 
 static tri_status plan_steps(tri_session *s) {
@@ -63,7 +53,7 @@ static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
     tri_counts max = tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len), max_infer = max;
     if (s->valid) TRI_TRY(tri__largest_of(s->valid, set->batch_size, 0, set->model.max_sen_len, &max_infer));
-    TRI_TRY(tri__engine_plan(set, &s->assets, s->preprocess->n_columns, 1, &max, &max_infer, &s->engine));
+    TRI_TRY(tri__engine_plan(set, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
     TRI_TRY(tri__engine_bind(&s->engine));
     const tri_program *program = s->engine.plan.train.program;
     while (s->update_at < program->n_instrs && program->instr[s->update_at].mb >= 0) s->update_at++;
@@ -76,7 +66,8 @@ static tri_status open_loader(tri_session *s) {
                             .class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at : NULL,
                             .first_epoch = s->at.epoch,
                             .first_batch = s->at.batch,
-                            .epochs = s->epochs};
+                            .epochs = s->epochs,
+                            .workers = s->engine.workers};
     for (int text = 0; text < s->assets.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
     const tri_counts *max = &s->engine.plan.train.program->max;
@@ -120,8 +111,8 @@ void tri_session_close(tri_session *s) {
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
     tri__sampler_close(&s->sampler);
-    tri__dataset_free(s->train);
-    tri__dataset_free(s->valid);
+    tri__dataset_close(s->train);
+    tri__dataset_close(s->valid);
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
     free(s->feed);

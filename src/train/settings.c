@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "data/column_info.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 
 enum { NAME_MAX_BYTES = 64, ORIGIN_BYTES = 512, ROWS_MAX = 128 };
 
-/* Which of two related values the user gave, rather than left at its default. */
+/* Which of related values the user gave, rather than left at their defaults. */
 typedef struct given {
-    int batch_size, global_batch_size;
+    int batch_size, global_batch_size, num_classes, is_binary;
 } given;
 
 /* A row and the struct that it fills. */
@@ -75,6 +76,57 @@ static const char *flag(const char *name, char out[static NAME_MAX_BYTES]) {
 static void note(given *seen, const tri_option *row) {
     seen->batch_size |= strcmp(row->name, "batch_size") == 0;
     seen->global_batch_size |= strcmp(row->name, "global_batch_size") == 0;
+    seen->num_classes |= strcmp(row->name, "num_classes") == 0;
+    seen->is_binary |= strcmp(row->name, "is_binary") == 0;
+}
+
+static void move_text(char **from, char **to) {
+    if (*to) return;
+    *to = *from, *from = NULL;
+}
+
+static void move_texts(tri_texts *from, tri_texts *to) {
+    if (to->n) return;
+    *to = *from, *from = (tri_texts){0};
+}
+
+/* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined to the
+ * secondary. */
+static void take_columns(tri_model_config *model, tri_column_info *info, const given *seen) {
+    int classes = info->labels.n;
+    move_text(&info->label, &model->label_name);
+    if (!model->primary_text_name && !model->secondary_text_name) {
+        move_text(&info->text.at[0], &model->primary_text_name);
+        if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
+        if (info->text.n > 2) {
+            free(info->text.at[0]);
+            free(info->text.at[1]);
+            info->text.n -= 2;
+            memmove(info->text.at, info->text.at + 2, (size_t)info->text.n * sizeof *info->text.at);
+            move_texts(&info->text, &model->secondary_text_list);
+        }
+    }
+    if (!model->tab_field_list.n) {
+        move_texts(&info->columns, &model->tab_field_list);
+        move_texts(&info->categorical, &model->cat_field_list);
+    }
+    move_texts(&info->labels, &model->label_list);
+    if (classes > 1 && !seen->num_classes) model->num_classes = classes;
+    if (classes > 1 && !seen->is_binary) model->is_binary = model->num_classes == 2;
+}
+
+/* A column_info.json that is named, or, where no text is, that the data folder has. */
+static tri_status read_columns(tri_settings *settings, const given *seen) {
+    char path[TRI_PATH_MAX] = "";
+    if (settings->column_info) TRI_TRY(tri__path_join(path, "", settings->column_info));
+    else if (!settings->model.primary_text_name && settings->data_path && tri__is_folder(settings->data_path))
+        TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
+    if (!path[0] || (!settings->column_info && !tri__is_file(path))) return TRI_OK;
+    tri_column_info info;
+    TRI_TRY(tri__column_info_read(path, &info));
+    take_columns(&settings->model, &info, seen);
+    tri__column_info_free(&info);
+    return TRI_OK;
 }
 
 /* What is left out and follows from what is given. */
@@ -220,6 +272,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     if (config) TRI_TRY(read_config(settings, config, &seen));
     TRI_TRY(read_arguments(settings, scope, n, args, NULL, &seen));
     TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
+    if (in_scope(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings, &seen));
     return complete(settings, &seen);
 }
 

@@ -14,13 +14,15 @@ typedef struct tri_settings {
     /* the run */
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
-    int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every;
+    int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
+    char *column_info, *cache_dir;
+    int bad_rows;                  /* tri_bad_rows: index of its row's choices */
     /* the mesh: one rank until ranks exist */
     int64_t nproc_per_node, world_size, pp_size, tp_size, dp_size;
     int precision, shard, schedule, recompute;   /* indices of their rows' choices */
     char *offload;
-    /* eval, predict, plan */
-    char *checkpoint, *output;
+    /* eval, predict, plan, inspect */
+    char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
     int check, json, quiet, no_color;
 } tri_settings;
