@@ -136,7 +136,7 @@ tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, si
         if (window->size - row < TRI_LIMIT_CSV_ROW + 8) return TRI_CSV_CUT;
         tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
         piece->skipping = r.state;
-        piece->next = window->size;
+        *next = window->size;
         return TRI_CSV_CUT;
     }
     if (r.fields != table->columns)
@@ -145,7 +145,7 @@ tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, si
         tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
         return TRI_CSV_BAD;
     }
-    piece->row[piece->rows++] = (uint32_t)row;
+    piece->row[piece->rows++] = window->base + row;
     piece->values += columns;
     return TRI_CSV_GOOD;
 }
@@ -158,14 +158,33 @@ static size_t skip(const tri_table *table, const tri_window *window, int *state)
     return SIZE_MAX;
 }
 
-static size_t start(const tri_table *table, const tri_window *window, size_t begin, size_t end, int inside) {
-    (void)table;
-    for (size_t at = begin; at < end; at++) {
+/* Reads on from the window's front as if it stood inside quotes, or outside: how many quotes are out of place, and where the
+ * first record starts. */
+static int try_from(const tri_table *table, const tri_window *window, size_t size, int state, size_t *first) {
+    int doubts = 0;
+    *first = SIZE_MAX;
+    for (size_t at = 0; at < size; at++) {
         char byte = window->text[at];
-        if (byte == '"') inside = !inside;
-        else if (byte == '\n' && !inside) return at + 1;
+        if (byte == '"') {
+            doubts += state == UNQUOTED;
+            state = state == QUOTED ? CLOSED : state == UNQUOTED ? UNQUOTED : QUOTED;
+        } else if (state != QUOTED) {
+            if (byte == '\n' && *first == SIZE_MAX) *first = at + 1;
+            doubts += state == CLOSED && byte != table->delimiter && byte != '\n' && byte != '\r';
+            state = byte == table->delimiter || byte == '\n' ? START : byte == '\r' ? state : UNQUOTED;
+        }
     }
-    return SIZE_MAX;
+    return doubts;
+}
+
+/* The wrong one of the two soon meets a quote that opens or closes in the midst of text. */
+static size_t guess(const tri_table *table, const tri_window *window, size_t end) {
+    enum { ENOUGH = 8192 };
+    size_t size = window->size < ENOUGH ? window->size : ENOUGH, first[2];
+    int outside = try_from(table, window, size, UNQUOTED, &first[0]), inside = try_from(table, window, size, QUOTED, &first[1]);
+    size_t found = first[inside < outside];
+    if (found == SIZE_MAX) try_from(table, window, window->size, inside < outside ? QUOTED : UNQUOTED, &found);
+    return found <= end ? found : SIZE_MAX;
 }
 
 static void parse(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
@@ -277,5 +296,5 @@ static tri_status open_csv(tri_table *table) {
     return status;
 }
 
-const tri_format tri__format_csv = {.speculates = 1, .expected = "a header row was expected", .open = open_csv, .start = start,
+const tri_format tri__format_csv = {.expected = "a header row was expected", .open = open_csv, .guess = guess,
                                     .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span, .decode = decode};

@@ -71,8 +71,8 @@ static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int fir
 }
 
 /* Adds whole plain records from text[row] on. Returns the start of the first that is not plain, is not whole, or starts
- * behind the piece. */
-static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece) {
+ * behind text[last]. */
+static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last, tri_piece *piece) {
     const size_t start = row, size = window->size, columns = (size_t)table->columns;
     const char *text = window->text;
     size_t k = piece->values;
@@ -96,10 +96,10 @@ static size_t plain_records(const tri_table *table, const tri_window *window, si
             if (!(m.feed >> bit & 1)) continue;
             if (k - piece->values != columns || at - row >= TRI_LIMIT_CSV_ROW) return row;
             if (at > row && text[at - 1] == '\r') value[k - 1]--;
-            piece->row[piece->rows++] = (uint32_t)row;
+            piece->row[piece->rows++] = window->base + row;
             piece->values = k;
             row = at + 1;
-            if (row > piece->end) return row;
+            if (row > last) return row;
         }
         if (wrong) return row;
         if (k - piece->values > columns) k = piece->values + columns + 1; /* too many already: no need to keep them */
@@ -108,14 +108,14 @@ static size_t plain_records(const tri_table *table, const tri_window *window, si
     return row;
 }
 
-static inline void scan_records(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
-    for (size_t next = from;;) {
-        piece->next = plain_records(table, window, next, piece);
-        if (piece->next > piece->end || piece->next >= window->size || piece->no_memory) return;
-        tri_csv_end end = tri__csv_record(table, window, piece->next, piece, &next);
-        piece->cut = end == TRI_CSV_CUT;
-        if (end == TRI_CSV_CUT) return;
-        piece->next = next;
-        if (piece->no_memory || next > piece->end || (end == TRI_CSV_BAD && piece->only_first_bad)) return;
+static inline void scan_records(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece) {
+    size_t last = piece->end - window->base < window->size ? (size_t)(piece->end - window->base) : window->size;
+    tri_csv_end end = TRI_CSV_GOOD;
+    while (end == TRI_CSV_GOOD || (end == TRI_CSV_BAD && !piece->only_first_bad)) {
+        row = plain_records(table, window, row, last, piece);
+        if (row > last || row >= window->size || piece->no_memory) break;
+        end = tri__csv_record(table, window, row, piece, &row);
     }
+    piece->cut = end == TRI_CSV_CUT;
+    piece->next = window->base + row;
 }

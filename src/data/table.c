@@ -65,7 +65,7 @@ static const tri_format *format_of(const char *path, char *delimiter) {
         const char *ending;
         const tri_format *format;
         char delimiter;
-    } formats[] = {{".tsv", &tri__format_csv, '\t'}, };
+    } formats[] = {{".tsv", &tri__format_csv, '\t'}, {".jsonl", &tri__format_jsonl, 0}, {".ndjson", &tri__format_jsonl, 0}};
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         size_t n = strlen(formats[i].ending);

@@ -1,10 +1,10 @@
 /* table_parts.h - the inside of a table, for its own files: the file's bytes (table_source.c), the parallel pass that finds
  * the rows (table_read.c), what a row is (csv.c, jsonl.c), and the text of rows (table.c).
  *
- * A pass over the file goes window by window. A window begins where a row begins; its new bytes are cut into pieces, and
- * each piece yields the rows that start in it, running over its end to finish the last. Where a piece's first row starts is
- * guessed; afterwards the pieces are gone through in order, and one whose guess was wrong is parsed again from where the row
- * before it really ended. So the outcome is that of one thread, whatever the pieces. */
+ * The file is cut into pieces, and each piece yields the rows that start in it, running over its end to finish the last. A
+ * thread parses a piece window by window, a window being what stays in its cache. Where a piece's first row starts is guessed
+ * from its own bytes; the pieces are then joined in order, and one whose guess was wrong is parsed again from where the row
+ * before it really ended. So the outcome is that of one thread, whatever the pieces and the guesses. */
 #ifndef TRI_DATA_TABLE_PARTS_H
 #define TRI_DATA_TABLE_PARTS_H
 
@@ -47,7 +47,7 @@ typedef struct tri_window {
     const char *text;        /* [size + TRI_TABLE_PAD] */
     size_t size;
     uint64_t base;           /* of text[0] in the file */
-    int last;                /* the rows end with the window */
+    int last;                /* the table ends with the window */
 } tri_window;
 
 /* A row that cannot be read. */
@@ -75,27 +75,23 @@ int tri__keys_add(tri_keys *keys, const char *text, size_t length);
 void tri__keys_cut(tri_keys *keys, int n);
 void tri__keys_free(tri_keys *keys);
 
-/* The rows that start in text[begin, end] of a window (in the first piece; in (begin, end] of others). */
+/* Rows, as many as were found so far. */
 typedef struct tri_piece {
-    size_t begin, end;
-    size_t first;            /* where its first row starts, by guess; SIZE_MAX: none does */
-    size_t next;             /* where the row after its last one starts */
-    int quotes;              /* parity of its quotes */
+    uint64_t begin, end;     /* the file's bytes: rows that start in (begin, end], the table's first also at begin */
+    uint64_t next;           /* where the row after the last one starts */
     int cut;                 /* the row at `next` does not end in the window */
     int skipping;            /* not 0: `next` is the window's end, inside a row too long, in this state of its parser */
     int only_first_bad;      /* stop there */
     int64_t rows;
     size_t room_rows, values, room_values;
-    uint32_t *row;           /* [rows] where each starts in the window */
-    uint32_t *count;         /* [rows] values of each */
+    uint64_t *row;           /* [rows] where each starts in the file */
+    uint32_t *count;         /* [rows] values of each, where they differ in that */
     uint32_t *value;         /* [values] as the format has them */
     int64_t bad;             /* rows */
-    int room_bad;
+    size_t room_bad;
     tri_fault *fault;        /* [min(bad, TRI_TABLE_DESCRIBED)] */
     tri_keys keys;           /* JSON lines: the names of its rows' values */
     uint32_t *column;        /* [keys.n] the table's number of each */
-    int64_t row_at;          /* where its rows and values go in the table */
-    uint64_t value_at;
     int no_memory;
 } tri_piece;
 
@@ -108,19 +104,18 @@ void tri__piece_free(tri_piece *piece);
 
 /* What differs between formats. */
 typedef struct tri_format {
-    int speculates;          /* whether a piece's start depends on the quotes before it */
     const char *expected;    /* what was, in an empty file */
     /* Reads what stands before the rows: sets columns, name, begin, end. */
     tri_status (*open)(tri_table *table);
-    /* Where the first row starts in text(begin, end], if `inside` says whether begin is inside quotes; SIZE_MAX: nowhere. */
-    size_t (*start)(const tri_table *table, const tri_window *window, size_t begin, size_t end, int inside);
-    /* Parses the rows that start in text[from, piece->end], text[from] being the start of one. */
+    /* Where the first row starts behind text[0], which stands anywhere: a guess, at most `end`; SIZE_MAX: none does. */
+    size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
+    /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut, skipping. */
     void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece);
     /* Goes on inside a row too long, in *state: where the next row starts, or SIZE_MAX, not in this window. */
     size_t (*skip)(const tri_table *table, const tri_window *window, int *state);
     /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to do. */
-    tri_status (*join)(tri_table *table, const tri_window *window, tri_piece *piece);
-    /* Copies the piece's values to the table's `to`. Pieces do it at once. */
+    tri_status (*join)(tri_table *table, tri_piece *piece);
+    /* Copies the piece's values to the table's `to`. */
     void (*copy)(const tri_piece *piece, uint32_t *to);
     /* After the last row: names the columns. NULL: nothing to do. */
     tri_status (*close)(tri_table *table);

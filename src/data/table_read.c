@@ -1,5 +1,5 @@
-/* table_read.c - finds a table's rows with several threads, window by window (table_parts.h says how). The only serial work is
- * to add up what the pieces found; a wrong guess of where a piece's first row starts costs a second look at that piece. */
+/* table_read.c - finds a table's rows with several threads (table_parts.h says how). Pieces are independent of each other until
+ * they are joined, which costs a copy of what they found: about a tenth of the work. */
 #include "base/limits.h"
 #include "data/table_parts.h"
 
@@ -9,21 +9,33 @@
 #include <string.h>
 
 enum {
-    PIECE = 512 << 10,  /* half of a common second-level cache */
-    LEAST_WINDOW = 256  /* bytes, for pieces of a few bytes */
+    PIECE = 4 << 20,     /* bytes, at most */
+    LEAST_PIECE = 64 << 10,
+    WINDOW = 512 << 10,  /* half of a common second-level cache */
+    LEAST_WINDOW = 64
 };
 
+/* One thread's memory. */
 typedef struct reader {
-    tri_table *table;
-    char *text;         /* [room] the window's bytes */
+    const tri_table *table;
+    char *text;          /* [room] the window's bytes */
     size_t room;
-    size_t kept;        /* bytes of a cut row, at its front */
-    size_t piece, fresh; /* bytes of a piece, new bytes of a window */
     tri_window window;
-    tri_piece *pieces;  /* [room_pieces] */
-    size_t n, room_pieces;
-    int skipping;       /* not 0: the window begins inside a row too long, in this state of its parser */
+    size_t step;         /* bytes to read at a time */
+    tri_piece piece;
+    uint64_t first;      /* where the piece's first row starts; UINT64_MAX: no row does */
+    tri_status status;
 } reader;
+
+/* What the threads share. */
+typedef struct pass {
+    tri_table *table;
+    uint64_t piece;      /* bytes */
+    _Atomic int64_t joined; /* pieces */
+    uint64_t next;       /* where the first row after them starts */
+    tri_status status;
+    char error[2048];    /* its text: a thread's own stays with the thread */
+} pass;
 
 static void *grow(void *array, size_t *room, size_t need, size_t element) {
     if (need <= *room && array) return array;
@@ -37,7 +49,7 @@ static void *grow(void *array, size_t *room, size_t need, size_t element) {
 
 int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
     size_t need = (size_t)piece->rows + rows, room_row = piece->room_rows, room_count = piece->room_rows;
-    uint32_t *row = grow(piece->row, &room_row, need, sizeof *row);
+    uint64_t *row = grow(piece->row, &room_row, need, sizeof *row);
     if (row) piece->row = row;
     uint32_t *count = grow(piece->count, &room_count, need, sizeof *count);
     if (count) piece->count = count;
@@ -53,13 +65,12 @@ int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
 
 void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
     if (piece->bad++ >= TRI_TABLE_DESCRIBED) return;
-    size_t room = (size_t)piece->room_bad;
-    tri_fault *fault = grow(piece->fault, &room, (size_t)piece->bad, sizeof *fault);
+    tri_fault *fault = grow(piece->fault, &piece->room_bad, (size_t)piece->bad, sizeof *fault);
     if (!fault) {
         piece->bad--, piece->no_memory = 1;
         return;
     }
-    piece->fault = fault, piece->room_bad = (int)room;
+    piece->fault = fault;
     fault += piece->bad - 1;
     fault->at = at;
     va_list args;
@@ -68,98 +79,86 @@ void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
     va_end(args);
 }
 
-void tri__piece_clear(tri_piece *piece) {
+static void free_reader(reader *r) {
+    free(r->text);
+    free(r->piece.row);
+    free(r->piece.count);
+    free(r->piece.value);
+    free(r->piece.fault);
+    free(r->piece.column);
+    tri__keys_free(&r->piece.keys);
+}
+
+/* Keeps the window's bytes from text[from] on and reads `step` more behind them. */
+static tri_status move_window(reader *r, size_t from) {
+    const tri_table *table = r->table;
+    tri_window *w = &r->window;
+    size_t kept = w->size - from;
+    uint64_t at = w->base + w->size, left = table->end - at;
+    size_t fresh = left < r->step ? (size_t)left : r->step;
+    if (from) memmove(r->text, r->text + from, kept);
+    char *text = grow(r->text, &r->room, kept + fresh + TRI_TABLE_PAD, 1);
+    if (!text) return tri__table_no_memory(table);
+    r->text = text;
+    *w = (tri_window){.text = text, .size = kept + fresh, .base = w->base + from, .last = fresh == left};
+    memset(text + w->size, 0, TRI_TABLE_PAD);
+    return tri__source_read(&table->source, table->path, at, text + kept, fresh);
+}
+
+static tri_status begin_window(reader *r, uint64_t at) {
+    r->window = (tri_window){.base = at};
+    size_t piece = r->table->options.piece;
+    r->step = !piece || piece > WINDOW ? WINDOW : piece < LEAST_WINDOW ? LEAST_WINDOW : piece;
+    return move_window(r, 0);
+}
+
+/* Parses the piece's rows from text[from] of the window on, which is the start of one. */
+static tri_status parse_rows(reader *r, size_t from) {
+    const tri_format *format = r->table->format;
+    tri_piece *piece = &r->piece;
+    for (;;) {
+        if (piece->skipping) {
+            from = format->skip(r->table, &r->window, &piece->skipping);
+            piece->next = r->window.base + (from == SIZE_MAX ? r->window.size : from);
+            if (from != SIZE_MAX) piece->skipping = 0;
+        }
+        if (!piece->skipping && r->window.base + from <= piece->end) format->parse(r->table, &r->window, from, piece);
+        if (piece->no_memory) return tri__table_no_memory(r->table);
+        if (r->window.last || (piece->bad && piece->only_first_bad)) return TRI_OK;
+        if (piece->next > piece->end && !piece->skipping) return TRI_OK;
+        if (piece->next == r->window.base) r->step *= 2; /* a long row, or one too long soon */
+        TRI_TRY(move_window(r, (size_t)(piece->next - r->window.base)));
+        from = 0;
+    }
+}
+
+static void clear(tri_piece *piece) {
     piece->rows = piece->bad = 0;
     piece->values = 0;
     piece->cut = piece->skipping = 0;
-    piece->first = SIZE_MAX, piece->next = piece->end;
     tri__keys_cut(&piece->keys, 0);
 }
 
-void tri__piece_free(tri_piece *piece) {
-    free(piece->row);
-    free(piece->count);
-    free(piece->value);
-    free(piece->fault);
-    free(piece->column);
-    tri__keys_free(&piece->keys);
-}
-
-/* Cuts the window into pieces; the first begins with the kept bytes. */
-static tri_status cut(reader *r) {
-    size_t fresh = r->window.size - r->kept, n = r->skipping || fresh == 0 ? 1 : (fresh + r->piece - 1) / r->piece;
-    if (n > r->room_pieces) {
-        tri_piece *more = realloc(r->pieces, n * sizeof *more);
-        if (!more) return tri__table_no_memory(r->table);
-        memset(more + r->room_pieces, 0, (n - r->room_pieces) * sizeof *more);
-        r->pieces = more, r->room_pieces = n;
+/* Parses piece `index`, from where the rows before it end if that is known. */
+static tri_status parse_piece(pass *pass, reader *r, int64_t index) {
+    const tri_table *table = pass->table;
+    tri_piece *piece = &r->piece;
+    clear(piece);
+    piece->begin = table->begin + (uint64_t)index * pass->piece;
+    piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
+    piece->only_first_bad = table->options.bad_rows == TRI_BAD_ROWS_FAIL;
+    r->first = UINT64_MAX;
+    if (atomic_load_explicit(&pass->joined, memory_order_acquire) == index) {
+        if (pass->next > piece->end || pass->status != TRI_OK) return TRI_OK;
+        r->first = pass->next;
+        TRI_TRY(begin_window(r, r->first));
+        return parse_rows(r, 0);
     }
-    r->n = n;
-    for (size_t i = 0; i < n; i++) {
-        tri_piece *piece = &r->pieces[i];
-        piece->begin = i ? r->kept + i * r->piece : 0;
-        piece->end = i + 1 < n ? r->kept + (i + 1) * r->piece : r->window.size;
-        piece->only_first_bad = r->table->options.bad_rows == TRI_BAD_ROWS_FAIL;
-        tri__piece_clear(piece);
-    }
-    return TRI_OK;
-}
-
-/* Parity of the quotes among bytes; the compiler turns the inner loop into vectors. */
-static int odd_quotes(const char *text, size_t size) {
-    unsigned char odd[64] = {0}, all = 0;
-    size_t at = 0;
-    for (; size - at >= 64; at += 64)
-        for (int i = 0; i < 64; i++) odd[i] ^= text[at + (size_t)i] == '"';
-    for (; at < size; at++) all ^= text[at] == '"';
-    for (int i = 0; i < 64; i++) all ^= odd[i];
-    return all;
-}
-
-/* Reads the window's new bytes and counts each piece's quotes. */
-static tri_status fill(reader *r) {
-    const tri_table *table = r->table;
-    uint64_t at = r->window.base + r->kept, left = table->end - at;
-    size_t fresh = left < r->fresh ? (size_t)left : r->fresh;
-    if (r->kept + fresh + TRI_TABLE_PAD > r->room) {
-        size_t room = r->kept + fresh + TRI_TABLE_PAD;
-        char *text = realloc(r->text, room);
-        if (!text) return tri__table_no_memory(table);
-        r->text = text, r->room = room;
-    }
-    r->window.text = r->text, r->window.size = r->kept + fresh, r->window.last = fresh == left;
-    TRI_TRY(cut(r));
-    int failed = 0, count = r->n > 1 && table->format->speculates;
-#pragma omp parallel for schedule(static) num_threads(table->options.threads) reduction(|: failed) if (r->n > 1)
-    for (size_t i = 0; i < r->n; i++) {
-        tri_piece *piece = &r->pieces[i];
-        size_t from = i ? piece->begin : r->kept;
-        failed |= tri__source_read(&table->source, table->path, r->window.base + from, r->text + from, piece->end - from) != TRI_OK;
-        if (count) piece->quotes = odd_quotes(r->text + piece->begin, piece->end - piece->begin);
-    }
-    memset(r->text + r->window.size, 0, TRI_TABLE_PAD);
-    /* A thread's message stays with that thread: read the failing part again here. */
-    for (size_t i = 0; failed && i < r->n; i++) {
-        size_t from = i ? r->pieces[i].begin : r->kept;
-        TRI_TRY(tri__source_read(&table->source, table->path, r->window.base + from, r->text + from, r->pieces[i].end - from));
-    }
-    return TRI_OK;
-}
-
-static void parse_pieces(reader *r, size_t from) {
-    const tri_table *table = r->table;
-    int inside = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        int quotes = r->pieces[i].quotes;
-        r->pieces[i].quotes = inside; /* from here on: whether it begins inside quotes */
-        inside ^= quotes;
-    }
-#pragma omp parallel for schedule(static) num_threads(table->options.threads) if (r->n > 1)
-    for (size_t i = 0; i < r->n; i++) {
-        tri_piece *piece = &r->pieces[i];
-        piece->first = i ? table->format->start(table, &r->window, piece->begin, piece->end, piece->quotes) : from;
-        if (piece->first != SIZE_MAX) table->format->parse(table, &r->window, piece->first, piece);
-    }
+    TRI_TRY(begin_window(r, piece->begin));
+    size_t from = table->format->guess(table, &r->window, (size_t)(piece->end - piece->begin));
+    if (from == SIZE_MAX) return TRI_OK;
+    r->first = piece->begin + from;
+    return parse_rows(r, from);
 }
 
 /* Describes the bad rows of a piece, or fails with the first. */
@@ -179,103 +178,70 @@ static tri_status take_bad(tri_table *table, const tri_piece *piece) {
     return TRI_OK;
 }
 
-/* Goes through the pieces in order; *next: where the window's first row starts, then where the first one after it does. */
-static tri_status join_pieces(reader *r, size_t *next) {
-    tri_table *table = r->table;
-    int over = 0; /* the rest of the window belongs to one row */
-    for (size_t i = 0; i < r->n; i++) {
-        tri_piece *piece = &r->pieces[i];
-        if (over || *next > piece->end) {
-            tri__piece_clear(piece);
-            continue;
-        }
-        if (piece->first != *next) {
-            tri__piece_clear(piece);
-            table->format->parse(table, &r->window, *next, piece);
-        }
-        if (piece->no_memory) return tri__table_no_memory(table);
-        TRI_TRY(take_bad(table, piece));
-        if (table->format->join) TRI_TRY(table->format->join(table, &r->window, piece));
-        *next = piece->next;
-        r->skipping = piece->skipping;
-        over = piece->cut || piece->skipping;
-    }
-    return TRI_OK;
-}
-
-/* Makes room in the table for what the pieces found, and copies it. */
-static tri_status copy_pieces(reader *r) {
-    tri_table *table = r->table;
-    int64_t rows = table->rows;
-    uint64_t values = table->values;
-    for (size_t i = 0; i < r->n; i++) {
-        tri_piece *piece = &r->pieces[i];
-        piece->row_at = rows, piece->value_at = values;
-        rows += piece->rows, values += piece->values;
-    }
-    size_t room = table->room_rows;
-    uint64_t *row = grow(table->row, &room, (size_t)rows + 1, sizeof *row);
-    if (!row) return tri__table_no_memory(table);
-    table->row = row;
-    if (table->first_value) {
-        size_t room_first = table->room_rows;
-        uint64_t *first = grow(table->first_value, &room_first, (size_t)rows + 1, sizeof *first);
+static tri_status copy_rows(tri_table *table, const tri_piece *piece) {
+    size_t need = (size_t)(table->rows + piece->rows) + 1, room_row = table->room_rows, room_first = table->room_rows;
+    uint64_t *row = grow(table->row, &room_row, need, sizeof *row);
+    if (row) table->row = row;
+    if (row && table->first_value) {
+        uint64_t *first = grow(table->first_value, &room_first, need, sizeof *first);
         if (!first) return tri__table_no_memory(table);
         table->first_value = first;
+        for (int64_t i = 0; i < piece->rows; i++) first[table->rows + i + 1] = first[table->rows + i] + piece->count[i];
     }
-    table->room_rows = room;
-    uint32_t *value = grow(table->value, &table->room_values, values, sizeof *value);
-    if (!value) return tri__table_no_memory(table);
-    table->value = value;
-#pragma omp parallel for schedule(static) num_threads(table->options.threads) if (r->n > 1)
-    for (size_t i = 0; i < r->n; i++) {
-        const tri_piece *piece = &r->pieces[i];
-        for (int64_t k = 0; k < piece->rows; k++) row[piece->row_at + k] = r->window.base + piece->row[k];
-        uint64_t first = piece->value_at;
-        for (int64_t k = 0; table->first_value && k < piece->rows; k++) {
-            table->first_value[piece->row_at + k] = first;
-            first += piece->count[k];
-        }
-        if (piece->values) table->format->copy(piece, value + piece->value_at);
-    }
-    if (table->first_value) table->first_value[rows] = values;
-    table->rows = rows, table->values = values;
+    uint32_t *value = grow(table->value, &table->room_values, table->values + piece->values, sizeof *value);
+    if (value) table->value = value;
+    if (!row || !value) return tri__table_no_memory(table);
+    table->room_rows = room_row;
+    if (piece->rows) memcpy(row + table->rows, piece->row, (size_t)piece->rows * sizeof *row);
+    if (piece->values) table->format->copy(piece, value + table->values);
+    table->rows += piece->rows;
+    table->values += piece->values;
     return TRI_OK;
 }
 
-/* One window: *next is where the first row after it starts. */
-static tri_status read_window(reader *r, size_t *next) {
-    TRI_TRY(fill(r));
-    *next = 0;
-    if (r->skipping) {
-        *next = r->table->format->skip(r->table, &r->window, &r->skipping);
-        if (*next == SIZE_MAX) {
-            *next = r->window.size;
-            return TRI_OK;
-        }
-        r->skipping = 0;
+/* Adds a piece to the table; all before it have been. Parses it again if it did not begin where they end. */
+static tri_status join_piece(pass *pass, reader *r) {
+    tri_piece *piece = &r->piece;
+    if (pass->next > piece->end || pass->next == pass->table->end) return TRI_OK;
+    if (r->first != pass->next) {
+        clear(piece);
+        r->status = begin_window(r, pass->next);
+        if (r->status == TRI_OK) r->status = parse_rows(r, 0);
     }
-    parse_pieces(r, *next);
-    TRI_TRY(join_pieces(r, next));
-    return copy_pieces(r);
+    TRI_TRY(r->status);
+    TRI_TRY(take_bad(pass->table, piece));
+    if (pass->table->format->join) TRI_TRY(pass->table->format->join(pass->table, piece));
+    pass->next = piece->next;
+    return copy_rows(pass->table, piece);
+}
+
+/* Small enough for the threads to share the work evenly. */
+static uint64_t piece_bytes(const tri_table *table) {
+    uint64_t share = (table->end - table->begin) / (8 * (uint64_t)table->options.threads);
+    if (table->options.piece) share = table->options.piece;
+    else if (share < LEAST_PIECE) share = LEAST_PIECE;
+    return share < PIECE ? share : PIECE;
 }
 
 tri_status tri__table_read(tri_table *table) {
-    reader r = {.table = table, .piece = table->options.piece ? table->options.piece : PIECE, .window.base = table->begin};
-    if (__builtin_mul_overflow(r.piece, (size_t)table->options.threads, &r.fresh)) r.fresh = r.piece;
-    if (r.fresh < LEAST_WINDOW) r.fresh = LEAST_WINDOW;
-    tri_status status = TRI_OK;
-    while (status == TRI_OK && !r.window.last) {
-        size_t next;
-        status = read_window(&r, &next);
-        if (status != TRI_OK) break;
-        if (next == 0) r.fresh *= 2; /* a long row; it is a fault before the window can become larger than memory */
-        r.kept = r.window.size - next;
-        memmove(r.text, r.text + next, r.kept);
-        r.window.base += next;
+    pass pass = {.table = table, .piece = piece_bytes(table), .next = table->begin};
+    int64_t pieces = (int64_t)((table->end - table->begin + pass.piece - 1) / pass.piece);
+#pragma omp parallel num_threads(table->options.threads) if (pieces > 1)
+    {
+        reader r = {.table = table};
+#pragma omp for schedule(dynamic, 1) ordered
+        for (int64_t i = 0; i < pieces; i++) {
+            r.status = parse_piece(&pass, &r, i);
+#pragma omp ordered
+            {
+                if (pass.status == TRI_OK) {
+                    pass.status = join_piece(&pass, &r);
+                    if (pass.status != TRI_OK) snprintf(pass.error, sizeof pass.error, "%s", tri_error());
+                }
+                atomic_store_explicit(&pass.joined, i + 1, memory_order_release);
+            }
+        }
+        free_reader(&r);
     }
-    for (size_t i = 0; i < r.room_pieces; i++) tri__piece_free(&r.pieces[i]);
-    free(r.pieces);
-    free(r.text);
-    return status;
+    return pass.status == TRI_OK ? TRI_OK : tri__fail(pass.status, "%s", pass.error);
 }
