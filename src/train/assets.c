@@ -4,20 +4,20 @@
 
 #include <string.h>
 
-static tri_status find_folder(const tri_settings *s, const char *name, const char *key, char out[static TRI_PATH_MAX]) {
+tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]) {
     if (name[0] == '/') {
         TRI_TRY(tri__path_join(out, "", name));
         if (tri__is_folder(out)) return TRI_OK;
         return tri__fail(TRI_NOINPUT, "%s: no folder %s", key, name);
     }
-    if (s->models_dir) {
-        TRI_TRY(tri__path_join(out, s->models_dir, name));
+    if (models_dir) {
+        TRI_TRY(tri__path_join(out, models_dir, name));
         if (tri__is_folder(out)) return TRI_OK;
     }
     TRI_TRY(tri__path_join(out, "", name));
     if (strchr(name, '/') && tri__is_folder(out)) return TRI_OK;
     out[0] = 0;
-    if (s->models_dir) return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, s->models_dir, name);
+    if (models_dir) return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, models_dir, name);
     return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key, name);
 }
 
@@ -54,7 +54,7 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     const char *key = branch ? "secondary_encoder" : "primary_encoder";
     tri_encoder *e = &a->encoder[branch];
     int fixed;
-    tri_status found = find_folder(s, name, name_key, a->folder[branch]);
+    tri_status found = tri__assets_folder(s->models_dir, name, name_key, a->folder[branch]);
     if (found != TRI_OK && (need_tokenizers || !tri__encoder_preset(name, e))) return found;
     TRI_TRY(find_encoder(a->folder[branch], name, branch ? m->secondary_encoder : m->primary_encoder, key, e, &fixed));
     if (a->folder[branch][0]) {

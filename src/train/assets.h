@@ -15,6 +15,8 @@ typedef struct tri_assets {
     tri_encoder encoder[2];
 } tri_assets;
 
+/* A folder named by a configuration's `key`: an absolute path, a folder of models_dir (NULL: none), or a path with a slash. */
+tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]);
 /* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. Without
  * need_tokenizers a known name (bert-base-cased, ...) does without a folder. */
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);

@@ -1,0 +1,123 @@
+/* inspect.c - `trident inspect`: what a table or a data folder holds, before anything is trained on it. */
+#include "cli/inspect.h"
+#include "cli/sinks.h"
+
+#include "train/assets.h"
+#include "train/engine.h"
+#include "train/files.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int holds_tokenizer(const char *folder) {
+    static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+    char path[TRI_PATH_MAX];
+    for (int i = 0; i < 3; i++)
+        if (tri__path_join(path, folder, files[i]) == TRI_OK && tri__is_file(path)) return 1;
+    return 0;
+}
+
+/* The first folder with a tokenizer in --models-dir, by name; "" when there is none. */
+static tri_status first_model(const char *models_dir, char name[static TRI_PATH_MAX]) {
+    struct dirent **entry = NULL;
+    int n = scandir(models_dir, &entry, NULL, alphasort);
+    name[0] = 0;
+    if (n < 0) return tri__fail(TRI_NOINPUT, "%s: no such folder (--models-dir)", models_dir);
+    for (int i = 0; i < n; i++) {
+        char folder[TRI_PATH_MAX];
+        if (!name[0] && entry[i]->d_name[0] != '.' && tri__path_join(folder, models_dir, entry[i]->d_name) == TRI_OK && holds_tokenizer(folder))
+            strcpy(name, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    return TRI_OK;
+}
+
+/* --tokenizer: a folder by its path, or by its name in --models-dir. */
+static tri_status given_folder(const tri_settings *settings, tri_inspect_model *model) {
+    const char *given = settings->tokenizer;
+    if (tri__is_folder(given)) {
+        char *whole = realpath(given, NULL); /* a configuration may be used from anywhere */
+        tri_status status = whole ? tri__path_join(model->name, "", whole) : tri__fail(TRI_RESOURCE, "%s: out of memory", given);
+        free(whole);
+        if (status == TRI_OK) status = tri__path_join(model->folder, "", model->name);
+        return status;
+    }
+    TRI_TRY(tri__path_join(model->name, "", given));
+    return tri__assets_folder(settings->models_dir, given, "--tokenizer", model->folder);
+}
+
+/* A tokenizer that only the configuration names may be missing here: lengths are estimated then. */
+static tri_status find_model(const tri_settings *settings, const char *name, tri_inspect_model *model) {
+    char first[TRI_PATH_MAX] = "";
+    if (settings->tokenizer) return given_folder(settings, model);
+    if (!name && settings->models_dir) TRI_TRY(first_model(settings->models_dir, first));
+    if (!name && first[0]) name = first;
+    if (!name) return TRI_OK;
+    TRI_TRY(tri__path_join(model->name, "", name));
+    if (tri__assets_folder(settings->models_dir, name, "tokenizer", model->folder) != TRI_OK) model->folder[0] = 0;
+    return TRI_OK;
+}
+
+static tri_status open_models(const tri_cli *cli, const tri_settings *settings, tri_inspect_model model[static 2]) {
+    const char *const names[] = {settings->model.primary_tokenizer, settings->model.secondary_tokenizer};
+    for (int t = 0; t < 2; t++) {
+        TRI_TRY(find_model(settings, names[t] ? names[t] : names[0], &model[t]));
+        if (t == 1 && strcmp(model[0].folder, model[1].folder) == 0) break; /* the same one: model[1] has no tokenizer of its own */
+        if (model[t].folder[0]) TRI_TRY(tri__tokenizer_load(model[t].folder, &model[t].tokenizer));
+        if (settings->quiet) continue;
+        if (model[t].tokenizer) fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
+        else if (model[t].name[0]) fprintf(cli->err, "tokenizer: no folder of %s here; lengths are estimated (--models-dir)\n", model[t].name);
+    }
+    return TRI_OK;
+}
+
+static tri_status inspect(const tri_settings *settings, const char *data, const tri_inspect_model *model, tri_inspection **out) {
+    const tri_model_config *m = &settings->model;
+    tri_data_files files;
+    TRI_TRY(tri__data_files(data, &files));
+    int alone = strcmp(files.train, files.valid) == 0; /* one file stands for all three */
+    tri_inspect_spec spec = {
+        .path = {files.train, alone ? NULL : files.valid, alone ? NULL : files.test},
+        .label = m->label_name,
+        .primary = m->primary_text_name,
+        .secondary = m->secondary_text_name,
+        .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
+        .n_tabular = m->tab_field_list.n,
+        .tokenizer = {model[0].tokenizer, model[1].tokenizer},
+        .threads = settings->threads ? (int)settings->threads : tri__cores(),
+        .skip_bad_rows = settings->bad_rows != 0,
+    };
+    return tri__inspect(&spec, out);
+}
+
+tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    tri_inspection *inspection = NULL;
+    tri_inspect_model *model = calloc(2, sizeof *model); /* paths are long */
+    const char *word = NULL;
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "inspect", n, args, &word, 1, &n_words);
+    const char *data = n_words ? word : settings.data_path;
+    if (status == TRI_OK && !model) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !data) status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
+    if (status == TRI_OK) status = open_models(cli, &settings, model);
+    if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
+    if (status == TRI_OK && settings.json) {
+        json_t *object = tri__inspect_json(inspection);
+        status = tri__print_json(cli->out, object);
+        json_decref(object);
+    } else if (status == TRI_OK) {
+        status = tri__inspect_print(cli, inspection);
+    }
+    if (status == TRI_OK && settings.write_config) {
+        status = tri__inspect_write_config(settings.write_config, data, &settings, inspection, model);
+        if (status == TRI_OK && !settings.quiet) fprintf(cli->err, "wrote %s\n", settings.write_config);
+    }
+    tri__inspect_free(inspection);
+    for (int t = 0; t < 2 && model; t++) tri__tokenizer_free(model[t].tokenizer);
+    free(model);
+    tri__settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* inspect.h - the parts of `trident inspect`: tables for people, and a starter configuration. */
+#ifndef TRI_CLI_INSPECT_H
+#define TRI_CLI_INSPECT_H
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "data/inspect.h"
+
+/* A tokenizer as it was asked for or found. */
+typedef struct tri_inspect_model {
+    char name[TRI_PATH_MAX];    /* for the configuration: of a folder in --models-dir, or an absolute path; "": none */
+    char folder[TRI_PATH_MAX];  /* "": there is none here */
+    tri_tokenizer *tokenizer;   /* NULL without a folder; of the secondary text also when it is the primary's */
+} tri_inspect_model;
+
+tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *inspection);
+/* Writes a configuration that trains as it is. model [2]: of the primary and the secondary text. `data`: as the user named it.
+ * TRI_DATA when there is no label or no text. */
+tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *inspection,
+                                     const tri_inspect_model *model);
+
+#endif

@@ -1,0 +1,102 @@
+# inspect: tables for people, JSON for programs, and a starter configuration that trains as it is.
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/tests/cli_lib.sh"
+
+# make_posts FILE ROWS FIRST: a title and a story that decide the label, numbers, a city; a grade that gives it away.
+make_posts() {
+    awk -v rows="$2" -v first="$3" 'BEGIN {
+        split("Bonn Lima Oslo Rome", city, " "); split("box lamp chair table clock", thing, " ")
+        print "row_id,Headline,Story,Days,City,Grade,is_late"
+        for (i = first; i < first + rows; i++) {
+            y = (i * 7 + int(i / 3)) % 2
+            printf "%d,%s the %s %d,\"the %s was %s, and it is %s in %s after %d days\",%s,%s,%d,%d\n", i, y ? "late" : "early", thing[i % 5 + 1], i, thing[i % 5 + 1],
+                y ? "bad" : "good", y ? "lost" : "found", city[i % 4 + 1], i, i % 9 ? i % 11 : "", city[i % 4 + 1], 1 + 2 * y + (i % 2), y
+        }
+    }' >"$1"
+}
+mkdir -p posts
+make_model model
+make_posts posts/train.csv 240 0
+make_posts posts/valid.csv 80 240
+make_posts posts/test.csv 80 320
+
+run inspect posts --tokenizer model
+expect_code 0
+expect_text "$out" "240 rows, 7 columns" "missing in" "padding would waste" "in batches of 32" "label (a guess" "those around it included" \
+    'warning: "Grade" alone gives the label of 100.0 % of the rows of valid'
+expect "Story is the primary text" grep -Eq '^Story +text +primary +100.0 %' "$out"
+expect "Headline is the secondary text" grep -Eq '^Headline +text +secondary ' "$out"
+expect "row_id is an id" grep -Eq '^row_id +id ' "$out"
+expect "City is a category" grep -Eq '^City +categorical +tabular' "$out"
+expect "is_late is the label" grep -Eq '^is_late +numeric +label' "$out"
+expect "missing days of each split" grep -Eq '^Days +27 +9 +9$' "$out"
+expect "no row is shared" bash -c "! grep -q 'equal a row' '$out'"
+expect_text "$err" "tokenizer: WordPiece"
+
+# Without a tokenizer, lengths are estimated, and that is said.
+run inspect posts/train.csv
+expect_code 0
+expect_text "$out" "~median" "estimated by its words"
+run inspect posts --config /dev/null/none
+expect_code 66
+
+# One JSON object.
+run inspect posts --models-dir . --json --quiet
+expect_code 0
+expect "one line of JSON" test "$(wc -l <"$out")" = 1
+expect "quiet" test ! -s "$err"
+expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0}'
+
+# The starter configuration trains as it is; columns that are given stand.
+run inspect posts --models-dir . --write-config start.json --quiet
+expect_code 0
+expect_text start.json '"label_name": "is_late"' '"primary_text_name": "Story"' '"secondary_text_name": "Headline"' '"Days"' '"City"' '"primary_tokenizer": "model"' \
+    '"num_classes": 2' "a guess" '\"Grade\" alone gives the label'
+run train --config start.json --data-path posts --models-dir . --output-dir start --max-steps 3 --quiet
+expect_code 0
+run inspect posts/train.csv --tokenizer model --label-name City --primary-text-name Headline --tab-field-list Days --write-config given.json
+expect_code 0
+expect_text given.json '"label_name": "City"' '"num_classes": 4' '"is_binary": false' '"primary_text_name": "Headline"' "as given"
+expect "no second text is guessed beside a given one" bash -c "! grep -q secondary_text_name given.json"
+run train --config given.json --data-path posts/train.csv --output-dir given --max-steps 2 --quiet
+expect_code 0
+run inspect posts --config given.json --json --quiet
+expect_code 0
+expect_text "$out" '"label":"City"' '"label_guessed":false' '"texts_guessed":false'
+
+# Rows that two tables share, whatever their ids.
+{ cat posts/test.csv; sed -n 5,7p posts/train.csv | sed 's/^/9/'; } >shared.csv && mv shared.csv posts/test.csv
+run inspect posts
+expect_code 0
+expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" 'rows of test have a "Story" that also stands in train'
+
+# JSON lines and TSV are tables too.
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n", i, i % 2 ? "yes" : "no" }' >table.jsonl
+run inspect table.jsonl
+expect_code 0
+expect_text "$out" "60 rows, 2 columns" "yes"
+
+# Errors.
+refuses 2 "inspect needs a table" -- inspect
+refuses 66 "nowhere" -- inspect nowhere
+refuses 66 "searched" -- inspect posts --models-dir . --tokenizer none
+refuses 65 'did you mean "Story"' -- inspect posts --primary-text-name Stori
+refuses 2 "unexpected word" -- inspect posts other
+printf 'a,b\n1,2\n3\n' >bad.csv
+refuses 65 "bad.csv:3" -- inspect bad.csv
+run inspect bad.csv --bad-rows skip
+expect_code 0
+expect_text "$out" "warning: 1 rows of bad.csv cannot be read"
+run inspect bad.csv --bad-rows skip --write-config none.json
+expect_code 65
+expect "no configuration is left behind" test ! -e none.json
+
+# The real reviews, where they are.
+reviews="$root/../shared/data/reviews"
+if [ -d "$reviews" ]; then
+    run inspect "$reviews"
+    expect_code 0
+    expect_text "$out" "18,788 rows, 11 columns" 'warning: "Rating" alone gives the label of' "5 of 2,349 rows of valid equal a row of train in every column but row_id" \
+        "3 of 2,349 rows of test equal a row of train in every column but row_id" '2 of 2,349 rows of test have a "Review Text" that also stands in train'
+fi
+finish
