@@ -1,4 +1,5 @@
-/* test_loader.c - what a batch holds, that timing changes nothing, where a run resumes, and closing at any moment. */
+/* test_loader.c - what a batch holds, that neither timing nor the number of threads changes anything, where a run resumes, and closing
+ * at any moment. */
 #include "data/loader.h"
 
 #include <setjmp.h>
@@ -12,9 +13,10 @@
 
 static const double class_weights[2] = {0.25, 3.5};
 
-static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch) {
+static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch, int workers) {
     tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, 2},
-                            .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs};
+                            .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs,
+                            .workers = workers};
     tri__sampler_maxima(sampler, epochs, &spec.maxima);
     tri_loader *loader;
     assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
@@ -58,7 +60,7 @@ static void check_part(const tri_dataset *data, const tri_micro *part) {
 /* A batch against a sampler of the test's own. */
 static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch, int64_t index) {
     const int64_t *rows;
-    int32_t part[64];
+    int32_t part[256];
     assert_int_equal(batch->epoch, epoch);
     assert_int_equal(batch->index, index);
     assert_int_equal(batch->parts, mine->parts);
@@ -84,11 +86,12 @@ static void pause_a_little(long microseconds) {
     nanosleep(&time, NULL);
 }
 
-static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, int64_t first_epoch, int64_t first_batch, int slow) {
+static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, int64_t first_epoch, int64_t first_batch, int workers,
+                int slow) {
     tri_sampler sampler, mine;
     assert_int_equal(tri__sampler_open(&sampler, data, size, parts, shuffle, 3), TRI_OK);
     assert_int_equal(tri__sampler_open(&mine, data, size, parts, shuffle, 3), TRI_OK);
-    tri_loader *loader = open_loader(&sampler, 3, first_epoch, first_batch);
+    tri_loader *loader = open_loader(&sampler, 3, first_epoch, first_batch, workers);
     int64_t k = first_batch;
     for (int64_t epoch = first_epoch; epoch < 3; epoch++, k = 0)
         for (; k < tri__sampler_batches(&mine); k++) {
@@ -112,13 +115,18 @@ static void batches_hold_what_they_should(void **state) {
     for (int parts = 1; parts <= 5; parts += 2)
         for (int shuffle = 0; shuffle < 2; shuffle++)
             for (int slow = 0; slow < 2; slow++) {
-                run(both, 16, parts, shuffle, 0, 0, slow);
-                run(one, 16, parts, shuffle, 0, 0, slow);
+                run(both, 16, parts, shuffle, 0, 0, 0, slow);
+                run(one, 16, parts, shuffle, 0, 0, 1, slow);
             }
-    run(one, 3, 5, 1, 0, 0, 0); /* more parts than rows */
+    for (int workers = 2; workers <= 9; workers++) { /* more of them than an epoch has batches, too */
+        run(both, 16, 2, 1, 0, 0, workers, workers % 2);
+        run(one, 50, 3, 1, 0, 0, workers, 0);
+        run(one, 1000, 1, 1, 0, 0, workers, 0);
+    }
+    run(one, 3, 5, 1, 0, 0, 3, 0); /* more parts than rows */
     free((void *)one->labels);
     one->labels = NULL;
-    run(one, 16, 2, 1, 0, 0, 0);
+    run(one, 16, 2, 1, 0, 0, 2, 0);
     made_dataset_free(both);
     made_dataset_free(one);
 }
@@ -127,14 +135,15 @@ static void resumes_in_the_middle(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(203, 2, 1, 17);
     static const int64_t from[][2] = {{0, 5}, {1, 0}, {2, 12}, {1, 13}, {2, 13}, {3, 0}};
-    for (size_t i = 0; i < sizeof from / sizeof *from; i++) run(data, 16, 2, 1, from[i][0], from[i][1], 0);
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        for (int workers = 1; workers < 5; workers++) run(data, 16, 2, 1, from[i][0], from[i][1], workers, 0);
     made_dataset_free(data);
 }
 
 static void an_empty_table_has_no_batches(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(0, 1, 1, 5);
-    run(data, 4, 1, 1, 0, 0, 0);
+    run(data, 4, 1, 1, 0, 0, 3, 0);
     made_dataset_free(data);
 }
 
@@ -144,7 +153,7 @@ static void closes_at_any_moment(void **state) {
     tri_sampler sampler;
     assert_int_equal(tri__sampler_open(&sampler, data, 16, 2, 1, 3), TRI_OK);
     for (int round = 0; round < 60; round++) {
-        tri_loader *loader = open_loader(&sampler, 3, 0, 0);
+        tri_loader *loader = open_loader(&sampler, 3, 0, 0, 1 + round % 4);
         for (int i = 0; i < round % 6; i++) assert_non_null(tri__loader_next(loader, NULL));
         if (round % 3 == 0) pause_a_little(200);
         tri__loader_close(loader);

@@ -208,9 +208,11 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
 static void describe(const tri_dataset_spec *spec, const whole *w, double seconds) {
     const tri_dataset *d = &w->data;
     char rows[32], tokens[32], time[32], text[600] = "";
+    if (seconds < 1) snprintf(time, sizeof time, "%.0f ms", 1e3 * seconds);
+    else tri__text_seconds(seconds, time);
     int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
-    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows), tri__text_count(total, tokens),
-             d->from_store ? "from the token store" : "tokenised", tri__text_seconds(seconds, time));
+    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows),
+             tri__text_count(total, tokens), d->from_store ? "from the token store" : "tokenised", time);
     if (!d->n_bad) return;
     size_t used = 0;
     int shown = 0;

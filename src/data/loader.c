@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum stage { EMPTY, TAKEN, FULL } stage; /* TAKEN: a worker is filling it; FULL: the user may read it */
+
 typedef struct buffer {
     tri_batch batch;
     int64_t *rows;         /* [batch] of the batch, in its order */
     int32_t *part;         /* [batch] the part of each */
-    int full;              /* guarded by the lock; a worker fills it when 0, the user reads it when 1 */
+    stage stage;           /* guarded by the lock */
 } buffer;
 
 struct tri_loader {
@@ -118,11 +120,12 @@ static void fill(const tri_loader *loader, buffer *into) {
         for (int t = 0; t < data->n_texts; t++) batch->tokens += batch->part[p].tokens[t];
 }
 
-/* Waits until the buffer may be filled; 0 when the loader is being closed. */
-static int wait_empty(tri_loader *loader, const buffer *into) {
+/* Waits until the buffer is empty and takes it; 0 when the loader is being closed. */
+static int wait_empty(tri_loader *loader, buffer *into) {
     pthread_mutex_lock(&loader->lock);
-    while (into->full && !loader->stop) pthread_cond_wait(&loader->changed, &loader->lock);
+    while (into->stage != EMPTY && !loader->stop) pthread_cond_wait(&loader->changed, &loader->lock);
     int go_on = !loader->stop;
+    if (go_on) into->stage = TAKEN;
     pthread_mutex_unlock(&loader->lock);
     return go_on;
 }
@@ -156,7 +159,7 @@ static void *work(void *context) {
     for (buffer *into; (into = take(loader));) {
         fill(loader, into);
         pthread_mutex_lock(&loader->lock);
-        into->full = 1;
+        into->stage = FULL;
         pthread_cond_broadcast(&loader->changed);
         pthread_mutex_unlock(&loader->lock);
     }
@@ -224,12 +227,12 @@ const tri_batch *tri__loader_next(tri_loader *loader, double *waited) {
     buffer *from = &loader->buffers[loader->given % loader->n_buffers];
     pthread_mutex_lock(&loader->lock);
     if (loader->held) {
-        loader->buffers[(loader->given - 1) % loader->n_buffers].full = 0;
+        loader->buffers[(loader->given - 1) % loader->n_buffers].stage = EMPTY;
         loader->held = 0;
         pthread_cond_broadcast(&loader->changed);
     }
-    while (!from->full && loader->last != loader->given) pthread_cond_wait(&loader->changed, &loader->lock);
-    int got = from->full;
+    while (from->stage != FULL && loader->last != loader->given) pthread_cond_wait(&loader->changed, &loader->lock);
+    int got = from->stage == FULL;
     if (got) loader->held = 1, loader->given++;
     pthread_mutex_unlock(&loader->lock);
     if (waited) *waited = tri__clock() - begin;
