@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Makes the tokenizer's golden files from the tokenizers library (pip install tokenizers):
 
-    tools/golden_tokenizer.py             writes tests/golden/tokenizer_vocab.txt and tokenizer_cases.json, and
-                                          tokenizer_shared.json from the vocabularies of ../shared/tokenizers
-    tools/golden_tokenizer.py --classes   prints the table of character classes of src/data/bert_chars.c
+    tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
+    tools/golden_tokenizer.py --classes   prints src/data/unicode_classes.c
+
+A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}, or a pair:
+{"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The full comparison is
+tools/parity_tokenizer.py; it takes its texts and tokenizers from here.
 """
 import json
 import os
 import random
 import sys
 
-from tokenizers import BertWordPieceTokenizer
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers import AddedToken, BertWordPieceTokenizer, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(ROOT, "tests", "golden")
@@ -29,15 +30,26 @@ TEXTS = [
     "soft\u00adhyphen zero\u200bwidth \ufefffeed", "\u00a0nbsp\u2003em\u2028line\u2029para\u3000wide", "nul\x00byte bell\x07 esc\x1b del\x7f",
     "\ufffd\ufffd replacement", "\ue000private", "\u037e \u0387 \u1fef \u226e \u2260", "\u00a1hola! \u00bfqu\u00e9?", "\u201cquoted\u201d \u2018it\u2019s\u2019 \u2014 dash",
     "$100 + 5% = #1 @home ~ ^ ` |", "[CLS] in the text [SEP]", "[MASK]", "a[MASK]b", "[UNK][PAD]", "[cls] [Sep]", "[[SEP]]", "[SEP", "##ing ## #",
+    "<s> in </s> the <mask> text", "a <mask>", "a  <mask>  b", "<mask><mask>", "<|endoftext|>x", "<s", "<<s>>", "<S>",
     "x" * 99, "x" * 100, "x" * 101, "x" * 1000, "\u00e9" * 100, "e\u0301" * 100, "e\u0301" * 101, "\ud55c" * 34, "a b " * 20,
     "e\u0327\u0301 e\u0301\u0327", "a\u302e\u1b44b", "a\u302e\u0301\u1b44b", "a\u302e\u034f\u1b44b", "\u1b44\ua953\u302e\u302f\u1b44", "\u09cb \u09c7\u09be",
     "\U0001f600 smile\U0001f600s", "\U00010d50\U00010d51", "\u0898 \u08d4 \U000111c9", "\ufb01ne \uff21\uff22", "\u2126 \u212b \u00c5", "\U0002f800 \uf900 \u8c48",
     "\U000e0001tag", "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u064b", "\u05e9\u05c1\u05dc\u05d5\u05dd", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\u0928\u092e\u0938\u094d\u0924\u0947",
     "Love this dress!  it's sooo pretty.\r\ni happened to find it in a store", "1,234.56e-7", "http://a.b/c?d=e&f#g", "it's a \"test\": (one) [two] {three}",
+    "I'll we've they're I'd I'm can't 'S 'LL it''s '' 'tis x'sy 'll'll", "  two  three   four    ", "\n\nlines\n \n \tend\n", " \u00a0 x\u00a0 y\u00a0", "a\u3000 b\u2003\u2003c",
+    "3.14 \u0663\u0664 \u2167\u00bd\u00b2 x2y 2x", "!?!? ... -- \u2026", "\ufdfa \u1e9b\u0323 \u3392 \u2460", "\uac00\u11a8 \u1100\u1161\u11a8", "a\u0345\u0301\u0327\u0315", "\u0344\u0390",
 ]
 
 
-def vocabulary():
+def random_texts(seed, n):
+    """Short texts that mix what is hard."""
+    chance = random.Random(seed)
+    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ", "e\u0301\u0327\u302e\u1b44\u034f a", "0 1\u00b2 x\n\t'sdmlre "]
+    for _ in range(n):
+        yield "".join(chance.choice(chance.choice(pools)) for _ in range(chance.choice([3, 8, 20])))
+
+
+def small_vocabulary():
     pieces = list(SPECIALS)
     for char in [chr(i) for i in range(33, 127)] + list(RARE):
         pieces += [char, "##" + char]
@@ -45,71 +57,203 @@ def vocabulary():
     return [piece for i, piece in enumerate(pieces) if piece not in pieces[:i]]
 
 
-def texts():
-    random.seed(20240)
-    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ", "e\u0301\u0327\u302e\u1b44\u034f a"]
-    for _ in range(120):
-        yield "".join(random.choice(random.choice(pools)) for _ in range(random.choice([3, 8, 20])))
+def byte_alphabet():
+    """GPT-2's characters for bytes 0 to 255."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return [chr(byte) if byte in plain else chr(256 + others.index(byte)) for byte in range(256)]
 
 
-def encode(path, lower, all_texts):
-    tokenizer = BertWordPieceTokenizer(path, lowercase=lower, clean_text=True, handle_chinese_chars=True, strip_accents=None)
-    return [encoding.ids for encoding in tokenizer.encode_batch(all_texts)]
+def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\u00e9", "e\u0301", "  "), **options):
+    """A byte-level BPE that knows all bytes, and merges that build these words from their left."""
+    alphabet = byte_alphabet()
+    vocabulary = {char: i for i, char in enumerate(alphabet)}
+    merges = []
+    for word in words:
+        left, *letters = [alphabet[byte] for byte in word.encode()]
+        for letter in letters:
+            if (left, letter) not in merges:
+                merges.append((left, letter))
+            left += letter
+            vocabulary.setdefault(left, len(vocabulary))
+    for special in ("<s>", "</s>", "<unk>"):
+        vocabulary[special] = len(vocabulary)
+    return models.BPE(vocabulary, merges, **options)
 
 
-def write(name, text):
+def bert(folder, lower):
+    return BertWordPieceTokenizer(os.path.join(folder, "vocab.txt"), lowercase=lower)._tokenizer
+
+
+def special(tokens, **options):
+    return [AddedToken(token, special=True, normalized=False, **options) for token in tokens]
+
+
+def byte_level(vocabulary, merges, roberta):
+    """As transformers 5 reads a folder of vocab.json and merges.txt."""
+    tokenizer = Tokenizer(models.BPE.from_file(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if roberta:
+        ids = [tokenizer.token_to_id(token) for token in ("</s>", "<s>")]
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids[0]), ("<s>", ids[1]), trim_offsets=True, add_prefix_space=False)
+    tokenizer.add_special_tokens(special(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if roberta else ["<|endoftext|>"]))
+    return tokenizer
+
+
+def small_wordpiece(normalizer, pre_tokenizer, processor="template", **options):
+    vocabulary = {piece: i for i, piece in enumerate(small_vocabulary())}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", **options))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    if processor == "template":
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    elif processor is not None:
+        tokenizer.post_processor = processor
+    return tokenizer
+
+
+def small_bytes(normalizer, space=False, regex=True, processor=None, before=(), **options):
+    tokenizer = Tokenizer(byte_model(**options))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    level = pre_tokenizers.ByteLevel(add_prefix_space=space, use_regex=regex)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, level]) if before else level
+    if processor is not None:
+        tokenizer.post_processor = processor
+    return tokenizer
+
+
+def with_tokens(tokenizer, tokens):
+    tokenizer.add_tokens(tokens)
+    return tokenizer
+
+
+def components():
+    """Tokenizers that between them have every component that is read."""
+    n, p = normalizers, pre_tokenizers
+    blanks, words = p.WhitespaceSplit(), p.Whitespace()
+    for lower in (False, True):
+        for strip in (None, False, True):
+            yield small_wordpiece(n.BertNormalizer(lowercase=lower, strip_accents=strip), p.BertPreTokenizer())
+    yield small_wordpiece(n.BertNormalizer(clean_text=False), p.BertPreTokenizer())
+    yield small_wordpiece(n.BertNormalizer(handle_chinese_chars=False), p.BertPreTokenizer(), processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
+    yield small_wordpiece(n.Lowercase(), words, processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)))
+    yield small_wordpiece(n.Sequence([n.Strip(), n.NFD(), n.StripAccents(), n.Lowercase()]), blanks, None)
+    yield small_wordpiece(n.NFKC(), p.Sequence([blanks, p.Punctuation()]), processors.Sequence([processors.ByteLevel()]))
+    yield small_wordpiece(None, words, max_input_chars_per_word=5, continuing_subword_prefix="##")
+    yield small_wordpiece(n.Lowercase(), blanks, continuing_subword_prefix="")
+    yield small_wordpiece(None, None, max_input_chars_per_word=1000)
+    for behavior in ("isolated", "removed", "contiguous", "merged_with_previous", "merged_with_next"):
+        yield small_wordpiece(None, p.Sequence([blanks, p.Punctuation(behavior)]))
+    for form in (n.NFC, n.NFD, n.NFKC, n.NFKD, n.StripAccents, n.Lowercase, n.Strip):
+        yield small_bytes(form())
+    yield small_bytes(n.Strip(left=True, right=False))
+    yield small_bytes(n.Strip(left=False, right=True), space=True)
+    yield small_bytes(n.Sequence([n.NFKD(), n.Sequence([n.StripAccents(), n.NFC()])]))
+    yield small_bytes(None, space=True, processor=processors.RobertaProcessing(("</s>", 9), ("<s>", 8)))
+    yield small_bytes(None, regex=False)
+    yield small_bytes(None, space=True, regex=False, ignore_merges=True)
+    yield small_bytes(None, space=True, before=[blanks])
+    yield small_bytes(None, before=[words, p.Punctuation("contiguous")], ignore_merges=True)
+    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")], unk_token="<unk>"))
+    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")], unk_token="<unk>", fuse_unk=True))
+    token = AddedToken
+    yield with_tokens(small_wordpiece(n.BertNormalizer(), p.BertPreTokenizer()), special(SPECIALS) + [
+        token("dress"), token("Fit"), token("\u00e9t", single_word=True), token("the", single_word=True, lstrip=True), token("CAF", normalized=True),
+        token("[x]", lstrip=True, rstrip=True, normalized=False), token("[xy]", normalized=False), token("[", normalized=False, rstrip=True)])
+    yield with_tokens(small_bytes(None, space=True), special(["<s>", "</s>", "<unk>", "<pad>"]) + special(["<mask>"], lstrip=True))
+    yield with_tokens(small_bytes(n.NFC()), [token("e\u0301"), token("  ", normalized=False), token("!", lstrip=True), token("?", rstrip=True)])
+
+
+def line(**row):
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
+def cases(tokenizer, texts, batch=512):
+    texts = list(texts)
+    for start in range(0, len(texts), batch):
+        part = texts[start:start + batch]
+        for text, encoding in zip(part, tokenizer.encode_batch(part)):
+            yield line(text=text, ids=encoding.ids)
+
+
+def pairs(tokenizer, seed, n):
+    chance = random.Random(seed)
+    texts = list(random_texts(seed, 2 * n))
+    added = tokenizer.num_special_tokens_to_add(True)
+    for a, b in zip(texts[::2], texts[1::2]):
+        max_len = max(1, added) + chance.choice([0, 1, 2, 3, 5, 9, 60])
+        tokenizer.enable_truncation(max_len)
+        encoding = tokenizer.encode(a, b)
+        yield line(a=a, b=b, max_len=max_len, ids=encoding.ids, types=encoding.type_ids)
+    tokenizer.no_truncation()
+
+
+def write(name, lines):
     with open(os.path.join(GOLDEN, name), "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-
-
-def rows(head, all_texts, columns):
-    lines = []
-    for i, text in enumerate(all_texts):
-        row = {"text": text, **{name: ids[i] for name, ids in columns.items()}}
-        lines.append(json.dumps(row, separators=(",", ":")))
-    return json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n"
+        file.writelines(lines)
 
 
 def golden():
-    small = os.path.join(GOLDEN, "tokenizer_vocab.txt")
-    write("tokenizer_vocab.txt", "\n".join(vocabulary()) + "\n")
-    cases = TEXTS + list(texts())
-    cases = [case.replace("\x00", "\x01") for case in cases]  # both are dropped; JSON readers dislike the first
-    head = {"made_by": "tools/golden_tokenizer.py"}
-    write("tokenizer_cases.json", rows(head, cases, {"cased": encode(small, False, cases), "uncased": encode(small, True, cases)}))
-    cased, uncased = (os.path.join(SHARED, f"bert-base-{kind}", "vocab.txt") for kind in ("cased", "uncased"))
-    few = [case.replace("\x00", "\x01") for case in TEXTS]
-    write("tokenizer_shared.json", rows(head, few, {"cased": encode(cased, False, few), "uncased": encode(uncased, True, few)}))
+    lines = []
+    for i, tokenizer in enumerate(components()):
+        lines.append(line(files={"tokenizer.json": tokenizer.to_str()}))
+        lines += cases(tokenizer, TEXTS[::3] if i % 2 else TEXTS[1::3])
+        lines += cases(tokenizer, random_texts(100 + i, 30))
+        lines += pairs(tokenizer, 200 + i, 12)
+    write("tokenizer_components.jsonl", lines)
+    lines = []
+    for kind in ("cased", "uncased"):
+        lines.append(line(folder=f"../shared/tokenizers/bert-base-{kind}"))
+        tokenizer = bert(os.path.join(SHARED, f"bert-base-{kind}"), kind == "uncased")
+        lines += cases(tokenizer, TEXTS)
+        lines += pairs(tokenizer, 1, 40)
+    write("tokenizer_bert.jsonl", lines)
+    folder = os.path.join(SHARED, "roberta-base")
+    tokenizer = byte_level(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt"), True)
+    head = line(folder="../shared/tokenizers/roberta-base")
+    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60)), *pairs(tokenizer, 3, 40)])
 
 
 def classes():
-    clean = BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
-    strip = BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
-    split = BertPreTokenizer()
+    """The table of src/data/unicode_classes.c: what the library makes of each code point."""
+    clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
+    marks, bert_split = normalizers.StripAccents(), pre_tokenizers.BertPreTokenizer()
+    gpt2, words = pre_tokenizers.ByteLevel(add_prefix_space=False), pre_tokenizers.Whitespace()
 
-    def kind(char):
-        cleaned = clean.normalize_str(char)
-        if cleaned in ("", " "):
-            return "S" if cleaned else "D"
-        if len(split.pre_tokenize_str("a" + char + "a")) == 3:
-            return "P"
-        return "" if strip.normalize_str(char) else "A"
+    def count(pre_tokenizer, text):
+        return len(pre_tokenizer.pre_tokenize_str(text))
 
-    ranges = []
-    for code in range(0x80, 0x110000):
-        value = "" if 0xD800 <= code < 0xE000 else kind(chr(code))
-        if value and ranges and ranges[-1][1] == code - 1 and ranges[-1][2] == value:
-            ranges[-1][1] = code
-        elif value:
-            ranges.append([code, code, value])
-    line = "   "
-    for first, last, value in ranges:
-        item = f" {{0x{first:X}, 0x{last:X}, {value}}},"
-        if len(line) + len(item) > 118:
-            print(line)
-            line = "   "
-        line += item
-    print(line)
+    def flags(char):
+        letter = count(gpt2, "a" + char) == 1
+        space = count(words, char) == 0
+        return (letter | (not letter and count(gpt2, "1" + char) == 1) << 1 | space << 2 | (not space and count(words, "a" + char) == 1) << 3 |
+                (count(bert_split, "a" + char + "a") == 3) << 4 | (clean.normalize_str(char) == "") << 5 |
+                (strip.normalize_str(char) == "") << 6 | (marks.normalize_str(char) == "") << 7)
+
+    def rows(items):
+        text = "   "
+        for item in items:
+            if len(text) + len(item) > 116:
+                print(text)
+                text = "   "
+            text += f" {item},"
+        print(text)
+
+    each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
+    print("""/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about each code
+ * point: tools/golden_tokenizer.py --classes prints this file. */
+#include "data/unicode.h"
+
+const uint8_t tri__ascii_class[128] = {""")
+    rows(str(value) for value in each[:128])
+    print("};\n\nconst uint32_t tri__class_bounds[] = {")
+    rows(f"0x{code << 8 | value:X}" for code, value in enumerate(each) if code == 0 or value != each[code - 1])
+    print("};\n\nconst int tri__class_bounds_n = (int)(sizeof tri__class_bounds / sizeof *tri__class_bounds);")
 
 
 if __name__ == "__main__":
