@@ -114,7 +114,7 @@ static void conversions(void **state) {
 /* Writes a header and `data_bytes` zero bytes; the stated length is the header's plus `lie`. */
 static tri_status open_text(const char *header, size_t data_bytes, int64_t lie) {
     FILE *out = fopen(path, "wb");
-    uint64_t length = (uint64_t)((int64_t)strlen(header) + lie);
+    uint64_t length = strlen(header) + (uint64_t)lie;
     fwrite(&length, 8, 1, out);
     fputs(header, out);
     for (size_t i = 0; i < data_bytes; i++) fputc(0, out);
@@ -172,6 +172,58 @@ static void malformed(void **state) {
         {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "a hole"},
         {"{\"__metadata__\":{\"step\":1}," A4 "}", 4, "no string"},
         {"{\"__metadata__\":[]," A4 "}", 4, "no object"},
+        {"{\"__metadata__\":null," A4 "}", 4, "no object"},
+        {"{\"__metadata__\":{\"a\":{\"b\":\"c\"}}," A4 "}", 4, "no string"},
+        {"{\"__metadata__\":{\"a\":\"b\",\"a\":\"c\"}," A4 "}", 4, "duplicate"},
+        {"{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, NULL}, /* a name may be empty */
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4, NULL},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "duplicate"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
+        {"{\"a\":{\"dtype\":null,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
+        {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
+        {"{\"a\":[]}", 4, "no dtype"},
+        {"{\"a\":null}", 4, "no dtype"},
+        {TENSOR("", "[1]", "[0,4]"), 4, "dtype"},
+        {TENSOR("F32 ", "[1]", "[0,4]"), 4, "dtype"},
+        {TENSOR("BOOL", "[4]", "[0,4]"), 4, "BOOL"},
+        {TENSOR("F4", "[8]", "[0,4]"), 4, "F4"},
+        {TENSOR("F32", "1", "[0,4]"), 4, "no list"},
+        {TENSOR("F32", "null", "[0,4]"), 4, "no list"},
+        {TENSOR("F32", "[[1]]", "[0,4]"), 4, "no size"},
+        {TENSOR("F32", "[null]", "[0,4]"), 4, "no size"},
+        {TENSOR("F32", "[true]", "[0,4]"), 4, "no size"},
+        {TENSOR("F32", "[\"1\"]", "[0,4]"), 4, "no size"},
+        {TENSOR("U8", "[1e3]", "[0,1000]"), 1000, "no size"},
+        {TENSOR("F32", "[01]", "[0,4]"), 4, ".safetensors:1"},
+        {TENSOR("F32", "[0x1]", "[0,4]"), 4, ".safetensors:1"},
+        {TENSOR("F32", "[9223372036854775808]", "[0,4]"), 4, ".safetensors:1"},
+        {TENSOR("F32", "[NaN]", "[0,4]"), 4, ".safetensors:1"},
+        {TENSOR("F32", "[9223372036854775807]", "[0,4]"), 4, "overflows"},
+        {TENSOR("F32", "[2305843009213693953]", "[0,4]"), 4, "overflows"}, /* 4 bytes each: 2^63 + 4 */
+        {TENSOR("F64", "[4294967296,536870912]", "[0,0]"), 0, "overflows"},
+        {TENSOR("U8", "[1099511627776,1099511627776]", "[0,0]"), 0, "overflows"},
+        {TENSOR("U8", "[4294967297,4294967295,3]", "[0,3]"), 3, "overflows"},
+        {TENSOR("U8", "[1099511627776]", "[0,1099511627776]"), 4, "cut short"},
+        {TENSOR("F32", "[1]", "[0]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "{}"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "4"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[0.0,4.0]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[\"0\",\"4\"]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[null,4]"), 4, "data_offsets"},
+        {TENSOR("F32", "[1]", "[0,18446744073709551620]"), 4, ".safetensors:1"},
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "an overlap"},
+        {"{" A4 ",\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 4, "an overlap"},
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[2,2]}}", 4, "an overlap"}, /* empty, inside another */
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4, NULL},         /* empty, at its edge */
+        {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[9,9]}}", 4, "a hole"},
+        {"{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, ".safetensors:1"},
+        {"{\"\\ud800\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, ".safetensors:1"},
+        {"{" A4 ",}", 4, ".safetensors:1"},
+        {"{" A4 "}{}", 4, ".safetensors:1"},
+        {"\xef\xbb\xbf{" A4 "}", 4, "begin with '{'"},
+        {"{'a':1}", 4, ".safetensors:1"},
+        {"{", 4, ".safetensors:1"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tri_status status = open_text(rows[i].header, rows[i].data, 0);
@@ -181,7 +233,8 @@ static void malformed(void **state) {
     }
     assert_int_equal(open_text("{" A4 "}", 4, 5), TRI_DATA);
     assert_non_null(strstr(tri_error(), "cut short"));
-    assert_int_equal(open_text("{" A4 "}", 4, INT64_MAX - 100), TRI_DATA);
+    const uint64_t n = sizeof "{" A4 "}" - 1, lengths[] = {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 8, INT64_MAX, 1ull << 63, 100000001, n + 5};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) assert_int_equal(open_text("{" A4 "}", 4, (int64_t)(lengths[i] - n)), TRI_DATA);
     assert_int_equal(open_text("{" A4 "}", 4, -200), TRI_DATA);
     assert_int_equal(open_text("{" A4 "}", 4, -1), TRI_DATA);
 }
@@ -213,6 +266,22 @@ static void mutations(void **state) {
     tri__file_unmap(&map);
 }
 
+/* A header is read whole, so its strings are bounded. */
+static void giant_metadata(void **state) {
+    (void)state;
+    enum { LONG = (1 << 20) + 1 };
+    static const char begin[] = "{\"__metadata__\":{\"a\":\"", end[] = "\"}," A4 "}";
+    char *header = malloc(LONG + sizeof begin + sizeof end);
+    memcpy(header, begin, sizeof begin - 1);
+    memset(header + sizeof begin - 1, 'x', LONG);
+    memcpy(header + sizeof begin - 1 + LONG, end, sizeof end);
+    assert_int_equal(open_text(header, 4, 0), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "a string of more than"));
+    memcpy(header + sizeof begin - 1 + LONG - 1, end, sizeof end);
+    assert_int_equal(open_text(header, 4, 0), TRI_OK);
+    free(header);
+}
+
 static void missing(void **state) {
     (void)state;
     tri_st_file file;
@@ -223,6 +292,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(conversions),
         cmocka_unit_test(malformed),      cmocka_unit_test(mutations),       cmocka_unit_test(missing),
+        cmocka_unit_test(giant_metadata),
     };
     return cmocka_run_group_tests_name("safetensors", tests, setup, teardown);
 }
