@@ -99,7 +99,7 @@ static tri_status read_processor(const char *path, const json_t *it, int size, i
                          "ByteLevel and Sequence are", path, type);
     if ((*made)++) return bad(path, "two of a Sequence add special tokens; one is accepted");
     if (!bert && !roberta) return read_template(path, it, size, one, two);
-    int32_t cls, sep;
+    int32_t cls = -1, sep = -1;
     TRI_TRY(read_token(path, it, "cls", size, &cls));
     TRI_TRY(read_token(path, it, "sep", size, &sep));
     tri__template_bert(cls, sep, roberta ? 2 : 1, !roberta, one, two);
