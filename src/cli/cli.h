@@ -60,6 +60,8 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_help(tri_cli *cli, int n, const char *const *args);

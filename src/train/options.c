@@ -10,7 +10,7 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor"
+#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor,tokenize,vocab"
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
@@ -18,7 +18,7 @@ const tri_option tri__run_options[] = {
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,config",
         .help = "run folder: metrics, checkpoints, summary"),
-    ROW(TEXT, models_dir, .scope = "train,plan,inspect,config",
+    ROW(TEXT, models_dir, .scope = "train,plan,inspect,tokenize,config",
         .help = "folder that holds the folders of tokenizers and encoders"),
     ROW(TEXT, column_info, .scope = "train,plan,config",
         .help = "column_info.json of the Multimodal-Toolkit: which columns are what; left out: the data folder's, if no text is named"),
@@ -27,10 +27,16 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, cache_dir, .scope = "train,eval,predict,plan,config",
         .help = "folder of token stores; none: no store; left out: cache in the run folder of train"),
     ROW(TEXT, checkpoint, .scope = "eval,predict,digest", .help = "a checkpoint, or a run folder"),
-    ROW(TEXT, tokenizer, .scope = "inspect",
+    ROW(TEXT, tokenizer, .scope = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
     ROW(TEXT, write_config, .scope = "inspect", .help = "write a starter configuration to this file"),
-    ROW(TEXT, output, .scope = "predict", .help = "file to write; -o for short; left out: stdout"),
+    ROW(TEXT, output, .scope = "predict,vocab", .help = "file to write (vocab: folder); -o for short; left out: stdout"),
+    ROW(TEXT, column, .scope = "tokenize,vocab", .help = "files are tables (CSV, TSV, JSON lines), and texts this column; left out: lines"),
+    ROW(BOOL, null, .value = "false", .scope = "tokenize,vocab", .help = "texts end in a 0 byte instead of a newline"),
+    ROW(INT, max_len, .value = "0", .min = 0, .max = 1 << 28, .scope = "tokenize", .help = "most ids of a text, special tokens too; 0: all"),
+    ROW(BOOL, pieces, .value = "false", .scope = "tokenize", .help = "print pieces, not ids"),
+    ROW(INT, size, .value = "30000", .min = 7, .max = 1e7, .scope = "vocab", .help = "most pieces of the vocabulary"),
+    ROW(BOOL, lower_case, .value = "false", .scope = "vocab", .help = "lower-case texts and strip accents, now and when it is used"),
 
     ROW(INT, batch_size, .value = "32", .min = 1, .max = 1 << 20, .scope = "train,eval,predict,plan,config,optimisation",
         .help = "samples of a step on each replica"),
@@ -74,7 +80,7 @@ const tri_option tri__run_options[] = {
         .help = "checkpoints to keep, besides the best"),
 
     ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,config", .help = "where to compute"),
-    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,demo,config",
+    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,config",
         .help = "threads of a rank; 0: the cores this process may use"),
     ROW(INT, num_workers, .value = "4", .min = 0, .max = 256, .scope = "train,eval,predict,config",
         .help = "threads that assemble batches, at most the cores that computing leaves free (one at least)"),

@@ -24,6 +24,10 @@ typedef struct tri_settings {
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
+    /* tokenize, vocab */
+    char *column;
+    int64_t max_len, size;
+    int pieces, null, lower_case;
     int check, json, quiet, no_color;
 } tri_settings;
 

@@ -1,0 +1,109 @@
+/* tokenize.c - `trident tokenize`: texts in, one line of token ids out for each, in order. Threads share a batch of texts. */
+#include "cli/texts.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "data/tokenizer.h"
+#include "train/assets.h"
+#include "train/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    tri_cli *cli;
+    const tri_tokenizer *tokenizer;
+    const tri_settings *settings;
+    int threads;
+    int64_t texts, ids;
+} job;
+
+/* One text's ids; the caller frees them. Without --max-len there is room for all: normalisation makes 11 bytes of one at most. */
+static int32_t *encode(const job *j, const char *text, size_t length, int *n) {
+    int64_t room = j->settings->max_len ? j->settings->max_len : 11 * (int64_t)length + 256;
+    int32_t *ids = malloc((size_t)room * sizeof *ids);
+    *n = ids ? tri__tokenizer_encode(j->tokenizer, text, length, (int)room, ids) : -1;
+    int32_t *cut = *n > 0 ? realloc(ids, (size_t)*n * sizeof *ids) : NULL;
+    return cut ? cut : ids;
+}
+
+static void print_plain(const job *j, const int32_t *ids, int n) {
+    for (int i = 0; i < n; i++) {
+        if (i) fputc(' ', j->cli->out);
+        if (j->settings->pieces) fputs(tri__tokenizer_piece(j->tokenizer, ids[i]), j->cli->out);
+        else fprintf(j->cli->out, "%d", ids[i]);
+    }
+    fputc('\n', j->cli->out);
+}
+
+static tri_status print_json(const job *j, const int32_t *ids, int n) {
+    json_t *line = json_object(), *numbers = json_array(), *pieces = json_array();
+    int failed = !line;
+    for (int i = 0; i < n; i++) {
+        failed |= json_array_append_new(numbers, json_integer(ids[i]));
+        if (j->settings->pieces) failed |= json_array_append_new(pieces, json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
+    }
+    failed |= json_object_set(line, "ids", numbers) || (j->settings->pieces && json_object_set(line, "pieces", pieces));
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON") : tri__print_json(j->cli->out, line);
+    json_decref(numbers);
+    json_decref(pieces);
+    json_decref(line);
+    return status;
+}
+
+static tri_status take(void *to, const tri_batch *batch) {
+    job *j = to;
+    int32_t **ids = calloc((size_t)batch->n, sizeof *ids);
+    int *count = calloc((size_t)batch->n, sizeof *count), failed = !ids || !count;
+    if (!failed) {
+#pragma omp parallel for schedule(dynamic, 64) num_threads(j->threads) reduction(| : failed)
+        for (int i = 0; i < batch->n; i++) {
+            ids[i] = encode(j, batch->data + batch->start[i], tri__batch_length(batch, i), &count[i]);
+            failed |= count[i] < 0;
+        }
+    }
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while tokenising") : TRI_OK;
+    for (int i = 0; i < batch->n && status == TRI_OK; i++) {
+        if (j->settings->json) status = print_json(j, ids[i], count[i]);
+        else print_plain(j, ids[i], count[i]);
+        j->ids += count[i];
+    }
+    j->texts += batch->n;
+    for (int i = 0; ids && i < batch->n; i++) free(ids[i]);
+    free(ids);
+    free(count);
+    return status;
+}
+
+static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri_texts_from *from) {
+    char folder[TRI_PATH_MAX], texts[32], ids[32], seconds[32];
+    tri_tokenizer *tokenizer;
+    if (!settings->tokenizer) return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
+    if (tri__is_folder(settings->tokenizer)) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
+    else TRI_TRY(tri__assets_folder(settings->models_dir, settings->tokenizer, "--tokenizer", folder));
+    TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
+    job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .threads = from->threads};
+    double begin = tri__clock();
+    tri_status status = tri__texts_read(from, take, &j);
+    if (status == TRI_OK && !settings->quiet)
+        fprintf(cli->err, "%s: %s texts, %s ids in %s\n", tri__tokenizer_describe(tokenizer), tri__text_count(j.texts, texts),
+                tri__text_count(j.ids, ids), tri__text_seconds(tri__clock() - begin, seconds));
+    tri__tokenizer_free(tokenizer);
+    return status;
+}
+
+tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    const char **words = calloc((size_t)n + 1, sizeof *words);
+    int n_words = 0;
+    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__cli_settings(&settings, "tokenize", n, args, words, n, &n_words);
+    if (status == TRI_OK) {
+        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings)};
+        status = tokenize(cli, &settings, &from);
+    }
+    tri__settings_free(&settings);
+    free(words);
+    return status;
+}

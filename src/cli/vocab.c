@@ -1,0 +1,87 @@
+/* vocab.c - `trident vocab`: learns a WordPiece vocabulary from texts, and writes a tokenizer folder. */
+#include "cli/texts.h"
+
+#include "base/text.h"
+#include "data/tokenizer.h"
+#include "train/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All texts, one after another, a 0 byte after each. */
+typedef struct corpus {
+    char *data;
+    size_t used, room;
+    int64_t n;
+} corpus;
+
+static tri_status collect(void *to, const tri_batch *batch) {
+    corpus *c = to;
+    if (c->room - c->used < batch->used) {
+        size_t room = 2 * c->room + batch->used;
+        char *data = realloc(c->data, room);
+        if (!data) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
+        c->data = data, c->room = room;
+    }
+    for (int i = 0; i < batch->n; i++) {
+        const char *text = batch->data + batch->start[i];
+        size_t length = tri__batch_length(batch, i);
+        for (size_t k = 0; k < length; k++)
+            if (text[k]) c->data[c->used++] = text[k]; /* a 0 byte means nothing to BERT */
+        c->data[c->used++] = 0;
+    }
+    c->n += batch->n;
+    return TRI_OK;
+}
+
+static tri_status train(const corpus *c, const tri_settings *settings) {
+    const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data;
+    if (!texts) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
+    for (int64_t i = 0; i < c->n; i++) texts[i] = at, at += strlen(at) + 1;
+    tri_status status = tri__wordpiece_train(texts, c->n, (int)settings->size, settings->lower_case, settings->output);
+    free(texts);
+    return status;
+}
+
+static tri_status report(tri_cli *cli, const tri_settings *settings, const corpus *c) {
+    tri_tokenizer *tokenizer;
+    char texts[32], bytes[32];
+    TRI_TRY(tri__tokenizer_load(settings->output, &tokenizer));
+    tri_status status = TRI_OK;
+    if (settings->json) {
+        json_t *facts = json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces", tri__tokenizer_size(tokenizer), "texts",
+                                  (json_int_t)c->n);
+        status = tri__print_json(cli->out, facts);
+        json_decref(facts);
+    } else {
+        fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
+                tri__text_count(c->n, texts), tri__text_bytes((double)(c->used - (size_t)c->n), bytes));
+    }
+    tri__tokenizer_free(tokenizer);
+    return status;
+}
+
+static tri_status vocab(tri_cli *cli, const tri_settings *settings, const tri_texts_from *from) {
+    if (!settings->output) return tri__fail(TRI_USAGE, "vocab needs -o: the folder to write");
+    corpus c = {0};
+    tri_status status = tri__texts_read(from, collect, &c);
+    if (status == TRI_OK) status = train(&c, settings);
+    if (status == TRI_OK) status = report(cli, settings, &c);
+    free(c.data);
+    return status;
+}
+
+tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    const char **words = calloc((size_t)n + 1, sizeof *words);
+    int n_words = 0;
+    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__cli_settings(&settings, "vocab", n, args, words, n, &n_words);
+    if (status == TRI_OK) {
+        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings)};
+        status = vocab(cli, &settings, &from);
+    }
+    tri__settings_free(&settings);
+    free(words);
+    return status;
+}
