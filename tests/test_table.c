@@ -1,35 +1,22 @@
-/* test_table.c - tables of good and hostile files with exact positions, and Python's csv module as the yardstick. */
-#include "base/json.h"
+/* test_table.c - tables of good and bad files with exact positions: CSV, TSV, JSON lines; limits; bad rows that are left out;
+ * files that change while they are read. */
 #include "base/limits.h"
-#include "data/table.h"
+#include "table_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
-#include <cmocka.h>
-
-static char path[64];
-
-static void write_bytes(const char *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
+static void write_text(const char *text) { table_write(text, strlen(text)); }
 
 static int make_path(void **state) {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/trident-table-%ld", (long)getpid());
+    table_name_file(".csv");
     return 0;
 }
 
 static int remove_path(void **state) {
     (void)state;
-    return unlink(path);
+    return unlink(table_path);
 }
 
 static void assert_field(const tri_table *table, int64_t row, int column, const char *want) {
@@ -69,9 +56,9 @@ static const struct {
 static void reads_good_tables(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        write_bytes(good[i].text, strlen(good[i].text));
+        write_text(good[i].text);
         tri_table *table;
-        if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
+        if (tri__table_open(table_path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
         char got[256] = "";
         for (int c = 0; c < tri__table_columns(table); c++) sprintf(got + strlen(got), "%s|", tri__table_name(table, c));
         strcat(got, "/");
@@ -122,13 +109,13 @@ static const struct {
 static void refuses_bad_tables(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_bytes(bad[i].text, bad[i].size ? bad[i].size : strlen(bad[i].text));
-        tri_table *table = (tri_table *)path;
-        assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
+        table_write(bad[i].text, bad[i].size ? bad[i].size : strlen(bad[i].text));
+        tri_table *table = (tri_table *)table_path;
+        assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
         assert_null(table);
         const char *error = tri_error();
-        assert_int_equal(strncmp(error, path, strlen(path)), 0);
-        error += strlen(path) + 1;
+        assert_int_equal(strncmp(error, table_path, strlen(table_path)), 0);
+        error += strlen(table_path) + 1;
         if (strncmp(error, bad[i].want, strlen(bad[i].want))) fail_msg("case %zu: \"%s\", not \"%s\"", i, error, bad[i].want);
     }
 }
@@ -147,17 +134,17 @@ static void limits_hold(void **state) {
     assert_non_null(text);
     memset(text, 'x', row + 64);
     memcpy(text, "a,b\n1,", 6);
-    write_bytes(text, row + 64);
+    table_write(text, row + 64);
     tri_table *table;
-    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
+    assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":2:1: row is longer than 16 MiB"));
     text[6] = '"';
-    write_bytes(text, row + 64);
-    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
+    table_write(text, row + 64);
+    assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":2:3: quoted field is not closed within 16 MiB"));
     memset(text, ',', TRI_LIMIT_COLUMNS + 1);
-    write_bytes(text, TRI_LIMIT_COLUMNS + 1);
-    assert_int_equal(tri__table_open(path, NULL, &table), TRI_DATA);
+    table_write(text, TRI_LIMIT_COLUMNS + 1);
+    assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
     assert_non_null(strstr(tri_error(), ":1:100001: more than 100000 columns"));
     free(text);
 }
@@ -165,10 +152,10 @@ static void limits_hold(void **state) {
 static void finds_columns_and_places(void **state) {
     (void)state;
     const char *text = "row_id,Review Text,Rating\n0,\"one\ntwo \"\"x\"\"\n\",5\n1,\"\",\xC3\xA9\n";
-    write_bytes(text, strlen(text));
+    table_write(text, strlen(text));
     tri_table *table;
-    assert_int_equal(tri__table_open(path, NULL, &table), TRI_OK);
-    assert_string_equal(tri__table_path(table), path);
+    assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_OK);
+    assert_string_equal(tri__table_path(table), table_path);
     int column;
     assert_int_equal(tri__table_find(table, "Rating", &column), TRI_OK);
     assert_int_equal(column, 2);
@@ -187,31 +174,6 @@ static void finds_columns_and_places(void **state) {
     tri__table_close(table);
 }
 
-static void equals_python(void **state) {
-    (void)state;
-    json_t *root, *one;
-    assert_int_equal(tri__json_load("tests/golden/csv_python.json", TRI_DATA, &root), TRI_OK);
-    size_t i;
-    assert_true(json_array_size(json_object_get(root, "cases")) >= 50);
-    json_array_foreach(json_object_get(root, "cases"), i, one) {
-        const json_t *text = json_object_get(one, "text"), *rows = json_object_get(one, "rows");
-        write_bytes(json_string_value(text), json_string_length(text));
-        tri_table *table;
-        if (tri__table_open(path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
-        assert_int_equal(tri__table_rows(table) + 1, json_array_size(rows));
-        for (int c = 0; c < tri__table_columns(table); c++)
-            assert_string_equal(tri__table_name(table, c), json_string_value(json_array_get(json_array_get(rows, 0), (size_t)c)));
-        for (int64_t row = 0; row < tri__table_rows(table); row++) {
-            const json_t *fields = json_array_get(rows, (size_t)row + 1);
-            assert_int_equal(tri__table_columns(table), json_array_size(fields));
-            for (int c = 0; c < tri__table_columns(table); c++)
-                assert_field(table, row, c, json_string_value(json_array_get(fields, (size_t)c)));
-        }
-        tri__table_close(table);
-    }
-    json_decref(root);
-}
-
 /* Any change of bytes gives a table or an error with a place in the file; sanitizers watch the rest. */
 static void survives_mutation(void **state) {
     (void)state;
@@ -223,9 +185,9 @@ static void survives_mutation(void **state) {
             random = random * 1664525 + 1013904223;
             text[(random >> 8) % (sizeof text - 1)] = alphabet[(random >> 24) % (sizeof alphabet - 1)];
         }
-        write_bytes(text, sizeof text - 1 - (random >> 16) % 4);
+        table_write(text, sizeof text - 1 - (random >> 16) % 4);
         tri_table *table;
-        tri_status status = tri__table_open(path, NULL, &table);
+        tri_status status = tri__table_open(table_path, NULL, &table);
         if (status == TRI_OK) {
             int64_t line, at;
             for (int64_t row = 0; row < tri__table_rows(table); row++) {
@@ -236,18 +198,200 @@ static void survives_mutation(void **state) {
         } else {
             int line, column;
             assert_int_equal(status, TRI_DATA);
-            assert_int_equal(sscanf(tri_error() + strlen(path), ":%d:%d: ", &line, &column), 2);
+            assert_int_equal(sscanf(tri_error() + strlen(table_path), ":%d:%d: ", &line, &column), 2);
             assert_true(line >= 1 && line <= 8 && column >= 1);
         }
     }
+}
+
+static void tabs_separate_tsv(void **state) {
+    (void)state;
+    table_name_file(".tsv");
+    write_text("a\tb\n1,5\t\"x\ty\"\n\"say \"\"hi\"\"\"\t,\n");
+    char *text = table_text(NULL);
+    assert_string_equal(text, "[a][b]\n2:1[1,5]2:5[x\ty]\n3:1[say \"hi\"]3:14[,]\nbad 0\n");
+    free(text);
+    unlink(table_path);
+    table_name_file(".csv");
+}
+
+static const struct {
+    const char *text, *want;
+} lines[] = {
+    {"{\"a\": 1, \"b\": \"x\"}\n{\"b\": null, \"c\": true}\n", "[a][b][c]\n1:7[1]1:15[x]1:1[]\n2:1[]2:1[]2:18[true]\nbad 0\n"},
+    {"\xEF\xBB\xBF{\"a\":-0.5e+7}\r\n\r\n", "[a]\n1:6[-0.5e+7]\nbad 0\n"},
+    {"{\"a\":\"\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\\u0041\"}", "[a]\n1:6[\"\\/\n\xC3\xA9\xF0\x9F\x98\x80" "A]\nbad 0\n"},
+    {"{\"\\u0061\":1}\n{\"a\":\"\"}\n{}\n", "[a]\n1:11[1]\n2:6[]\n3:1[]\nbad 0\n"},
+    {"{\"b\":1,\"a\":2}\n{\"a\":3,\"b\":4}\n", "[b][a]\n1:6[1]1:12[2]\n2:12[4]2:6[3]\nbad 0\n"},
+    {"", "status 3:1:1: the file is empty; one JSON object a line was expected\n"},
+    {"{\"a\":1}\n\n{\"a\":2}\n", "status 3:2:1: empty line; one JSON object a line was expected\n"},
+    {"{\"a\":[1]}\n", "status 3:1:6: the value of \"a\" is a list; only strings, numbers, true, false and null make a table\n"},
+    {"{\"long name\": {\"b\":1}}\n", "status 3:1:15: the value of \"long name\" is an object; only strings, numbers, true, false and null "
+                                  "make a table\n"},
+    {"[1]\n", "status 3:1:1: '[' where an object ('{') was expected\n"},
+    {"{\"a\":1,\"b\":2,\"a\":3}\n", "status 3:1:14: key \"a\" stands twice in the object\n"},
+    {"{\"a\":1} x\n", "status 3:1:9: 'x' where the end of the line was expected\n"},
+    {"{\"a\":1,}\n", "status 3:1:8: '}' where a key in double quotes was expected\n"},
+    {"{\"a\" 1}\n", "status 3:1:6: '1' where ':' was expected\n"},
+    {"{\"a\":1\n", "status 3:1:7: the line ends where ',' or '}' was expected\n"},
+    {"{\"a\":NaN}\n", "status 3:1:6: 'N' where a value (NaN and Infinity are not JSON; write null) was expected\n"},
+    {"{\"a\":01}\n", "status 3:1:6: a number that JSON does not know\n"},
+    {"{\"a\":1.}\n", "status 3:1:6: a number that JSON does not know\n"},
+    {"{\"a\":\"x}\n", "status 3:1:6: string is never closed; it begins here\n"},
+    {"{\"a\":\"x\ty\"}\n", "status 3:1:8: control character 0x09 in a string; write \\u0009\n"},
+    {"{\"a\":\"\\x\"}\n", "status 3:1:7: unknown escape after a backslash\n"},
+    {"{\"a\":\"\\ud83dx\"}\n", "status 3:1:7: half of a surrogate pair\n"},
+    {"{\"a\":\"\\udc00\"}\n", "status 3:1:7: half of a surrogate pair\n"},
+    {"{\"a\":\"\\u0000\"}\n", "status 3:1:7: the character U+0000, which no text may hold\n"},
+    {"{\"\":1}\n", "status 3:1:2: a key without a name\n"},
+    {"{\"a\":1}\n{\"a\":\"\xC3\"}\n", "status 3:2:7: invalid UTF-8 byte 0xc3 at byte offset 14; save the file as UTF-8\n"},
+};
+
+static void reads_json_lines(void **state) {
+    (void)state;
+    table_name_file(".jsonl");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        write_text(lines[i].text);
+        char *text = table_text(NULL);
+        if (strncmp(lines[i].want, "status 3", 8) == 0) {
+            char want[300];
+            snprintf(want, sizeof want, "status %d%s", TRI_DATA, lines[i].want + 8);
+            assert_string_equal(text, want);
+        } else {
+            assert_string_equal(text, lines[i].want);
+        }
+        free(text);
+    }
+    unlink(table_path);
+    table_name_file(".csv");
+}
+
+/* All kinds of bad rows among good ones; the first hundred of many are described. */
+static void leaves_bad_rows_out(void **state) {
+    (void)state;
+    write_text("a,b\n1,2\n3\n4,\"x\"y\"\n\"5\n\",6\n\xFF,7\n8,\r9\n1,2,3\n10,11\n12,\"never\n13,14\n");
+    char *text = table_text_any_way(TRI_BAD_ROWS_SKIP);
+    assert_string_equal(text,
+                        "[a][b]\n2:1[1]2:3[2]\n5:1[5\n]6:3[6]\n10:1[10]10:4[11]\nbad 6\n"
+                        "3:1: row has 1 field, the header has 2\n"
+                        "4:6: characters after the closing quote; quotes inside a field are doubled\n"
+                        "7:1: invalid UTF-8 byte 0xff at byte offset 25; save the file as UTF-8\n"
+                        "8:3: carriage return without a line feed; quote the field or use LF or CRLF line ends\n"
+                        "9:1: row has 3 fields, the header has 2\n"
+                        "11:4: quoted field is never closed; it begins here\n");
+    free(text);
+    char many[2000] = "a,b\n";
+    for (int i = 0; i < 150; i++) strcat(many, i % 3 ? "1\n" : "1,2\n1\n");
+    write_text(many);
+    text = table_text_any_way(TRI_BAD_ROWS_SKIP);
+    assert_non_null(strstr(text, "\nbad 150\n"));
+    int described = 0;
+    for (const char *at = text; (at = strstr(at, ":1: row has 1 field")); at++) described++;
+    assert_int_equal(described, 100);
+    free(text);
+}
+
+/* A row that is too long ends where its line does, wherever windows and pieces end. */
+static void leaves_long_rows_out(void **state) {
+    (void)state;
+    size_t size = TRI_LIMIT_CSV_ROW + (3 << 20);
+    char *text = malloc(size + 64);
+    assert_non_null(text);
+    for (int quoted = 0; quoted < 3; quoted++) {
+        memset(text, quoted == 2 ? '\r' : 'x', size + 64);
+        memcpy(text, "a,b\n1,2\n3,", 10);
+        if (quoted == 1) text[10] = '"', text[TRI_LIMIT_CSV_ROW + (1 << 20)] = '\n', memcpy(text + size - 2, "\",", 2);
+        memcpy(text + size, "\n4,5\n", 5);
+        table_write(text, size + 5);
+        static const char *const why[] = {"1: row is longer than 16 MiB",
+                                          "3: quoted field is not closed within 16 MiB, the longest row; it begins here",
+                                          "3: carriage return without a line feed; quote the field or use LF or CRLF line ends"};
+        for (int threads = 1; threads <= 2; threads++) {
+            tri_table_options options = {.threads = threads, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = threads == 2 ? 1 << 20 : 0};
+            char *got = table_text(&options), want[300];
+            int line = quoted == 1 ? 5 : 4;
+            snprintf(want, sizeof want, "[a][b]\n2:1[1]2:3[2]\n%d:1[4]%d:3[5]\nbad 1\n3:%s\n", line, line, why[quoted]);
+            assert_string_equal(got, want);
+            free(got);
+        }
+    }
+    free(text);
+}
+
+static void lets_rows_go_and_reads_them_again(void **state) {
+    (void)state;
+    FILE *file = fopen(table_path, "wb");
+    fprintf(file, "n,text\n");
+    for (int i = 0; i < 1000; i++) fprintf(file, i % 7 ? "%d,\"say \"\"%d\"\"\"\n" : "%d,%d\n", i, i);
+    fclose(file);
+    tri_table_options options = {.threads = 2, .piece = 500, .keep = 1};
+    tri_table *table;
+    assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+    assert_int_equal(tri__table_rows(table), 1000);
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t row = 0; row < 1000; row++) {
+            char want[32];
+            snprintf(want, sizeof want, row % 7 ? "say \"%d\"" : "%d", (int)row);
+            assert_field(table, row, 1, want);
+            if (row % 100 == 99) tri__table_done(table, row - 99, 100);
+        }
+    assert_int_equal(tri__table_check(table), TRI_OK);
+    tri__table_done(table, 0, 1000);
+    assert_int_equal(truncate(table_path, 3000), 0);
+    for (int64_t row = 0; row < 1000; row++) assert_true(tri__table_field(table, row, 0).length <= 3);
+    assert_int_equal(tri__table_field(table, 999, 0).length, 0);
+    assert_int_equal(tri__table_check(table), TRI_IO);
+    assert_non_null(strstr(tri_error(), "has changed"));
+    int64_t line, at;
+    tri__table_where(table, 999, 1, &line, &at);
+    assert_true(line >= 1 && at >= 1);
+    tri__table_close(table);
+}
+
+/* Cuts the file and makes it whole again until told to stop. */
+static void *shake(void *stop) {
+    while (!atomic_load((atomic_int *)stop))
+        for (long size = 1 << 20; size > 10; size = size * 2 / 3)
+            if (truncate(table_path, size)) return stop;
+    return NULL;
+}
+
+static void survives_shrinking(void **state) {
+    (void)state;
+    char *text = malloc(1 << 20);
+    assert_non_null(text);
+    for (size_t i = 0; i < 1 << 20; i += 8) memcpy(text + i, i ? "\"12\",3\n" : "name,b \n", 8);
+    table_write(text, 1 << 20);
+    atomic_int stop = 0;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, shake, &stop), 0);
+    int failed = 0;
+    for (int round = 0; round < 60; round++) {
+        tri_table_options options = {.threads = 1 + round % 2, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = 10000, .keep = round % 3 ? 1 : 0};
+        tri_table *table;
+        tri_status status = tri__table_open(table_path, &options, &table);
+        assert_true(status == TRI_OK || status == TRI_IO || status == TRI_DATA);
+        failed += status != TRI_OK;
+        for (int64_t row = 0; status == TRI_OK && row < tri__table_rows(table); row++)
+            assert_true(tri__table_field(table, row, 0).length < 1 << 20);
+        tri__table_close(table);
+    }
+    atomic_store(&stop, 1);
+    void *broken;
+    assert_int_equal(pthread_join(thread, &broken), 0);
+    assert_null(broken);
+    assert_true(failed > 0);
+    free(text);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_good_tables),        cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(missing_files_are_noinput), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(finds_columns_and_places), cmocka_unit_test(equals_python),
-        cmocka_unit_test(survives_mutation),
+        cmocka_unit_test(finds_columns_and_places), cmocka_unit_test(survives_mutation),
+        cmocka_unit_test(tabs_separate_tsv),        cmocka_unit_test(reads_json_lines),
+        cmocka_unit_test(leaves_bad_rows_out),      cmocka_unit_test(leaves_long_rows_out),
+        cmocka_unit_test(lets_rows_go_and_reads_them_again), cmocka_unit_test(survives_shrinking),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

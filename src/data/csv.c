@@ -19,6 +19,7 @@ typedef struct record {
     const tri_table *table;
     const tri_window *window;
     size_t row, at;
+    size_t character;   /* where the one at `at` begins */
     int state;
     size_t quote;       /* where the quoted field begins */
     int64_t fields;     /* ended so far */
@@ -66,7 +67,7 @@ static int special(record *r, char byte, size_t *next) {
         blame(r, r->at, "carriage return without a line feed; quote the field or use LF or CRLF line ends");
         r->state = UNQUOTED;
     } else if (r->state == CLOSED) {
-        blame(r, r->at, "characters after the closing quote; quotes inside a field are doubled");
+        blame(r, r->character, "characters after the closing quote; quotes inside a field are doubled");
         r->state = UNQUOTED;
     } else {
         r->state = UNQUOTED;
@@ -78,7 +79,7 @@ static int special(record *r, char byte, size_t *next) {
 static int check_byte(record *r, char byte) {
     const tri_window *w = r->window;
     if (byte == 0) {
-        blame(r, r->at, "NUL byte at byte %llu of the file; is this a text file?", (unsigned long long)(w->base + r->at));
+        blame(r, r->at, "NUL byte at byte offset %llu; is this a text file?", (unsigned long long)(w->base + r->at));
         return 0;
     }
     size_t next = r->at;
@@ -87,7 +88,7 @@ static int check_byte(record *r, char byte) {
         return 0;
     }
     if (w->size - r->at < 4 && !w->last) return 2;
-    blame(r, r->at, "invalid UTF-8 byte 0x%02x at byte %llu of the file; save it as UTF-8", (unsigned char)byte,
+    blame(r, r->at, "invalid UTF-8 byte 0x%02x at byte offset %llu; save the file as UTF-8", (unsigned char)byte,
           (unsigned long long)(w->base + r->at));
     return 0;
 }
@@ -104,6 +105,7 @@ static int walk(record *r, size_t *next) {
     const tri_window *w = r->window;
     for (; r->at < w->size; r->at++) {
         check_length(r);
+        r->character = r->at;
         if ((signed char)w->text[r->at] <= 0 && !r->fault.why[0] && check_byte(r, w->text[r->at])) return 2;
         char byte = w->text[r->at];
         if (r->state == QUOTED) {

@@ -40,7 +40,7 @@ static void unexpected(tri_jsonl_line *line, const char *expected) {
     int byte = peek(line);
     if (byte < 0) tri__jsonl_blame(line, line->at, "the line ends where %s was expected", expected);
     else if (byte == 0)
-        tri__jsonl_blame(line, line->at, "NUL byte at byte %llu of the file; is this a text file?", (unsigned long long)(line->base + line->at));
+        tri__jsonl_blame(line, line->at, "NUL byte at byte offset %llu; is this a text file?", (unsigned long long)(line->base + line->at));
     else if (byte > 32 && byte < 127) tri__jsonl_blame(line, line->at, "'%c' where %s was expected", byte, expected);
     else tri__jsonl_blame(line, line->at, "byte 0x%02x where %s was expected", byte, expected);
 }
@@ -234,7 +234,7 @@ int tri__jsonl_line(tri_jsonl_line *line) {
     size_t fault = tri__utf8_fault(line->text, line->size);
     if (fault == line->size || (line->why[0] && line->wrong < fault)) return 1;
     line->why[0] = 0;
-    tri__jsonl_blame(line, fault, "invalid UTF-8 byte 0x%02x at byte %llu of the file; save it as UTF-8", (unsigned char)line->text[fault],
+    tri__jsonl_blame(line, fault, "invalid UTF-8 byte 0x%02x at byte offset %llu; save the file as UTF-8", (unsigned char)line->text[fault],
                     (unsigned long long)(line->base + fault));
     return 1;
 }
