@@ -26,7 +26,8 @@ static const char *const model_list[] = {
     "num_classes=2", "class_weights", "max_sen_len=512", "pooling=pooler", "primary_encoder", "secondary_encoder", NULL};
 static const char *const run_list[] = {
     "config", "data_path", "output_dir=./outputs", "models_dir", "column_info", "bad_rows=fail",
-    "cache_dir", "checkpoint", "output", "tokenizer", "write_config", "batch_size=32",
+    "cache_dir", "checkpoint", "tokenizer", "write_config", "output", "column", "null=false", "max_len=0", "pieces=false",
+    "size=30000", "lower_case=false", "batch_size=32",
     "global_batch_size=0", "num_microbatches=1", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
     "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",

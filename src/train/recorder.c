@@ -34,7 +34,7 @@ tri_status tri__recorder_open(tri_recorder *p, const char *text, tri_session *se
     TRI_TRY(parse(p, text));
     size_t n = (size_t)session->engine.plan.train.program->n_instrs;
     p->times = calloc(n, sizeof *p->times);
-    p->spans = calloc(n * (size_t)p->active, sizeof *p->spans);
+    p->spans = calloc((n + 1) * (size_t)p->active, sizeof *p->spans);
     return p->times && p->spans ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)p->active);
 }
 
@@ -48,7 +48,8 @@ void tri__recorder_close(tri_recorder *p) {
 void tri__recorder_before(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup;
     session->times = p->active && p->seen >= p->wait && p->seen < first + p->active ? p->times : NULL;
-    if (p->active && p->seen == first) p->origin = tri__clock();
+    p->begin = tri__clock();
+    if (p->active && p->seen == first) p->origin = p->begin - session->waited;
 }
 
 /* "[1024,384]": the first operand as it was bound. */
@@ -63,6 +64,15 @@ tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup, seen = p->seen++;
     if (!p->active || seen < first || seen >= first + p->active) return TRI_OK;
     const tri_program *program = session->engine.plan.train.program;
+    enum { TRACK_DATA = 1 };
+    p->spans[p->n_spans++] = (tri_span){.name = "wait for the batch",
+                                        .unit = "",
+                                        .shape = strdup(""),
+                                        .begin = p->begin - session->waited - p->origin,
+                                        .end = p->begin - p->origin,
+                                        .step = session->at.step,
+                                        .mb = -1,
+                                        .track = TRACK_DATA};
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         const tri_counts *counts = &session->feed[instr->mb < 0 ? 0 : instr->mb].counts;

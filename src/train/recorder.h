@@ -1,4 +1,4 @@
-/* recorder.h - records each instruction of some steps. */
+/* recorder.h - records each instruction of some steps, and how long they waited for their batch. */
 #ifndef TRI_TRAIN_RECORDER_H
 #define TRI_TRAIN_RECORDER_H
 
@@ -8,9 +8,9 @@ typedef struct tri_recorder {
     int64_t wait, warmup, active;  /* steps: not looked at, run but not kept, kept; active 0: no profile */
     int64_t seen;                  /* steps so far */
     tri_time *times;               /* [n_instrs] of the step in hand */
-    tri_span *spans;               /* [active * n_instrs] */
+    tri_span *spans;               /* [active * (n_instrs + 1)] */
     int64_t n_spans;
-    double origin;                 /* of span times, on tri__clock */
+    double origin, begin;          /* of span times; of the step in hand: on tri__clock */
 } tri_recorder;
 
 /* text: "wait=1,warmup=1,active=3"; NULL: no profile. */
