@@ -119,7 +119,7 @@ fuzz:
 	@fuzz/run build-fuzz $(SECONDS) $(TARGET)
 FUZZ_CC := clang
 FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow \
-  -fno-sanitize-recover=all -Wno-unknown-pragmas
+  -fno-sanitize-recover=all -Wno-unknown-pragmas -Wno-unused-parameter
 fuzzers: $(FUZZERS)
 
 install: all

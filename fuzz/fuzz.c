@@ -1,6 +1,6 @@
 /* fuzz.c - files for parsers that read files, made fast: memory behind /proc/self/fd, and a folder in /dev/shm where
  * there is one. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -44,13 +44,16 @@ static void remove_folder(void) {
     rmdir(folder);
 }
 
+static int make_folder(const char *under) {
+    int length = snprintf(folder, sizeof folder, "%s/trident-fuzz-", under);
+    memset(folder + length, 'X', 6);
+    folder[length + 6] = 0;
+    return mkdtemp(folder) != NULL;
+}
+
 const char *fuzz_folder(void) {
     if (folder[0]) return folder;
-    strcpy(folder, "/dev/shm/trident-fuzz-XXXXXX");
-    if (!mkdtemp(folder)) {
-        strcpy(folder, "/tmp/trident-fuzz-XXXXXX");
-        FUZZ_CHECK(mkdtemp(folder) != NULL);
-    }
+    FUZZ_CHECK(make_folder("/dev/shm") || make_folder("/tmp"));
     atexit(remove_folder);
     return folder;
 }

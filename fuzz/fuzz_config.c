@@ -1,5 +1,5 @@
 /* fuzz_config.c - a configuration file: settings, checks, encoder objects, and what is recorded reads again as the same. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "train/settings.h"
 

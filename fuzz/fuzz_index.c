@@ -1,5 +1,5 @@
 /* fuzz_index.c - model.safetensors.index.json of a folder with two shards, a.safetensors (t, u) and b.safetensors (v). */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "checkpoint/huggingface.h"
 

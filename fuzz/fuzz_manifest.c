@@ -1,6 +1,6 @@
 /* fuzz_manifest.c - manifest.json of a checkpoint with one shard. The input's checksum is put right first (when it is an
  * object), so that what lies behind it is reached; then every tensor is read. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hash.h"

@@ -1,5 +1,5 @@
 /* fuzz_safetensors.c - a safetensors file: header, ranges, and every tensor read as numbers. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "checkpoint/safetensors.h"
 

@@ -2,7 +2,7 @@
  * short and with single bytes changed, the same ones each time. `make test` runs it, with any compiler.
  *   BUILD/tests/test_fuzz_NAME             all of fuzz/corpus/NAME and fuzz/regress/NAME
  *   BUILD/tests/test_fuzz_NAME FILE...     these files as they are, e.g. a finding */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include <dirent.h>
 #include <stdio.h>
