@@ -7,8 +7,6 @@
 
 enum { TILE_ROWS = 192, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
 
-static const float zeros[48];
-
 typedef struct plan {
     const tri_gemm *g;
     const tri_simd *simd;
@@ -48,7 +46,7 @@ static void pack(float *panels, int width, int64_t block, const float *from, int
 /* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
 static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t column, int64_t *ld) {
     *ld = 0;
-    if (k0 == 0 && !g->add) return g->bias ? g->bias + column : zeros;
+    if (k0 == 0 && !g->add) return g->bias ? g->bias + column : NULL;
     *ld = g->n;
     return g->c + row * g->n + column;
 }
@@ -61,7 +59,7 @@ static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t c
     const float *start = start_of(g, k0, row, column, &ld);
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
-    for (int64_t i = 0; i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
+    for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
     p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
     for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }

@@ -50,19 +50,22 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum_of(sum);
 }
 
-/* Scores become weights after dropout, dp becomes score gradients, for the n keys of a panel. Decisions are at the panel's
+/* Scores, in powers of 2, become weights after dropout, dp becomes score gradients, for the n keys of a panel. Decisions are at the panel's
  * first key. Lanes beyond n and rows beyond len become 0. */
 static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
-    int64_t depth = tri__round_up(h->len, TRI_KERNEL_STEP);
-    vi exists[NV] = {{0}};
-    for (int j = 0; j < NR; j++) exists[j / VEC][j % VEC] = j < n ? -1 : 0;
-    for (int64_t i = 0; i < h->len; i++, decision += DECISIONS) {
-        float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse], mean = w[MEAN][i];
+    int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP);
+    uint32_t threshold = h->drop.threshold;
+    int32_t lane[NR];
+    vi exists[NV];
+    for (int j = 0; j < NR; j++) lane[j] = j < n ? -1 : 0;
+    EACH(j, NV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
+    for (int64_t i = 0; i < len; i++, decision += DECISIONS) {
+        float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse] * log2_e, mean = w[MEAN][i];
         vf p[NV];
-        EACH(j, NV) p[j] = (load(weight + j * VEC) - lse) * log2_e;
+        EACH(j, NV) p[j] = load(weight + j * VEC) - lse;
         vec_exp2(p, NV);
         EACH(j, NV) {
-            vi keep = h->drop.threshold ? kept(decision + j * VEC, h->drop.threshold) : exists[j];
+            vi keep = threshold ? kept(decision + j * VEC, threshold) : exists[j];
             p[j] = masked(p[j], exists[j]);
             store(weight + j * VEC, masked(p[j], keep));
             store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - mean));
@@ -89,7 +92,7 @@ static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t 
 static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch, const uint16_t *decision,
                       const float *scale, const float *kept_scale) {
     int64_t n = h->len - k0 < NR ? h->len - k0 : NR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
-    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0]);
+    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
     tri__pack_rows(w[VALUE], NR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
     multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
