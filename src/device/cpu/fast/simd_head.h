@@ -54,11 +54,11 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
         }
 }
 
-/* A row of scores becomes 2^(score - max), added to sum. */
-INLINE void soften_row(const float *s, const vf *max, vf *sum, vf *out) {
-    EACH(j, NV) out[j] = load(s + j * VEC) - max[j];
-    vec_exp2(out, NV);
-    EACH(j, NV) sum[j] += out[j];
+/* One or two rows of scores become 2^(score - max), added to sum. */
+INLINE void soften_rows(const float *s, const vf *max, vf *sum, int rows, vf *out) {
+    EACH(j, rows * NV) out[j] = load(s + j * VEC) - max[j % NV];
+    vec_exp2(out, rows * NV);
+    EACH(j, rows * NV) sum[j % NV] += out[j];
 }
 
 /* What Philox makes of the keys of NR queries. */
@@ -78,15 +78,14 @@ static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_sta
     memcpy(starts->word, part[3], sizeof part[3]);
 }
 
-/* Rows from `from` to `to` of the 8 that one Philox call decides for: row 0 may lie before s. */
-INLINE void drop_rows(const vu word[NV][4], vi threshold, float *s, int from, int to, const vf *max, vf *sum) {
-    for (int row = from; row < to; row++) {
-        vf e[NV];
-        soften_row(s + row * NR, max, sum, e);
-        EACH(j, NV) {
-            vu decision = row & 1 ? word[j][row / 2] >> 16 : word[j][row / 2] & 0xFFFFu;
-            store(s + row * NR + j * VEC, masked(e[j], (vi)decision >= threshold));
-        }
+/* One or two rows, the first of them the `place`th of the 8 that a Philox call decides for. */
+INLINE void drop_rows(const vu word[NV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
+    vf e[MANY];
+    soften_rows(s, max, sum, rows, e);
+    EACH(j, rows * NV) {
+        int at = place + j / NV;
+        vu decision = at & 1 ? word[j % NV][at / 2] >> 16 : word[j % NV][at / 2] & 0xFFFFu;
+        store(s + j * VEC, masked(e[j], (vi)decision >= threshold));
     }
 }
 
@@ -103,9 +102,10 @@ INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, c
         EACH(j, NV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
         philox(word, high, low, starts.a, starts.b, starts.c, starts.word, NV, &keys);
         if (first >= 0 && first + 8 <= len)
-            drop_rows(word, threshold, s + first * NR, 0, 8, max, sum);
+            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * NR, 2 * i, 2, max, sum);
         else
-            drop_rows(word, threshold, s + first * NR, first < 0 ? (int)-first : 0, len - first < 8 ? (int)(len - first) : 8, max, sum);
+            for (int i = 0; i < 8; i++)
+                if (first + i >= 0 && first + i < len) drop_rows(word, threshold, s + (first + i) * NR, i, 1, max, sum);
     }
 }
 
@@ -118,9 +118,14 @@ static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
     if (h->drop.threshold) {
         soften_dropped(h, s, q0, n, max, sum);
     } else {
-        for (int64_t i = 0; i < len; i++) {
-            vf e[NV];
-            soften_row(s + i * NR, max, sum, e);
+        vf e[MANY];
+        int64_t i = 0;
+        for (; i + 2 <= len; i += 2) {
+            soften_rows(s + i * NR, max, sum, 2, e);
+            EACH(j, 2 * NV) store(s + i * NR + j * VEC, e[j]);
+        }
+        for (; i < len; i++) {
+            soften_rows(s + i * NR, max, sum, 1, e);
             EACH(j, NV) store(s + i * NR + j * VEC, e[j]);
         }
     }

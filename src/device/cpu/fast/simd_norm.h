@@ -20,7 +20,7 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
 
 /* z = dropout(x) + res for row t */
 INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, float *z,
-                         uint16_t decision[SPAN + 8 * DRAW * VEC]) {
+                         uint16_t decision[SPAN + 8 * VEC]) {
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
         const float *x = n->x + t * n->h + begin, *res = n->res + t * n->h + begin;
@@ -37,7 +37,7 @@ INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, cons
 
 static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float *y = n->y + t * h, *xhat = n->xhat ? n->xhat + t * h : NULL;
@@ -89,7 +89,7 @@ INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_
 
 static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float sum, dot;
