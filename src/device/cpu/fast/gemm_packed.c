@@ -1,11 +1,11 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
  * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (18 KiB) stays in the first-level
- * cache and the tile's panels of A (288 KiB) in the second. */
+ * cache and the tile's panels of A (384 KiB) in the second. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 #include "device/cpu/fast/simd.h"
 
-enum { TILE_ROWS = 192, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
+enum { TILE_ROWS = 256, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
 
 typedef struct plan {
     const tri_gemm *g;
@@ -71,8 +71,12 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
     int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP), ld;
+    /* Floats of B's next panel fetched a kernel, where B is too large to stay in the second-level cache. */
+    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16);
     for (int64_t column = column0; column < column1; column += nr)
         for (int64_t row = row0; row < row1; row += mr) {
+            const float *next = p->b + (column + nr) * p->block + (row - row0) / mr * share;
+            for (int64_t i = 0; i < share; i += 16) __builtin_prefetch(next + i);
             if (row + mr > g->m || column + nr > g->n) {
                 edge(p, k0, padded, row, column);
                 continue;
