@@ -329,7 +329,7 @@ tri_field_text tri__csv_field(const tri_csv *csv, int64_t row, int column) {
 void tri__csv_where(const tri_csv *csv, int64_t row, int column, int64_t *line, int64_t *at) {
     TRI_ASSERT(row >= 0 && row < csv->rows && column >= 0 && column < csv->columns);
     const char *start = csv->row[row];
-    for (span found; column > 0; column--, start = found.next)
+    for (span found = {0}; column > 0; column--, start = found.next)
         TRI_ASSERT(scan_field(csv, csv->row[row], start, &found) == TRI_OK);
     locate(csv, start, line, at);
 }
