@@ -102,33 +102,40 @@ static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     }
 }
 
-/* sum[j] += sum_t dy[t,j], with xhat also dot[j] += sum_t dy[t,j] xhat[t,j]; four rows at a time, in order. */
+/* Adds `rows` rows of h to the sums, in order. */
+INLINE void column_sums_some(int rows, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+    int64_t i = 0;
+    for (; i + VEC <= h; i += VEC) {
+        vd low = load_d(sum + i), high = load_d(sum + i + VEC / 2), low_dot = {0}, high_dot = {0};
+        if (xhat) low_dot = load_d(dot + i), high_dot = load_d(dot + i + VEC / 2);
+#pragma GCC unroll 8
+        for (int t = 0; t < rows; t++) {
+            vf v = load(dy + t * h + i);
+            vd v_low = vec_low_double(v), v_high = vec_high_double(v);
+            low += v_low, high += v_high;
+            if (!xhat) continue;
+            vf w = load(xhat + t * h + i);
+            low_dot += v_low * vec_low_double(w), high_dot += v_high * vec_high_double(w);
+        }
+        store_d(sum + i, low), store_d(sum + i + VEC / 2, high);
+        if (xhat) store_d(dot + i, low_dot), store_d(dot + i + VEC / 2, high_dot);
+    }
+    for (; i < h; i++)
+        for (int t = 0; t < rows; t++) {
+            double v = dy[t * h + i];
+            sum[i] += v;
+            if (xhat) dot[i] += v * xhat[t * h + i];
+        }
+}
+
 static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+    int64_t t = t0;
     memset(sum, 0, (size_t)h * sizeof *sum);
     if (xhat) memset(dot, 0, (size_t)h * sizeof *dot);
-    for (int64_t t = t0; t < t1; t += 4) {
-        int rows = t1 - t < 4 ? (int)(t1 - t) : 4;
-        int64_t i = 0;
-        for (; i + VEC <= h; i += VEC) {
-            vd low = load_d(sum + i), high = load_d(sum + i + VEC / 2);
-            vd low_dot = {0}, high_dot = {0};
-            if (xhat) low_dot = load_d(dot + i), high_dot = load_d(dot + i + VEC / 2);
-            for (int u = 0; u < rows; u++) {
-                vf v = load(dy + (t + u) * h + i);
-                vd v_low = vec_low_double(v), v_high = vec_high_double(v);
-                low += v_low, high += v_high;
-                if (!xhat) continue;
-                vf w = load(xhat + (t + u) * h + i);
-                low_dot += v_low * vec_low_double(w), high_dot += v_high * vec_high_double(w);
-            }
-            store_d(sum + i, low), store_d(sum + i + VEC / 2, high);
-            if (xhat) store_d(dot + i, low_dot), store_d(dot + i + VEC / 2, high_dot);
-        }
-        for (; i < h; i++)
-            for (int u = 0; u < rows; u++) {
-                double v = dy[(t + u) * h + i];
-                sum[i] += v;
-                if (xhat) dot[i] += v * xhat[(t + u) * h + i];
-            }
-    }
+    for (; t + 8 <= t1; t += 8)
+        if (xhat)
+            column_sums_some(8, h, dy + t * h, xhat + t * h, sum, dot);
+        else
+            column_sums_some(8, h, dy + t * h, NULL, sum, NULL);
+    for (; t < t1; t++) column_sums_some(1, h, dy + t * h, xhat ? xhat + t * h : NULL, sum, dot);
 }
