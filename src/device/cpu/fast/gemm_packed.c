@@ -20,7 +20,8 @@ static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size 
 static plan make_plan(const tri_gemm *g) {
     const tri_simd *simd = tri__simd();
     plan p = {.g = g, .simd = simd};
-    p.block = tri__round_up((g->k + blocks_of(g->k, TRI_GEMM_BLOCK) - 1) / blocks_of(g->k, TRI_GEMM_BLOCK), TRI_KERNEL_STEP);
+    int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
+    p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
     p.tiles_down = blocks_of(g->m, TILE_ROWS);
     p.tiles_across = blocks_of(g->n, TILE_COLUMNS);
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
@@ -31,8 +32,8 @@ static plan make_plan(const tri_gemm *g) {
 }
 
 /* Panels i to i + GROUP - 1, as far as they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
-static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i, int64_t k0,
-                 int64_t size) {
+static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i,
+                 int64_t k0, int64_t size) {
     int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
     if (turned) {

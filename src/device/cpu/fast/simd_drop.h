@@ -75,7 +75,8 @@ INLINE void draw(const row_start *start, const philox_keys *keys, vu groups, int
 
 /* Decisions of features 8 group to 8 (group + n) - 1 of the row with this key, 16 bits each. Writes up to a multiple of
  * VEC groups. */
-INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n, uint16_t *out) {
+INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n,
+                   uint16_t *out) {
     row_start start = start_of(drop, key);
     vu groups = lane_order() + group;
     int64_t i = 0;

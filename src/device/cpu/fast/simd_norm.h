@@ -29,7 +29,8 @@ INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, 
     }
 }
 
-INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, const float *g, const float *b, float *xhat, float *y) {
+INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, const float *g, const float *b, float *xhat,
+                      float *y) {
     vf v = (get(z, left) - mean) * rstd;
     if (xhat) put(xhat, left, v);
     put(y, left, v * get(g, left) + get(b, left));

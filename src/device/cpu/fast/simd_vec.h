@@ -1,6 +1,6 @@
-/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial vectors, 2^x,
- * the normal distribution and tanh. Included once by each instruction set's file, which adds the few primitives that the extensions lack:
- * vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
+/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
+ * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
+ * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
@@ -86,8 +86,8 @@ static vf vec_sqrt(vf x);
 static vf vec_max(vf limit, vf x);
 static vf vec_min(vf limit, vf x);
 
-/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n vectors, 1 to
- * MANY, and go step by step over all of them. */
+/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n
+ * vectors, 1 to MANY, and go step by step over all of them. */
 enum { MANY = 6 };
 #define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
 
