@@ -110,7 +110,7 @@ parity:
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP= CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas' check
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check
 # Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
 SECONDS ?= 60
 fuzz:

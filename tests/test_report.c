@@ -147,7 +147,7 @@ static void tfevents_bytes(void **state) {
     (void)state;
     tri_sink sink;
     tri_scores scores = {.loss = 0.25};
-    size_t size;
+    size_t size = 0;
     assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000});
     send(&sink, train_event(1, 1700000000));
@@ -170,7 +170,7 @@ static void tfevents_bytes(void **state) {
 static void tfevents_resume(void **state) {
     (void)state;
     tri_sink sink;
-    size_t size;
+    size_t size = 0;
     assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000, .step = 4});
     assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
@@ -322,7 +322,7 @@ static void profile_text(void **state) {
                                    "gelu           1       0.5  11.1%   500.0        -   2.0\n";
     tri_sink sink;
     char *text = NULL;
-    size_t size;
+    size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     assert_int_equal(tri__profile_open(folder, out, 0, &sink), TRI_OK);
     send(&sink, profile_event());
@@ -360,7 +360,7 @@ static void tables(void **state) {
     (void)state;
     tri_table table = {0};
     char *text = NULL;
-    size_t size;
+    size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     tri__table_add(&table, "name\tbytes\tnote");
     tri__table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");

@@ -20,9 +20,9 @@ static void tile(const tri_gemm *g, const tri_simd *simd, int64_t row, int64_t c
     float *c = g->c + row * g->n + column;
     if (g->bias)
         for (int64_t i = 0; i < rows; i++) memcpy(c + i * g->n, g->bias + column, (size_t)columns * 4);
-    cblas_sgemm(ROW_MAJOR, g->a_turned ? TURNED : PLAIN, g->b_turned ? TURNED : PLAIN, (int)rows, (int)columns, (int)g->k, 1, a,
-                (int)(g->a_turned ? g->m : g->k), b, (int)(g->b_turned ? g->k : g->n), g->add || g->bias ? 1.0f : 0.0f, c,
-                (int)g->n);
+    cblas_sgemm(ROW_MAJOR, g->a_turned ? TURNED : PLAIN, g->b_turned ? TURNED : PLAIN, (int)rows, (int)columns, (int)g->k, 1,
+                a, (int)(g->a_turned ? g->m : g->k), b, (int)(g->b_turned ? g->k : g->n), g->add || g->bias ? 1.0f : 0.0f,
+                c, (int)g->n);
     if (g->activated)
         for (int64_t i = 0; i < rows; i++) simd->gelu(columns, c + i * g->n, g->activated + (row + i) * g->n + column);
 }

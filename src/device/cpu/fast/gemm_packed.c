@@ -1,13 +1,11 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
  * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (18 KiB) stays in the first-level
- * cache and the tile's panels of A (288 KiB) in the second. */
+ * cache and the tile's panels of A (384 KiB) in the second. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 #include "device/cpu/fast/simd.h"
 
-enum { TILE_ROWS = 192, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
-
-static const float zeros[48];
+enum { TILE_ROWS = 256, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
 
 typedef struct plan {
     const tri_gemm *g;
@@ -22,7 +20,8 @@ static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size 
 static plan make_plan(const tri_gemm *g) {
     const tri_simd *simd = tri__simd();
     plan p = {.g = g, .simd = simd};
-    p.block = tri__round_up((g->k + blocks_of(g->k, TRI_GEMM_BLOCK) - 1) / blocks_of(g->k, TRI_GEMM_BLOCK), TRI_KERNEL_STEP);
+    int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
+    p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
     p.tiles_down = blocks_of(g->m, TILE_ROWS);
     p.tiles_across = blocks_of(g->n, TILE_COLUMNS);
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
@@ -33,8 +32,8 @@ static plan make_plan(const tri_gemm *g) {
 }
 
 /* Panels i to i + GROUP - 1, as far as they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
-static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i, int64_t k0,
-                 int64_t size) {
+static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i,
+                 int64_t k0, int64_t size) {
     int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
     if (turned) {
@@ -48,7 +47,7 @@ static void pack(float *panels, int width, int64_t block, const float *from, int
 /* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
 static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t column, int64_t *ld) {
     *ld = 0;
-    if (k0 == 0 && !g->add) return g->bias ? g->bias + column : zeros;
+    if (k0 == 0 && !g->add) return g->bias ? g->bias + column : NULL;
     *ld = g->n;
     return g->c + row * g->n + column;
 }
@@ -61,7 +60,7 @@ static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t c
     const float *start = start_of(g, k0, row, column, &ld);
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
-    for (int64_t i = 0; i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
+    for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
     p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
     for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }
@@ -73,8 +72,12 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
     int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP), ld;
+    /* Floats of B's next panel fetched a kernel, where B is too large to stay in the second-level cache. */
+    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16);
     for (int64_t column = column0; column < column1; column += nr)
         for (int64_t row = row0; row < row1; row += mr) {
+            const float *next = p->b + (column + nr) * p->block + (row - row0) / mr * share;
+            for (int64_t i = 0; i < share; i += 16) __builtin_prefetch(next + i);
             if (row + mr > g->m || column + nr > g->n) {
                 edge(p, k0, padded, row, column);
                 continue;

@@ -36,8 +36,8 @@ static void linear_din(const tri_call *call) {
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
     enum { DW, DY, X };
-    gemm(call, (tri_gemm){.m = call->t[DY].cols, .n = call->t[X].cols, .k = call->t[DY].rows, .a = f32(call, DY), .a_turned = 1,
-                          .b = f32(call, X), .c = f32(call, DW), .add = adds(call, DW)});
+    gemm(call, (tri_gemm){.m = call->t[DY].cols, .n = call->t[X].cols, .k = call->t[DY].rows, .a = f32(call, DY),
+                          .a_turned = 1, .b = f32(call, X), .c = f32(call, DW), .add = adds(call, DW)});
 }
 
 const tri_kernel_row tri__cpu_linear_fast[] = {

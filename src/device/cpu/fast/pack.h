@@ -41,9 +41,9 @@ static inline void tri__pack_rows(float *to, int width, const float *from, int64
 }
 
 /* Columns of from [k,n], rows ld apart, as panels one after the other: panel p has columns p width and on, to[p,c,i] =
- * from[c, p width + i]; c is padded to `padded`, and panels are `stride` floats apart. Rows are read whole, as far as they go. */
-static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld, int64_t n, int64_t k,
-                                     int64_t padded) {
+ * from[c, p width + i]; c is padded to `padded`, and panels are `stride` floats apart. */
+static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld, int64_t n,
+                                     int64_t k, int64_t padded) {
     for (int64_t c = 0; c < padded; c++) {
         const float *row = from + c * ld;
         float *at = to + c * width;

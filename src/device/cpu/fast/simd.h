@@ -63,7 +63,8 @@ typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
     int large_products; /* 1: the kernel beats a BLAS also on large matrices */
-    /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init and c are ld floats apart */
+    /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL,
+     * and of c are ld floats apart */
     void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);

@@ -4,7 +4,7 @@ enum { AHEAD = 4 }; /* vectors at a time */
 
 /* x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side. */
 INLINE void gelu_some(int64_t left, const float *x, float *y, int n) {
-    vf v[4], bell[4], tail[4];
+    vf v[MANY], bell[MANY], tail[MANY];
     EACH(j, n) v[j] = get(x + j * VEC, left - j * VEC);
     vec_tail(v, tail, bell, n);
     EACH(j, n) put(y + j * VEC, left - j * VEC, vec_max((vf){0}, v[j]) - vec_abs(v[j]) * tail[j]);
@@ -18,7 +18,7 @@ static void gelu(int64_t n, const float *x, float *y) {
 
 INLINE void gelu_din_some(int64_t left, const float *dy, const float *x, float *dx, int acc, int n) {
     const float density = 0.398942280401432678f; /* 1 / sqrt(2 pi) */
-    vf v[4], bell[4], tail[4];
+    vf v[MANY], bell[MANY], tail[MANY];
     EACH(j, n) v[j] = get(x + j * VEC, left - j * VEC);
     vec_tail(v, tail, bell, n);
     EACH(j, n) {

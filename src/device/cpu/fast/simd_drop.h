@@ -37,7 +37,7 @@ INLINE row_start start_of(const tri_drop *drop, const int32_t *key) {
 /* Rounds 3 to 10 of n vectors of counters. high and low: of the product of round 2 that depends on the group. */
 INLINE void philox(vu x[][4], const vu *high, const vu *low, const vu *a, const vu *b, const vu *c, const vu *word, int n,
                    const philox_keys *keys) {
-    vu high_a[4], low_a[4], high_b[4], low_b[4];
+    vu high_a[MANY], low_a[MANY], high_b[MANY], low_b[MANY];
     EACH(j, n) vec_mul_wide(high[j] ^ a[j], factor_a, &high_a[j], &low_a[j]);
     EACH(j, n) x[j][0] = low[j] ^ b[j], x[j][1] = word[j], x[j][2] = high_a[j] ^ c[j], x[j][3] = low_a[j];
 #pragma GCC unroll 7
@@ -56,28 +56,32 @@ INLINE vu lane_order(void) {
     return order;
 }
 
-enum { DRAW = 2 }; /* vectors of counters at a time */
+/* n vectors of groups, in lane order. */
+INLINE void draw(const row_start *start, const philox_keys *keys, vu groups, int n, uint16_t *out) {
+    vu x[MANY][4], high[MANY], low[MANY], a[MANY], b[MANY], c[MANY], word[MANY];
+    EACH(j, n) a[j] = all_u(start->a), b[j] = all_u(start->b), c[j] = all_u(start->c), word[j] = all_u(start->word);
+    EACH(j, n) vec_mul_wide((groups + (uint32_t)(j * VEC)) ^ keys->group, factor_b, &high[j], &low[j]);
+    philox(x, high, low, a, b, c, word, n, keys);
+    EACH(j, n) {
+        vu low01 = vec_unpack_low32(x[j][0], x[j][1]), low23 = vec_unpack_low32(x[j][2], x[j][3]);
+        vu high01 = vec_unpack_high32(x[j][0], x[j][1]), high23 = vec_unpack_high32(x[j][2], x[j][3]);
+        vu_any *to = (vu_any *)(out + 8 * j * VEC);
+        to[0] = vec_unpack_low64(low01, low23);
+        to[1] = vec_unpack_high64(low01, low23);
+        to[2] = vec_unpack_low64(high01, high23);
+        to[3] = vec_unpack_high64(high01, high23);
+    }
+}
 
 /* Decisions of features 8 group to 8 (group + n) - 1 of the row with this key, 16 bits each. Writes up to a multiple of
- * DRAW * VEC groups. */
-INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n, uint16_t *out) {
+ * VEC groups. */
+INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n,
+                   uint16_t *out) {
     row_start start = start_of(drop, key);
-    vu order = lane_order() + group, a[DRAW], b[DRAW], c[DRAW], word[DRAW];
-    EACH(j, DRAW) a[j] = all_u(start.a), b[j] = all_u(start.b), c[j] = all_u(start.c), word[j] = all_u(start.word);
-    for (int64_t i = 0; i < n; i += DRAW * VEC, order += DRAW * VEC) {
-        vu x[DRAW][4], high[DRAW], low[DRAW];
-        EACH(j, DRAW) vec_mul_wide((order + (uint32_t)(j * VEC)) ^ keys->group, factor_b, &high[j], &low[j]);
-        philox(x, high, low, a, b, c, word, DRAW, keys);
-        EACH(j, DRAW) {
-            vu low01 = vec_unpack_low32(x[j][0], x[j][1]), low23 = vec_unpack_low32(x[j][2], x[j][3]);
-            vu high01 = vec_unpack_high32(x[j][0], x[j][1]), high23 = vec_unpack_high32(x[j][2], x[j][3]);
-            vu_any *to = (vu_any *)(out + 8 * (i + j * VEC));
-            to[0] = vec_unpack_low64(low01, low23);
-            to[1] = vec_unpack_high64(low01, low23);
-            to[2] = vec_unpack_low64(high01, high23);
-            to[3] = vec_unpack_high64(high01, high23);
-        }
-    }
+    vu groups = lane_order() + group;
+    int64_t i = 0;
+    for (; i + 3 * VEC < n; i += 4 * VEC, groups += 4 * VEC) draw(&start, keys, groups, 4, out + 8 * i);
+    for (; i < n; i += VEC, groups += VEC) draw(&start, keys, groups, 1, out + 8 * i);
 }
 
 /* All ones where the value stays. */
@@ -89,7 +93,7 @@ enum { SPAN = 512 }; /* features whose decisions are held at a time */
 
 /* A row is cut into spans: decides for the one that begins at feature `begin` of row t, and returns its end. */
 INLINE int64_t decide_span(const tri_drop *drop, const philox_keys *keys, int64_t t, int64_t h, int64_t begin,
-                           uint16_t decision[SPAN + 8 * DRAW * VEC]) {
+                           uint16_t decision[SPAN + 8 * VEC]) {
     int64_t end = h - begin < SPAN ? h : begin + SPAN;
     if (drop->threshold) decide(drop, keys, drop->key + 2 * t, (uint32_t)(begin / 8), (end - begin + 7) / 8, decision);
     return end;
@@ -102,7 +106,7 @@ INLINE void dropout_some(const tri_drop *drop, const uint16_t *decision, int64_t
 }
 
 static void dropout(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc) {
-    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(drop);
     for (int64_t t = t0; t < t1; t++)
         for (int64_t begin = 0, end; begin < h; begin = end) {

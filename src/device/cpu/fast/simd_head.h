@@ -3,8 +3,6 @@
  * packed panel that the product with the values reads. Places of keys follow each other, as the sequence's tokens do. */
 #include "device/cpu/fast/pack.h"
 
-static const float no_init[NR];
-
 enum { SLACK = TRI_KERNEL_SLACK / 4 };
 
 /* Floats of `rows` x `depth`, packed in panels of `width`. */
@@ -30,7 +28,7 @@ INLINE void multiply(const float *a, int64_t rows, const float *b, int64_t k, fl
     int64_t depth = tri__round_up(k, TRI_KERNEL_STEP);
     for (int64_t i = 0; i < rows; i += MR) {
         float *c = out + i * NR;
-        product(depth, a + i * depth, b, add ? c : no_init, add ? NR : 0, c, NR);
+        product(depth, a + i * depth, b, add ? c : NULL, NR, c, NR);
     }
 }
 
@@ -56,11 +54,11 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
         }
 }
 
-/* A row of scores becomes e^(score - max), added to sum. */
-INLINE void exp_row(float *s, const vf max[NV], vf sum[NV], vf out[NV]) {
-    EACH(j, NV) out[j] = (load(s + j * VEC) - max[j]) * log2_e;
-    vec_exp2(out, NV);
-    EACH(j, NV) sum[j] += out[j];
+/* One or two rows of scores become 2^(score - max), added to sum. */
+INLINE void soften_rows(const float *s, const vf *max, vf *sum, int rows, vf *out) {
+    EACH(j, rows * NV) out[j] = load(s + j * VEC) - max[j % NV];
+    vec_exp2(out, rows * NV);
+    EACH(j, rows * NV) sum[j % NV] += out[j];
 }
 
 /* What Philox makes of the keys of NR queries. */
@@ -80,49 +78,62 @@ static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_sta
     memcpy(starts->word, part[3], sizeof part[3]);
 }
 
-/* The 8 rows of one Philox call; `first` is the row of its decision 0 and may lie before row 0. */
-INLINE void drop_rows(const tri_head *h, const philox_keys *keys, const query_starts *starts, float *s, int64_t first,
-                      uint32_t group, const vf max[NV], vf sum[NV]) {
-    uint64_t wide = (uint64_t)factor_b * (group ^ keys->group);
-    vu word[NV][4], high[NV], low[NV];
-    EACH(j, NV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
-    philox(word, high, low, starts->a, starts->b, starts->c, starts->word, NV, keys);
-    for (int lane = 0; lane < 8; lane++) {
-        if (first + lane < 0 || first + lane >= h->len) continue;
-        float *row = s + (first + lane) * NR;
-        vf e[NV];
-        exp_row(row, max, sum, e);
-        for (int j = 0; j < NV; j++) {
-            vu decision = (lane & 1 ? word[j][lane / 2] >> 16 : word[j][lane / 2] & 0xFFFFu);
-            store(row + j * VEC, masked(e[j], (vi)decision >= (vi)all_u(h->drop.threshold)));
-        }
+/* One or two rows, the first of them the `place`th of the 8 that a Philox call decides for. */
+INLINE void drop_rows(const vu word[NV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
+    vf e[MANY];
+    soften_rows(s, max, sum, rows, e);
+    EACH(j, rows * NV) {
+        int at = place + j / NV;
+        vu decision = at & 1 ? word[j % NV][at / 2] >> 16 : word[j % NV][at / 2] & 0xFFFFu;
+        store(s + j * VEC, masked(e[j], (vi)decision >= threshold));
     }
 }
 
-/* Scores s [len,NR] of queries from q0 become weights up to a factor 1 / sum, which goes to `factor` with dropout's scale. */
+INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, const vf *max, vf *sum) {
+    query_starts starts;
+    philox_keys keys = keys_of(&h->drop);
+    vi threshold = (vi)all_u(h->drop.threshold);
+    int64_t len = h->len, feature0 = h->feature0;
+    start_queries(&h->drop, q0, n, &starts);
+    for (int64_t group = feature0 / 8; group * 8 < feature0 + len; group++) {
+        uint64_t wide = (uint64_t)factor_b * ((uint32_t)group ^ keys.group);
+        int64_t first = group * 8 - feature0; /* row of decision 0 */
+        vu word[NV][4], high[NV], low[NV];
+        EACH(j, NV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
+        philox(word, high, low, starts.a, starts.b, starts.c, starts.word, NV, &keys);
+        if (first >= 0 && first + 8 <= len)
+            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * NR, 2 * i, 2, max, sum);
+        else
+            for (int i = 0; i < 8; i++)
+                if (first + i >= 0 && first + i < len) drop_rows(word, threshold, s + (first + i) * NR, i, 1, max, sum);
+    }
+}
+
+/* Scores s [len,NR], in powers of 2, of queries from q0 become weights up to a factor, 1 / sum and dropout's scale. */
 static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
-    int64_t n = h->len - q0 < NR ? h->len - q0 : NR;
-    vf max[NV], sum[NV] = {{0}};
-    for (int j = 0; j < NV; j++) max[j] = load(s + j * VEC);
-    for (int64_t i = 1; i < h->len; i++)
-        for (int j = 0; j < NV; j++) max[j] = vec_max(max[j], load(s + i * NR + j * VEC));
+    int64_t len = h->len, n = len - q0 < NR ? len - q0 : NR;
+    vf max[NV], sum[NV];
+    EACH(j, NV) max[j] = load(s + j * VEC), sum[j] = (vf){0};
+    for (int64_t i = 1; i < len; i++) EACH(j, NV) max[j] = vec_max(max[j], load(s + i * NR + j * VEC));
     if (h->drop.threshold) {
-        query_starts starts;
-        philox_keys keys = keys_of(&h->drop);
-        start_queries(&h->drop, q0, n, &starts);
-        for (int64_t group = h->feature0 / 8; group * 8 < h->feature0 + h->len; group++)
-            drop_rows(h, &keys, &starts, s, group * 8 - h->feature0, (uint32_t)group, max, sum);
+        soften_dropped(h, s, q0, n, max, sum);
     } else {
-        for (int64_t i = 0; i < h->len; i++) {
-            vf e[NV];
-            exp_row(s + i * NR, max, sum, e);
-            for (int j = 0; j < NV; j++) store(s + i * NR + j * VEC, e[j]);
+        vf e[MANY];
+        int64_t i = 0;
+        for (; i + 2 <= len; i += 2) {
+            soften_rows(s + i * NR, max, sum, 2, e);
+            EACH(j, 2 * NV) store(s + i * NR + j * VEC, e[j]);
+        }
+        for (; i < len; i++) {
+            soften_rows(s + i * NR, max, sum, 1, e);
+            EACH(j, NV) store(s + i * NR + j * VEC, e[j]);
         }
     }
+    float top[NR], total[NR];
+    EACH(j, NV) store(top + j * VEC, max[j]), store(total + j * VEC, sum[j]);
     for (int64_t i = 0; i < n; i++) {
-        float total = sum[i / VEC][i % VEC];
-        factor[i] = h->drop.scale / total;
-        if (h->lse) h->lse[(q0 + i) * h->ld_lse] = max[i / VEC][i % VEC] + logf(total);
+        factor[i] = h->drop.scale / total[i];
+        if (h->lse) h->lse[(q0 + i) * h->ld_lse] = top[i] * (1 / log2_e) + logf(total[i]);
     }
 }
 
@@ -136,7 +147,7 @@ static void head(const tri_head *h) {
     int64_t len = h->len, d = h->d, depth = tri__round_up(len, TRI_KERNEL_STEP);
     float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(NR, NR, d);
     float *out = s + panels(NR, NR, tri__round_up(len, MR)), factor[NR] = {0};
-    float scale = 1 / sqrtf((float)d);
+    float scale = log2_e / sqrtf((float)d);
     pack_tokens(k, MR, h->k, h->ld, len, d);
     pack_features(v, h->v, h->ld, len, d);
     for (int64_t q0 = 0; q0 < len; q0 += NR) {

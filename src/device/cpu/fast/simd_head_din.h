@@ -4,7 +4,7 @@
 
 enum {
     STRETCH = (132 + NR - 1) / NR * NR,  /* keys: whole panels */
-    DECISIONS = STRETCH + 16 + 8 * DRAW * VEC /* of one query in a stretch, with what `decide` adds at the ends */
+    DECISIONS = STRETCH + 16 + 8 * VEC /* of one query in a stretch, with what `decide` adds at the ends */
 };
 
 /* Parts of the scratch space. */
@@ -50,26 +50,34 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum_of(sum);
 }
 
-/* Scores become weights after dropout, dp becomes score gradients, for the n keys of a panel. Decisions are at the panel's
- * first key. Lanes beyond n and rows beyond len become 0. */
-static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
-    int64_t depth = tri__round_up(h->len, TRI_KERNEL_STEP);
-    vi exists[NV] = {{0}};
-    for (int j = 0; j < NR; j++) exists[j / VEC][j % VEC] = j < n ? -1 : 0;
-    for (int64_t i = 0; i < h->len; i++, decision += DECISIONS) {
-        float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR, lse = h->lse[i * h->ld_lse], mean = w[MEAN][i];
-        vf p[NV];
-        EACH(j, NV) p[j] = (load(weight + j * VEC) - lse) * log2_e;
-        vec_exp2(p, NV);
-        EACH(j, NV) {
-            vi keep = h->drop.threshold ? kept(decision + j * VEC, h->drop.threshold) : exists[j];
-            p[j] = masked(p[j], exists[j]);
-            store(weight + j * VEC, masked(p[j], keep));
-            store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - mean));
-        }
+/* One or two rows of a panel from query i; decisions are at the panel's first key. */
+INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists, uint32_t threshold,
+                       const uint16_t *decision) {
+    float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR;
+    vf p[MANY];
+    EACH(j, rows * NV) p[j] = load(weight + j * VEC) - h->lse[(i + j / NV) * h->ld_lse] * log2_e;
+    vec_exp2(p, rows * NV);
+    EACH(j, rows * NV) {
+        vi keep = threshold ? kept(decision + (i + j / NV) * DECISIONS + j % NV * VEC, threshold) : exists[j % NV];
+        p[j] = masked(p[j], exists[j % NV]);
+        store(weight + j * VEC, masked(p[j], keep));
+        store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - w[MEAN][i + j / NV]));
     }
-    memset(w[WEIGHT] + h->len * NR, 0, (size_t)(depth - h->len) * NR * 4);
-    memset(w[SLOPE] + h->len * NR, 0, (size_t)(depth - h->len) * NR * 4);
+}
+
+/* Scores, in powers of 2, become weights after dropout, dp becomes score gradients, for the n keys of a panel. Lanes beyond n
+ * and rows beyond len become 0. */
+static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
+    int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP), i = 0;
+    uint32_t threshold = h->drop.threshold;
+    int32_t lane[NR];
+    vi exists[NV];
+    for (int j = 0; j < NR; j++) lane[j] = j < n ? -1 : 0;
+    EACH(j, NV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
+    for (; i + 2 <= len; i += 2) slope_rows(h, w, i, 2, exists, threshold, decision);
+    for (; i < len; i++) slope_rows(h, w, i, 1, exists, threshold, decision);
+    memset(w[WEIGHT] + len * NR, 0, (size_t)(depth - len) * NR * 4);
+    memset(w[SLOPE] + len * NR, 0, (size_t)(depth - len) * NR * 4);
 }
 
 /* Puts a panel's score gradients [len,NR] in [len / NR][STRETCH,NR], from row `at` of each block. */
@@ -89,7 +97,7 @@ static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t 
 static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch, const uint16_t *decision,
                       const float *scale, const float *kept_scale) {
     int64_t n = h->len - k0 < NR ? h->len - k0 : NR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
-    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0]);
+    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
     tri__pack_rows(w[VALUE], NR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
     multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);

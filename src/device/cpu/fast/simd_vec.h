@@ -1,6 +1,6 @@
-/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial vectors, 2^x,
- * the normal distribution and tanh. Included once by each instruction set's file, which adds the few primitives that the extensions lack:
- * vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
+/* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
+ * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
+ * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
@@ -86,14 +86,15 @@ static vf vec_sqrt(vf x);
 static vf vec_max(vf limit, vf x);
 static vf vec_min(vf limit, vf x);
 
-/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n vectors, 1 to
- * 4, and go step by step over all of them. */
-#define EACH(j, n) _Pragma("GCC unroll 4") for (int j = 0; j < (n); j++)
+/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n
+ * vectors, 1 to MANY, and go step by step over all of them. */
+enum { MANY = 6 };
+#define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
 
 /* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -125 it stays at 2^-125. */
 INLINE void vec_exp2(vf *x, int n) {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits */
-    vf shifted[4], p[4];
+    vf shifted[MANY], p[MANY];
     EACH(j, n) x[j] = vec_max(all(-125.0f), x[j]);
     EACH(j, n) shifted[j] = x[j] + round;
     EACH(j, n) x[j] = x[j] - (shifted[j] - round);
@@ -110,7 +111,7 @@ static const float log2_e = 1.44269504088896341f;
 /* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the latter
  * is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
 INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
-    vf t[4], p[4];
+    vf t[MANY], p[MANY];
     EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);
     EACH(j, n) bell[j] = x[j] * x[j] * (-0.5f * log2_e);
     vec_exp2(bell, n);

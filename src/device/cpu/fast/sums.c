@@ -15,7 +15,8 @@ static void sum_rows(const tri_call *call, int sum, int dot, int dy, int xhat) {
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < blocks; i++)
-            simd->column_sums(i * size, (i + 1) * size < rows ? (i + 1) * size : rows, h, from, other, sums + i * h, dots + i * h);
+            simd->column_sums(i * size, (i + 1) * size < rows ? (i + 1) * size : rows, h, from, other, sums + i * h,
+                              dots + i * h);
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j++)
             for (int k = 0; k < (other ? 2 : 1); k++) {
