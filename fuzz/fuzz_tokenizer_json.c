@@ -1,5 +1,5 @@
 /* fuzz_tokenizer_json.c - a tokenizer.json, up to the first 0 byte; then a text to encode, alone and with itself. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "data/tokenizer.h"
 
