@@ -1,5 +1,5 @@
 /* fuzz_vocab.c - vocabularies: a vocab.txt, or a vocab.json when it begins with {, up to the first 0 byte; then a text to encode. */
-#include "fuzz/fuzz.h"
+#include "fuzz.h"
 
 #include "data/wordpiece.h"
 
@@ -15,7 +15,7 @@ static tri_status read_vocabulary(const char *data, size_t size, tri_vocabulary 
     return status;
 }
 
-/* Every piece is found under its id. Returns the longest text that could be cut from them. */
+/* Every piece is found under its id. */
 static void check_pieces(const tri_vocabulary *vocabulary) {
     for (int id = 0; id < vocabulary->n; id++) {
         const char *piece = vocabulary->text + vocabulary->start[id];
