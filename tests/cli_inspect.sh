@@ -37,6 +37,9 @@ expect_text "$err" "tokenizer: WordPiece"
 run inspect posts/train.csv
 expect_code 0
 expect_text "$out" "~median" "estimated by its words"
+run inspect posts/test.csv --json
+expect_code 0
+expect_text "$out" '"splits":{"test":{"path":"posts/test.csv"' '"described":"test"'
 run inspect posts --config /dev/null/none
 expect_code 66
 

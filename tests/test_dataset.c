@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,11 +64,13 @@ static void assert_error(const char *want) {
 
 static char *names[] = {"text", "title", "x", "y"};
 static tri_preprocess_spec fit_spec(int texts, int n_columns) {
-    return (tri_preprocess_spec){.label_name = "label", .text = {{names, 1}, {names + 1, texts - 1}}, .columns = {names + 2, n_columns}, .n_classes = 2};
+    return (tri_preprocess_spec){.label_name = "label", .text = {{names, 1}, {names + 1, texts - 1}}, .columns = {names + 2, n_columns},
+                                 .n_classes = 2};
 }
 
 static tri_dataset_spec data_spec(int threads, const char *in) {
-    return (tri_dataset_spec){.path = path, .tokenizer = both, .max_len = 16, .need_labels = 1, .threads = threads, .cache = in, .log = &ears};
+    return (tri_dataset_spec){.path = path, .tokenizer = both, .max_len = 16, .need_labels = 1, .threads = threads, .cache = in,
+                              .log = &ears};
 }
 
 static tri_dataset *open_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess) {
@@ -420,6 +423,58 @@ static void a_folder_that_cannot_be_written_is_said(void **state) {
     assert_error("table.csv");
 }
 
+/* No room on the disk: an error that says so, and nothing left behind. */
+static void a_full_disk_is_said(void **state) {
+    (void)state;
+    write_rows(0);
+    pid_t child = fork();
+    if (child == 0) {
+        tri_preprocess_spec fit = fit_spec(2, 2);
+        tri_dataset_spec spec = data_spec(1, cache);
+        tri_preprocess *preprocess;
+        tri_dataset *data;
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){20000, 20000});
+        _exit(tri__dataset_fit(&spec, &fit, &preprocess, &data) == TRI_IO && strstr(tri_error(), ".tokens") && !preprocess ? 0 : 1);
+    }
+    int code;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_true(WIFEXITED(code) && WEXITSTATUS(code) == 0);
+    assert_int_equal(rmdir(cache), 0); /* it is empty */
+}
+
+/* Adds a row to the table as soon as a store is to be made again: between its hashing and its reading. */
+static void change_table(void *context, tri_log_level level, const char *text) {
+    (void)context, (void)level;
+    if (!strstr(text, "making it again")) return;
+    FILE *table = fopen(path, "a");
+    fprintf(table, "a,b,1,red,0\n");
+    fclose(table);
+}
+
+static void a_table_that_changes_meanwhile_is_said(void **state) {
+    (void)state;
+    tri_preprocess_spec fit = fit_spec(2, 2);
+    tri_dataset_spec spec = data_spec(1, cache);
+    tri_preprocess *preprocess;
+    tri_dataset *data;
+    char file[512];
+    write_rows(0);
+    tri__dataset_close(open_fit(&spec, &fit, &preprocess));
+    tri__preprocess_free(preprocess);
+    find_store(file);
+    assert_int_equal(truncate(file, 1000), 0);
+    spec.log = &(tri_log){change_table, NULL};
+    assert_int_equal(tri__dataset_fit(&spec, &fit, &preprocess, &data), TRI_IO);
+    assert_error("table.csv changed while it was read");
+    spec.log = &ears;
+    data = open_fit(&spec, &fit, &preprocess);
+    assert_true(data->n == ROWS + 1 && !data->from_store);
+    tri__dataset_close(data);
+    tri__preprocess_free(preprocess);
+    tri__folder_remove(cache);
+}
+
 /* A table of 96 MB, read with 4 MB of it in memory: peak memory is the rows' share, not the texts'. Sanitizers keep what is freed. */
 static void memory_does_not_grow_with_the_texts(void **state) {
     (void)state;
@@ -464,6 +519,7 @@ int main(void) {
         cmocka_unit_test(knows_labels_at_evaluation),                cmocka_unit_test(finds_its_store_again),
         cmocka_unit_test(another_tokenizer_is_another_store),        cmocka_unit_test(damaged_stores_are_made_again),
         cmocka_unit_test(several_may_make_it_at_once),               cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
+        cmocka_unit_test(a_full_disk_is_said),                       cmocka_unit_test(a_table_that_changes_meanwhile_is_said),
         cmocka_unit_test(memory_does_not_grow_with_the_texts),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

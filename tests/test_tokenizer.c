@@ -1,7 +1,6 @@
-/* test_tokenizer.c - ids equal to those of the tokenizers library (tools/golden_tokenizer.py), bad vocabularies, training. */
+/* test_tokenizer.c - WordPiece folders: cutting, configurations, bad vocabularies, time, training. Ids: test_tokenizer_golden.c */
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "data/tokenizer.h"
 
 #include <setjmp.h>
@@ -51,62 +50,6 @@ static tri_tokenizer *load(const char *folder) {
     tri_tokenizer *tokenizer;
     if (tri__tokenizer_load(folder, &tokenizer) != TRI_OK) fail_msg("%s", tri_error());
     return tokenizer;
-}
-
-static void assert_ids(const tri_tokenizer *tokenizer, const char *text, const json_t *want, const char *what) {
-    enum { MAX = 4096 };
-    static int32_t ids[MAX];
-    int n = tri__tokenizer_encode(tokenizer, text, strlen(text), MAX, ids);
-    int same = (size_t)n == json_array_size(want);
-    for (int i = 0; same && i < n; i++) same = json_integer_value(json_array_get(want, (size_t)i)) == ids[i];
-    if (same) return;
-    char *expected = json_dumps(want, JSON_COMPACT);
-    print_message("%s: \"%s\" should be %s but is", what, text, expected);
-    for (int i = 0; i < n; i++) print_message(" %d", ids[i]);
-    free(expected);
-    fail_msg("%d ids", n);
-}
-
-/* Each case of a golden file, by two tokenizers. */
-static void compare(const char *golden, const char *cased_folder, const char *uncased_folder) {
-    json_t *cases, *one;
-    assert_int_equal(tri__json_load(golden, TRI_DATA, &cases), TRI_OK);
-    tri_tokenizer *cased = load(cased_folder), *uncased = load(uncased_folder);
-    size_t i;
-    assert_true(json_array_size(json_object_get(cases, "cases")) > 50);
-    json_array_foreach(json_object_get(cases, "cases"), i, one) {
-        const char *text = json_string_value(json_object_get(one, "text"));
-        assert_ids(cased, text, json_object_get(one, "cased"), "cased");
-        assert_ids(uncased, text, json_object_get(one, "uncased"), "uncased");
-    }
-    tri__tokenizer_free(cased);
-    tri__tokenizer_free(uncased);
-    json_decref(cases);
-}
-
-static void equals_the_library(void **state) {
-    (void)state;
-    char *vocabulary, cased[128], uncased[128];
-    size_t size;
-    assert_int_equal(tri__file_read("tests/golden/tokenizer_vocab.txt", 1 << 20, &vocabulary, &size), TRI_OK);
-    strcpy(cased, make_folder("cased", vocabulary, size, NULL));
-    strcpy(uncased, make_folder("uncased", vocabulary, size, NULL));
-    free(vocabulary);
-    compare("tests/golden/tokenizer_cases.json", cased, uncased);
-}
-
-static void equals_the_library_with_released_vocabularies(void **state) {
-    (void)state;
-    const char *cased = "../shared/tokenizers/bert-base-cased", *uncased = "../shared/tokenizers/bert-base-uncased";
-    if (!tri__is_folder(cased) || !tri__is_folder(uncased)) {
-        print_message("skipped: ../shared/tokenizers is not here\n");
-        skip();
-    }
-    compare("tests/golden/tokenizer_shared.json", cased, uncased);
-    tri_tokenizer *tokenizer = load(cased);
-    assert_int_equal(tri__tokenizer_size(tokenizer), 28996);
-    assert_string_equal(tri__tokenizer_piece(tokenizer, 1103), "the");
-    tri__tokenizer_free(tokenizer);
 }
 
 static const char small[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nA\n\xC3\xA9\ne\n";
@@ -279,7 +222,6 @@ static void learns_a_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_library),     cmocka_unit_test(equals_the_library_with_released_vocabularies),
         cmocka_unit_test(cuts_to_max_len),        cmocka_unit_test(reads_the_configuration),
         cmocka_unit_test(refuses_bad_folders),    cmocka_unit_test(comes_back_from_a_folder),
         cmocka_unit_test(takes_linear_time),      cmocka_unit_test(learns_a_vocabulary),

@@ -16,8 +16,8 @@
 
 enum { MAX_LEN = 1 << 22 };
 
-static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl", "tests/golden/tokenizer_bert.jsonl",
-                                        "tests/golden/tokenizer_roberta.jsonl"};
+static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl", "tests/golden/tokenizer_folders.jsonl",
+                                        "tests/golden/tokenizer_bert.jsonl", "tests/golden/tokenizer_roberta.jsonl"};
 static const char *const *files = committed;
 static int n_files = (int)(sizeof committed / sizeof *committed);
 static int32_t ids[MAX_LEN], types[MAX_LEN];

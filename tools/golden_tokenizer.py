@@ -12,6 +12,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 
 from tokenizers import AddedToken, BertWordPieceTokenizer, Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -64,7 +65,7 @@ def byte_alphabet():
     return [chr(byte) if byte in plain else chr(256 + others.index(byte)) for byte in range(256)]
 
 
-def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\u00e9", "e\u0301", "  "), **options):
+def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\u00e9", "e\u0301", "  "), extra=("<s>", "</s>", "<unk>"), **options):
     """A byte-level BPE that knows all bytes, and merges that build these words from their left."""
     alphabet = byte_alphabet()
     vocabulary = {char: i for i, char in enumerate(alphabet)}
@@ -76,7 +77,7 @@ def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\
                 merges.append((left, letter))
             left += letter
             vocabulary.setdefault(left, len(vocabulary))
-    for special in ("<s>", "</s>", "<unk>"):
+    for special in extra:
         vocabulary[special] = len(vocabulary)
     return models.BPE(vocabulary, merges, **options)
 
@@ -197,6 +198,29 @@ def write(name, lines):
         file.writelines(lines)
 
 
+def folders():
+    """Small folders without tokenizer.json."""
+    for lower in (False, True):
+        files = {"vocab.txt": "\n".join(small_vocabulary()) + "\n", "tokenizer_config.json": json.dumps({"do_lower_case": lower})}
+        tokenizer = small_wordpiece(normalizers.BertNormalizer(lowercase=lower), pre_tokenizers.BertPreTokenizer())
+        tokenizer.add_special_tokens(special(SPECIALS))
+        yield line(files=files)
+        yield from cases(tokenizer, TEXTS)
+        yield from cases(tokenizer, random_texts(20240, 120))
+    for roberta in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            names = byte_model(extra=("<s>", "</s>", "<unk>", "<pad>", "<mask>") if roberta else ("<|endoftext|>",)).save(folder)
+            files = {os.path.basename(name): open(name, encoding="utf-8").read() for name in names}
+            tokenizer = byte_level(*names, roberta)
+        if roberta:
+            files["tokenizer_config.json"] = json.dumps({"mask_token": {"content": "<mask>", "lstrip": True}, "add_prefix_space": True})
+            tokenizer.add_special_tokens(special(["<mask>"], lstrip=True))
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        yield line(files=files)
+        yield from cases(tokenizer, TEXTS)
+        yield from pairs(tokenizer, 4, 20)
+
+
 def golden():
     lines = []
     for i, tokenizer in enumerate(components()):
@@ -205,6 +229,7 @@ def golden():
         lines += cases(tokenizer, random_texts(100 + i, 30))
         lines += pairs(tokenizer, 200 + i, 12)
     write("tokenizer_components.jsonl", lines)
+    write("tokenizer_folders.jsonl", folders())
     lines = []
     for kind in ("cased", "uncased"):
         lines.append(line(folder=f"../shared/tokenizers/bert-base-{kind}"))

@@ -6,6 +6,7 @@
 2. Trains a small model on the reviews for some steps (where ../shared/data/reviews is there), loads the checkpoint's weights
    into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities with
    `trident predict` and the scores with `trident eval`.
+Before them, tokenizers: every id of parity_tokenizer.py's texts.
 """
 import argparse
 import csv
@@ -22,6 +23,7 @@ from safetensors.torch import load_file
 from tokenizers import BertWordPieceTokenizer
 
 import golden
+import parity_tokenizer
 from model import Trimodal, pad
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -130,6 +132,7 @@ def main():
     torch.set_num_threads(1)
     today = int(time.time()) % 100000
     with tempfile.TemporaryDirectory() as folder:
+        parity_tokenizer.compare(build, folder)
         compare_golden(build, os.path.join(folder, "golden"), (today, today + 1))
         compare_reviews(build, folder, options.shared, options.config, options.steps)
     print("parity: everything agrees")

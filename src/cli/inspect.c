@@ -73,13 +73,24 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
     return TRI_OK;
 }
 
+/* What a single table is by its name: valid, val, test; otherwise it counts as train. */
+static int split_of(const char *path) {
+    static const struct {
+        const char *name;
+        int split;
+    } names[] = {{"valid.", 1}, {"val.", 1}, {"test.", 2}};
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    for (int i = 0; i < 3; i++)
+        if (strncmp(base, names[i].name, strlen(names[i].name)) == 0) return names[i].split;
+    return 0;
+}
+
 static tri_status inspect(const tri_settings *settings, const char *data, const tri_inspect_model *model, tri_inspection **out) {
     const tri_model_config *m = &settings->model;
     tri_data_files files;
     TRI_TRY(tri__data_files(data, &files));
-    int alone = strcmp(files.train, files.valid) == 0; /* one file stands for all three */
     tri_inspect_spec spec = {
-        .path = {files.train, alone ? NULL : files.valid, alone ? NULL : files.test},
+        .path = {files.train, files.valid, files.test},
         .label = m->label_name,
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
@@ -89,6 +100,8 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,
     };
+    if (strcmp(files.train, files.valid) == 0) /* one file stands for all three */
+        for (int s = 0, only = split_of(data); s < TRI_SPLITS; s++) spec.path[s] = s == only ? files.train : NULL;
     return tri__inspect(&spec, out);
 }
 

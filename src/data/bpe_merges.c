@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "data/pre_tokenize.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ typedef struct span {
     size_t n;
 } span;
 
-/* "the piece "abc"", cut where it is long. */
+/* For "%.*s": cut where it is long. */
 #define SHOWN(piece) (int)((piece).n < 80 ? (piece).n : 80), (piece).at
 
 static tri_status open_model(tri_bpe *model, const char *path, int64_t merges, int byte_level, const tri_vocabulary *vocabulary) {
@@ -28,7 +27,7 @@ static tri_status open_model(tri_bpe *model, const char *path, int64_t merges, i
     model->merge = malloc(slots * sizeof *model->merge);
     if (!model->merge) return tri__fail(TRI_RESOURCE, "%s: out of memory for %lld merges", path, (long long)merges);
     memset(model->merge, 0xFF, slots * sizeof *model->merge);
-    for (int byte = 0; byte < 256; byte++) {
+    for (int byte = 0; byte < 256 && byte_level; byte++) {
         char utf8[4];
         size_t bytes = (size_t)tri__utf8_put(tri__byte_level_char((unsigned char)byte), utf8);
         model->byte_id[byte] = tri__vocabulary_find(vocabulary, utf8, bytes, tri__piece_hash(utf8, bytes));
@@ -41,18 +40,17 @@ void tri__bpe_free(tri_bpe *model) {
     *model = (tri_bpe){0};
 }
 
-static tri_status find_piece(const tri_vocabulary *vocabulary, const char *where, span piece, int32_t *id) {
+static tri_status find_piece(const tri_vocabulary *vocabulary, span piece, int32_t *id) {
     *id = tri__vocabulary_find(vocabulary, piece.at, piece.n, tri__piece_hash(piece.at, piece.n));
-    if (*id >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: \"%.*s\" is no piece of the vocabulary", where, SHOWN(piece));
+    return *id >= 0 ? TRI_OK : tri__fail(TRI_DATA, "\"%.*s\" is no piece of the vocabulary", SHOWN(piece));
 }
 
-/* Adds the next merge; `where` opens the message: "merges.txt:12". */
-static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, const char *where, span left, span right) {
+/* Adds the next merge. The caller says where it stands. */
+static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, span left, span right) {
     int32_t ids[2], whole = -1;
-    if (!left.n || !right.n) return tri__fail(TRI_DATA, "%s: a merge takes two pieces that are not empty", where);
-    TRI_TRY(find_piece(vocabulary, where, left, &ids[0]));
-    TRI_TRY(find_piece(vocabulary, where, right, &ids[1]));
+    if (!left.n || !right.n) return tri__fail(TRI_DATA, "a merge takes two pieces that are not empty");
+    TRI_TRY(find_piece(vocabulary, left, &ids[0]));
+    TRI_TRY(find_piece(vocabulary, right, &ids[1]));
     span both = {.n = left.n + right.n};
     char *joined = both.n > vocabulary->longest ? NULL : malloc(both.n);
     if (joined) {
@@ -61,26 +59,24 @@ static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, co
         whole = tri__vocabulary_find(vocabulary, joined, both.n, tri__piece_hash(joined, both.n));
         free(joined);
     } else if (both.n <= vocabulary->longest) {
-        return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
+        return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    if (whole < 0)
-        return tri__fail(TRI_DATA, "%s: \"%.*s\" and \"%.*s\" make no piece of the vocabulary", where, SHOWN(left), SHOWN(right));
+    if (whole < 0) return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" make no piece of the vocabulary", SHOWN(left), SHOWN(right));
     tri_merge *merge = tri__merge_find(model, ids[0], ids[1]);
     if (merge->left >= 0)
-        return tri__fail(TRI_DATA, "%s: \"%.*s\" and \"%.*s\" are merged already, by merge %d", where, SHOWN(left), SHOWN(right),
-                         merge->rank + 1);
+        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" are merged already, by merge %d", SHOWN(left), SHOWN(right), merge->rank + 1);
     *merge = (tri_merge){ids[0], ids[1], model->n++, whole};
     return TRI_OK;
 }
 
 /* "left right", with exactly one blank. */
-static tri_status add_text(tri_bpe *model, const tri_vocabulary *vocabulary, const char *where, span line) {
+static tri_status add_text(tri_bpe *model, const tri_vocabulary *vocabulary, span line) {
     const char *blank = memchr(line.at, ' ', line.n);
     size_t n = blank ? (size_t)(blank - line.at) : line.n;
     span right = blank ? (span){blank + 1, line.n - n - 1} : (span){0};
     if (!blank || memchr(right.at, ' ', right.n))
-        return tri__fail(TRI_DATA, "%s: \"%.*s\" should be two pieces with a blank between them", where, SHOWN(line));
-    return add_merge(model, vocabulary, where, (span){line.at, n}, right);
+        return tri__fail(TRI_DATA, "\"%.*s\" should be two pieces with a blank between them", SHOWN(line));
+    return add_merge(model, vocabulary, (span){line.at, n}, right);
 }
 
 tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level, const tri_vocabulary *vocabulary,
@@ -93,23 +89,22 @@ tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, 
         size_t end = feed ? (size_t)(feed - text) : size;
         span it = {text + start, end - start};
         if (it.n && it.at[it.n - 1] == '\r') it.n--;
-        char where[4200];
-        snprintf(where, sizeof where, "%.4096s:%lld", path, (long long)++line);
-        start = end + 1;
+        line++, start = end + 1;
         if (it.n >= 8 && !memcmp(it.at, "#version", 8)) continue;
-        status = add_text(out, vocabulary, where, it);
+        status = add_text(out, vocabulary, it);
+        if (status != TRI_OK) tri__fail_in(status, "%s:%lld", path, (long long)line);
     }
     if (status != TRI_OK) tri__bpe_free(out);
     return status;
 }
 
-static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, const char *where, const json_t *merge) {
+static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, const json_t *merge) {
     if (json_is_string(merge))
-        return add_text(model, vocabulary, where, (span){json_string_value(merge), json_string_length(merge)});
+        return add_text(model, vocabulary, (span){json_string_value(merge), json_string_length(merge)});
     const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
     if (json_array_size(merge) != 2 || !json_is_string(left) || !json_is_string(right))
-        return tri__fail(TRI_DATA, "%s: a merge should be \"left right\" or [\"left\", \"right\"]", where);
-    return add_merge(model, vocabulary, where, (span){json_string_value(left), json_string_length(left)},
+        return tri__fail(TRI_DATA, "a merge should be \"left right\" or [\"left\", \"right\"]");
+    return add_merge(model, vocabulary, (span){json_string_value(left), json_string_length(left)},
                      (span){json_string_value(right), json_string_length(right)});
 }
 
@@ -120,10 +115,9 @@ tri_status tri__bpe_read_json(const char *path, const json_t *merges, int byte_l
     size_t i;
     json_t *merge;
     json_array_foreach(merges, i, merge) {
-        char where[4200];
         if (status != TRI_OK) break;
-        snprintf(where, sizeof where, "%.4096s: merge %zu", path, i + 1);
-        status = add_json(out, vocabulary, where, merge);
+        status = add_json(out, vocabulary, merge);
+        if (status != TRI_OK) tri__fail_in(status, "%s: merge %zu", path, i + 1);
     }
     if (status != TRI_OK) tri__bpe_free(out);
     return status;

@@ -270,18 +270,20 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
 /* The header is a record of any number of fields; more of the file is read until its end is in sight. */
 static tri_status open_csv(tri_table *table) {
     tri_status status = TRI_OK;
-    uint32_t *end = malloc(TRI_LIMIT_COLUMNS * sizeof *end);
+    uint32_t *end = NULL;
     char *text = NULL;
-    if (!end) return tri__table_no_memory(table);
     for (size_t room = 1 << 16;; room *= 4) {
         uint64_t left = table->source.size - table->top;
         tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
-        char *larger = realloc(text, window.size + 1);
-        if (!larger) status = tri__table_no_memory(table);
-        if (larger) window.text = text = larger;
+        size_t fields_most = window.size < TRI_LIMIT_COLUMNS ? window.size + 1 : TRI_LIMIT_COLUMNS;
+        free(text);
+        free(end);
+        window.text = text = malloc(window.size + 1);
+        end = malloc(fields_most * sizeof *end);
+        status = text && end ? TRI_OK : tri__table_no_memory(table);
         if (status == TRI_OK) status = tri__source_read(&table->source, table->path, table->top, text, window.size);
         if (status != TRI_OK) break;
-        record r = {.table = table, .window = &window, .state = START, .end = end, .limit = TRI_LIMIT_COLUMNS};
+        record r = {.table = table, .window = &window, .state = START, .end = end, .limit = (int64_t)fields_most};
         size_t next = 0;
         int cut = walk(&r, &next) == 2;
         if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;

@@ -118,7 +118,9 @@ static tri_status read_bad(const char *path, whole *w) {
     json_array_foreach(first, i, row) {
         const char *why = json_string_value(json_object_get(row, "why"));
         if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
-        w->bad[i] = (tri_bad_row){json_integer_value(json_object_get(row, "line")), json_integer_value(json_object_get(row, "column")), why};
+        w->bad[i] = (tri_bad_row){.line = json_integer_value(json_object_get(row, "line")),
+                                  .column = json_integer_value(json_object_get(row, "column")),
+                                  .why = why};
         w->data.n_described = (int)i + 1;
     }
     w->data.bad = w->bad;
@@ -219,8 +221,8 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     for (; shown < d->n_described && shown < 3; shown++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "", (long long)d->bad[shown].line,
                                  (long long)d->bad[shown].column, d->bad[shown].why);
-    tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows), d->n_bad == 1 ? "" : "s", text,
-             d->n_bad > shown ? "; ..." : "");
+    tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows),
+             d->n_bad == 1 ? "" : "s", text, d->n_bad > shown ? "; ..." : "");
 }
 
 static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w, tri_preprocess **fitted) {

@@ -146,8 +146,9 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
             if (grown) out->ids = grown, out->room = room;
             else out->failed = 1;
         }
-        tri_field_text field = out->failed ? (tri_field_text){NULL, 1} : tri__fields_text(&b->fields, row, text, &out->joined, &out->joined_room);
-        out->failed |= !field.text;
+        if (out->failed) return;
+        tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined, &out->joined_room);
+        out->failed = !field.text;
         if (out->failed) return;
         int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len, out->ids + out->used);
         lengths[row - begin] = n;

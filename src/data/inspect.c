@@ -72,7 +72,10 @@ static tri_status take_steps(tri_inspector *in) {
     TRI_TRY(tri__inspect_classes(in));
     TRI_TRY(tri__inspect_lengths(in));
     TRI_TRY(tri__inspect_rules(in));
-    return tri__inspect_warnings(in);
+    TRI_TRY(tri__inspect_warnings(in));
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (in->table[s]) TRI_TRY(tri__table_check(in->table[s])); /* a file that changed meanwhile */
+    return TRI_OK;
 }
 
 tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out) {

@@ -76,6 +76,7 @@ static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, in
         }
         in->klass[split][row] = entry < 0 ? -1 : klass[entry];
         if (entry >= 0 && klass[entry] >= 0) out->classes[klass[entry]].rows[split]++;
+        tri__rows_passed(in->table[split], row);
     }
     return TRI_OK;
 }
@@ -97,6 +98,7 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
         if (field.length && tri__tally_add(&tally, tri__inspect_hash(field), row) < 0) status = no_memory(in);
+        tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;
     int32_t *klass = malloc(room * sizeof *klass);

@@ -1,4 +1,5 @@
-/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass a column, columns in parallel. */
+/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass over the rows, in blocks; in a
+ * block, columns in parallel. */
 #include "data/columns.h"
 #include "data/inspect_parts.h"
 
@@ -92,47 +93,53 @@ static tri_field_text find_example(const tri_inspector *in, int column) {
     return best;
 }
 
-static int64_t count_missing(const tri_inspector *in, int split, int column) {
-    int64_t missing = 0;
-    if (in->at[split][column] < 0) return -1;
-    for (int64_t row = 0; row < tri__table_rows(in->table[split]); row++)
-        missing += tri__inspect_field(in, split, row, column).length == 0;
-    return missing;
-}
+/* A column being counted. */
+typedef struct count {
+    tri_tally tally;
+    int64_t words;
+    double before; /* the last number */
+    int whole, rising, failed;
+} count;
 
-/* Returns 0 when out of memory. */
-static int count_values(const tri_inspector *in, int index) {
+static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_t end, count *count) {
     const tri_inspection *out = in->out;
     tri_inspect_column *column = &out->column[index];
-    int64_t rows = out->split[out->base].rows, words = 0, pieces;
-    tri_tally tally = {0};
-    double value, before = 0;
-    int whole = 1, rising = 1;
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = begin; row < end && !count->failed; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, index);
         if (!field.length) continue;
-        if (tri__tally_add(&tally, tri__inspect_hash(field), row) < 0) break;
+        double value;
+        int64_t pieces;
+        count->failed = tri__tally_add(&count->tally, tri__inspect_hash(field), row) < 0;
         column->filled++;
         if (tri__field_number(field, &value) == TRI_NUMBER_GOOD) {
-            whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
-            rising &= column->numbers == 0 || value > before;
-            before = value;
+            count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
+            count->rising &= column->numbers == 0 || value > count->before;
+            count->before = value;
             column->numbers++;
-            words++;
+            count->words++;
         } else {
-            words += tri__inspect_words(field, &pieces);
+            count->words += tri__inspect_words(field, &pieces);
         }
     }
-    column->distinct = tally.n;
-    column->missing[out->base] = rows - column->filled;
-    column->whole = whole && column->numbers;
-    column->rising = rising && column->numbers > 1;
-    column->words = column->filled ? (double)words / (double)column->filled : 0;
+}
+
+static void end_count(const tri_inspection *out, int index, const count *count) {
+    tri_inspect_column *column = &out->column[index];
+    column->distinct = count->tally.n;
+    column->missing[out->base] = out->split[out->base].rows - column->filled;
+    column->whole = count->whole && column->numbers;
+    column->rising = count->rising && column->numbers > 1;
+    column->words = column->filled ? (double)count->words / (double)column->filled : 0;
     column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
-    int64_t sum = 0;
-    for (int64_t i = 0; i < tally.n; i++) sum += tally.entry[i].count;
-    tri__tally_free(&tally);
-    return sum == column->filled;
+}
+
+static void count_missing(const tri_inspector *in, int split) {
+    for (int c = 0; c < in->out->n_columns; c++) in->out->column[c].missing[split] = in->at[split][c] < 0 ? -1 : 0;
+    for (int64_t row = 0; row < in->out->split[split].rows; row++) {
+        for (int c = 0; c < in->out->n_columns; c++)
+            if (in->at[split][c] >= 0) in->out->column[c].missing[split] += tri__inspect_field(in, split, row, c).length == 0;
+        tri__rows_passed(in->table[split], row);
+    }
 }
 
 static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
@@ -152,18 +159,29 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
 }
 
 tri_status tri__inspect_columns(tri_inspector *in) {
+    enum { BLOCK = 1 << 14 }; /* rows whose text is in memory at a time, of a file that is larger */
     tri_inspection *out = in->out;
     int failed = 0, threads = in->spec->threads > 0 ? in->spec->threads : 1;
+    int64_t rows = out->split[out->base].rows;
     (void)threads; /* of a build without OpenMP */
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(| : failed)
-    for (int c = 0; c < out->n_columns; c++) {
-        tri_inspect_column *column = &out->column[c];
-        failed |= !count_values(in, c);
-        column->kind = find_kind(column, out->split[out->base].rows);
-        column->example = make_example(find_example(in, c));
-        failed |= column->example == NULL;
-        for (int s = 0; s < TRI_SPLITS; s++)
-            if (s != out->base && in->table[s]) column->missing[s] = count_missing(in, s, c);
+    count *counts = calloc((size_t)out->n_columns + 1, sizeof *counts);
+    if (!counts) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    for (int c = 0; c < out->n_columns; c++) counts[c].whole = counts[c].rising = 1;
+    for (int64_t begin = 0; begin < rows; begin += BLOCK) {
+        int64_t end = begin + BLOCK < rows ? begin + BLOCK : rows;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (int c = 0; c < out->n_columns; c++) count_rows(in, c, begin, end, &counts[c]);
+        tri__table_done(in->table[out->base], begin, end - begin);
     }
+    for (int c = 0; c < out->n_columns; c++) {
+        end_count(out, c, &counts[c]);
+        out->column[c].kind = find_kind(&out->column[c], rows);
+        out->column[c].example = make_example(find_example(in, c));
+        failed |= counts[c].failed || !out->column[c].example;
+        tri__tally_free(&counts[c].tally);
+    }
+    free(counts);
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (s != out->base && in->table[s]) count_missing(in, s);
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
 }

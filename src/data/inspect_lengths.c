@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { ROWS_MAX = 100 * 1000, TOKENS_MAX = 1 << 16 }; /* measured, at most; of one text */
+enum { ROWS_MAX = 100 * 1000, TOKENS_MAX = 1 << 16, BLOCK = 1 << 14 }; /* measured, at most; of one text; rows at a time */
 
 static int by_size(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
@@ -15,8 +15,8 @@ static int measure(const tri_tokenizer *tokenizer, tri_field_text field, int32_t
     return pieces + 2 < TOKENS_MAX ? (int)pieces + 2 : TOKENS_MAX;
 }
 
-/* Fills length [n] for rows 0, step, 2 step, ... Returns 0 when out of memory. */
-static int measure_rows(const tri_inspector *in, int column, const tri_tokenizer *tokenizer, int64_t step, int64_t n, int *length) {
+/* Fills length [begin, end) with those of rows begin * step, (begin + 1) * step, ... Returns 0 when out of memory. */
+static int measure_rows(const tri_inspector *in, int column, const tri_tokenizer *tokenizer, int64_t step, int64_t begin, int64_t end, int *length) {
     int failed = 0, threads = in->spec->threads > 0 ? in->spec->threads : 1;
     (void)threads; /* of a build without OpenMP */
 #pragma omp parallel num_threads(threads) reduction(| : failed)
@@ -24,10 +24,11 @@ static int measure_rows(const tri_inspector *in, int column, const tri_tokenizer
         int32_t *ids = malloc(TOKENS_MAX * sizeof *ids);
         failed |= ids == NULL;
 #pragma omp for schedule(dynamic, 256)
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = begin; i < end; i++)
             length[i] = ids ? measure(tokenizer, tri__inspect_field(in, in->out->base, i * step, column), ids) : 0;
         free(ids);
     }
+    tri__table_done(in->table[in->out->base], begin * step, (end - begin - 1) * step + 1);
     return !failed;
 }
 
@@ -68,7 +69,8 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
         if (column->kind != TRI_INSPECT_TEXT && c != out->primary && c != out->secondary) continue;
         const tri_tokenizer *tokenizer = in->spec->tokenizer[c == out->secondary && in->spec->tokenizer[1] ? 1 : 0];
         column->lengths.estimated = tokenizer == NULL;
-        good = measure_rows(in, c, tokenizer, step, n, length);
+        for (int64_t begin = 0; begin < n && good; begin += BLOCK)
+            good = measure_rows(in, c, tokenizer, step, begin, begin + BLOCK < n ? begin + BLOCK : n, length);
         if (good) summarise(length, n, &column->lengths);
     }
     free(length);

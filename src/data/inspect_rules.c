@@ -34,10 +34,12 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     int64_t rows = out->split[out->base].rows, n = 0;
     double *number = malloc((size_t)rows * sizeof *number + 1);
     if (!number) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++) {
         if (takes_part(out, out->base, row, 0) &&
             tri__field_number(tri__inspect_field(in, out->base, row, column), &number[n]) == TRI_NUMBER_GOOD)
             n++;
+        tri__rows_passed(in->table[out->base], row);
+    }
     qsort(number, (size_t)n, sizeof *number, by_size);
     for (int i = 1; i < RANGES && n; i++) {
         double edge = number[n * i / RANGES];
@@ -61,6 +63,7 @@ static tri_status learn(const tri_inspector *in, int column, rule *rule) {
     int classes = out->n_classes;
     for (int64_t row = 0; row < out->split[out->base].rows; row++) {
         int32_t label = in->klass[out->base][row];
+        if (row) tri__rows_passed(in->table[out->base], row - 1);
         if (label < 0 || !takes_part(out, out->base, row, 0)) continue;
         int64_t entry = tri__tally_add(&rule->values, rule_key(rule, tri__inspect_field(in, out->base, row, column)), row);
         if (entry >= 0 && rule->room < rule->values.capacity) {
@@ -91,6 +94,7 @@ static double score(const tri_inspector *in, int column, const rule *rule, int32
     int64_t right = 0, rows = 0;
     for (int64_t row = 0; row < out->split[out->scored].rows; row++) {
         int32_t label = in->klass[out->scored][row];
+        if (row) tri__rows_passed(in->table[out->scored], row - 1);
         if (label < 0 || !takes_part(out, out->scored, row, 1)) continue;
         int64_t entry = tri__tally_find(&rule->values, rule_key(rule, tri__inspect_field(in, out->scored, row, column)));
         right += label == (entry < 0 ? otherwise : most_frequent(rule->seen + entry * out->n_classes, out->n_classes));

@@ -93,6 +93,7 @@ static tri_status tally_rows(tri_inspector *in, const uint8_t *counts, int text,
     for (int s = 0; s < TRI_SPLITS; s++) {
         if (!in->table[s] || (text >= 0 && in->at[s][text] < 0)) continue;
         for (int64_t row = 0; row < tri__table_rows(in->table[s]); row++) {
+            if (row) tri__rows_passed(in->table[s], row - 1);
             tri_field_text field = text < 0 ? (tri_field_text){0} : tri__inspect_field(in, s, row, text);
             if (text >= 0 && !field.length) continue;
             uint64_t hash = text < 0 ? hash_row(in, s, row, counts) : tri__inspect_hash(field);

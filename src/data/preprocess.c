@@ -36,7 +36,9 @@ static double median(const double *sorted, int64_t n) {
 /* Moments and quantiles of a filled column. values [n + missing]: n sorted numbers; their sum is `total`. */
 static tri_status fit_values(const fit *f, tri_column_stats *stats, double *values, int64_t n, double total) {
     double rows = (double)(n + stats->missing), squares = 0;
-    stats->fill = f->spec->missing == TRI_MISSING_MEDIAN ? median(values, n) : f->spec->missing == TRI_MISSING_MEAN ? total / (double)n : 0;
+    stats->fill = f->spec->missing == TRI_MISSING_MEDIAN ? median(values, n)
+                  : f->spec->missing == TRI_MISSING_MEAN ? total / (double)n
+                                                         : 0;
     stats->mean = (total + stats->fill * (double)stats->missing) / rows;
     for (int64_t i = 0; i < n; i++) squares += (values[i] - stats->mean) * (values[i] - stats->mean);
     squares += (stats->fill - stats->mean) * (stats->fill - stats->mean) * (double)stats->missing;
@@ -90,8 +92,8 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
         if (!f->bad[row] && tri__field_number(tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
             return tri__field_fail(f->table, row, column, what);
     }
-    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of cat_field_list",
-                     tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
+                     "cat_field_list", tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
 }
 
 static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
@@ -101,7 +103,8 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
         tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
         if (f->bad[row]) value.length = 0;
         else if (!value.length) stats->missing++;
-        if (value.length > TRI_CATEGORY_BYTES) status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
+        if (value.length > TRI_CATEGORY_BYTES)
+            status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
         else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
         if (found.n > TRI_CATEGORIES_MAX) status = too_many(f, stats, column);
         tri__rows_passed(f->table, row);

@@ -38,7 +38,8 @@ static json_t *column_json(const tri_column_stats *s) {
                                transforms[s->transform], "fill", s->fill);
     int failed = 0;
     if (column && s->transform == TRI_TRANSFORM_STANDARD)
-        failed = json_object_set_new(column, "mean", json_real(s->mean)) || json_object_set_new(column, "deviation", json_real(s->deviation));
+        failed = json_object_set_new(column, "mean", json_real(s->mean)) ||
+                 json_object_set_new(column, "deviation", json_real(s->deviation));
     else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
         failed = json_object_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
     if (!failed) return column;
@@ -54,16 +55,17 @@ json_t *tri__preprocess_json(const tri_preprocess *p) {
             return NULL;
         }
     return json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name, "label_by_index",
-                     p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text", texts_json(p->text[0].at, p->text[0].n),
-                     "secondary_text", texts_json(p->text[1].at, p->text[1].n), "columns", columns);
+                     p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
+                     texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n), "columns", columns);
 }
 
 json_t *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
-    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b}", "version", VERSION, "label_name", s->label_name, "primary_text",
-                     texts_json(s->text[0].at, s->text[0].n), "secondary_text", texts_json(s->text[1].at, s->text[1].n), "columns",
-                     texts_json(s->columns.at, s->columns.n), "categorical", texts_json(s->categorical.at, s->categorical.n), "label_list",
-                     texts_json(s->label_list.at, s->label_list.n), "n_classes", s->n_classes, "missing", fills[s->missing], "transform",
-                     transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP);
+    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b}", "version", VERSION, "label_name", s->label_name,
+                     "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text", texts_json(s->text[1].at, s->text[1].n),
+                     "columns", texts_json(s->columns.at, s->columns.n), "categorical",
+                     texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
+                     "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
+                     s->bad_rows == TRI_BAD_ROWS_SKIP);
 }
 
 static tri_status parse_text(const json_t *value, const char *what, const char *name, char **out) {

@@ -139,7 +139,7 @@ static void clear(tri_piece *piece) {
     tri__keys_cut(&piece->keys, 0);
 }
 
-/* Parses piece `index`, from where the rows before it end if that is known. */
+/* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always guess. */
 static tri_status parse_piece(pass *pass, reader *r, int64_t index) {
     const tri_table *table = pass->table;
     tri_piece *piece = &r->piece;
@@ -148,7 +148,8 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index) {
     piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
     piece->only_first_bad = table->options.bad_rows == TRI_BAD_ROWS_FAIL;
     r->first = UINT64_MAX;
-    if (atomic_load_explicit(&pass->joined, memory_order_acquire) == index) {
+    int64_t joined = atomic_load_explicit(&pass->joined, memory_order_acquire);
+    if (index == 0 || (joined == index && !table->options.piece)) {
         if (pass->next > piece->end || pass->status != TRI_OK) return TRI_OK;
         r->first = pass->next;
         TRI_TRY(begin_window(r, r->first));

@@ -45,7 +45,8 @@ int tri__source_changed(const tri_source *source) {
 
 tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_line *line) {
     enum { PART = 1 << 16 };
-    char *text = malloc(PART);
+    if (line->begin >= at) return TRI_OK;
+    char *text = malloc(at - line->begin < PART ? (size_t)(at - line->begin) : PART);
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     tri_status status = TRI_OK;
     for (uint64_t from = line->begin; from < at && status == TRI_OK;) {

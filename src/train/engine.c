@@ -120,7 +120,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         TRI_TRY(status);
     }
     if (engine->model.n_columns == 1)
-        tri__say(log, TRI_LOG_INFO, "one tabular column: it is standardised and projected without LayerNorm, which would erase it");
+        tri__say(log, TRI_LOG_INFO, "one tabular column: it is projected without LayerNorm, which would erase it");
     return TRI_OK;
 }
 

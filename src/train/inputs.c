@@ -13,7 +13,8 @@ int tri__workers(const tri_settings *settings) {
     return left < 1 || asked < 1 ? 1 : asked < left ? asked : left;
 }
 
-tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside, tri_inputs *out) {
+tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside,
+                            tri_inputs *out) {
     *out = (tri_inputs){.settings = settings, .assets = assets, .log = log};
     if (!settings->cache_dir) return beside ? tri__path_join(out->cache, beside, "cache") : TRI_OK;
     return strcmp(settings->cache_dir, "none") == 0 ? TRI_OK : tri__path_join(out->cache, "", settings->cache_dir);

@@ -13,7 +13,8 @@ typedef struct tri_inputs {
 } tri_inputs;
 
 /* --cache-dir; where it is left out, `cache` in the folder `beside`, or none when that is NULL. */
-tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside, tri_inputs *out);
+tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside,
+                            tri_inputs *out);
 /* Training data: fits the preprocessing too. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const char *path, tri_preprocess **preprocess, tri_dataset **out);
 tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess, int need_labels, tri_dataset **out);

@@ -13,7 +13,8 @@ static void forward_message(void *context, tri_log_level level, const char *text
 }
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_assets *assets, const tri_log *log, const char *path, tri_counts *max, int *columns) {
+static tri_status count_file(const tri_settings *s, const tri_assets *assets, const tri_log *log, const char *path, tri_counts *max,
+                             int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};

@@ -28,7 +28,8 @@ static tri_status load_data(tri_session *s) {
     tri_data_files files;
     tri_inputs inputs;
     TRI_TRY(tri__data_files(s->settings->data_path, &files));
-    if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
+    if (!files.train[0])
+        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
