@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { PIECES = 256 + 9 + 27 + 81, WORD_MAX = 256 }; /* bytes of the word; what is longer is cut */
+enum { PIECES = 256 + 9 + 27 + 81, WORD_MAX = 64 }; /* bytes of the word; what is longer is cut */
 
 static tri_vocabulary vocabulary;
 
