@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_LEN = 64 };
+enum { MAX_LEN = 64, TEXT_MAX = 300 }; /* ids; bytes of the text, which is cut */
 
 static void check_ids(const tri_tokenizer *tokenizer, const int32_t *ids, int n) {
     FUZZ_CHECK(n >= 0 && n <= MAX_LEN);
@@ -30,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tri_tokenizer *tokenizer;
     tri_status status = tri__tokenizer_load(fuzz_folder(), &tokenizer);
     FUZZ_CHECK(status == TRI_OK ? tokenizer != NULL : status == TRI_DATA || status == TRI_USAGE);
-    if (tokenizer) check_text(tokenizer, end ? (const char *)end + 1 : "", end ? size - used - 1 : 0);
+    size_t length = end ? size - used - 1 : 0;
+    if (tokenizer) check_text(tokenizer, end ? (const char *)end + 1 : "", length < TEXT_MAX ? length : TEXT_MAX);
     tri__tokenizer_free(tokenizer);
     return 0;
 }

@@ -216,13 +216,16 @@ static size_t length(const tri_table *table, int64_t row) {
 /* Takes the second quote of each pair out of a quoted field. */
 static void decode_field(char *text, uint32_t begin, uint32_t end) {
     if (end - begin < 2 || text[begin] != '"') return;
-    char *to = memchr(text + begin + 1, '"', end - begin - 2), *stop = text + end;
+    char *stop = text + end - 1, *to = memchr(text + begin + 1, '"', (size_t)(stop - text - begin - 1));
     if (!to) return;
-    for (const char *from = to; from < stop - 1; from++) {
-        *to++ = *from;
-        if (*from == '"') from++;
+    /* Each run up to and with a quote; the quote's twin is left behind. */
+    for (const char *from = to; from < stop;) {
+        const char *quote = memchr(from, '"', (size_t)(stop - from));
+        size_t run = quote ? (size_t)(quote + 1 - from) : (size_t)(stop - from);
+        memmove(to, from, run);
+        to += run, from += run + (quote != NULL);
     }
-    memset(to, 0, (size_t)(stop - to));
+    memset(to, 0, (size_t)(stop + 1 - to));
 }
 
 static void decode(const tri_table *table, int64_t row, char *text) {

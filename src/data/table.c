@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    KEEP = 256 << 20, /* bytes of a file that is held in memory whole */
+    KEEP = 64 << 20,  /* bytes of a file that is held in memory whole */
     GAP = 4096        /* bytes between two rows that are read along with them */
 };
 

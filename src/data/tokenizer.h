@@ -17,7 +17,7 @@ int tri__tokenizer_size(const tri_tokenizer *tokenizer);
 /* Template with special tokens ([CLS] text [SEP], <s> text </s>), at most max_len ids: the text is cut. `ids` has room for
  * max_len. Thread-safe, linear in the text. Returns the count; -1 (TRI_RESOURCE recorded) when out of memory. */
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids);
-/* A pair, cut longest first as Hugging Face does; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa). */
+/* A pair, cut longest first as Hugging Face does; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa). Returns likewise. */
 int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,
                                int max_len, int32_t *ids, int32_t *types);
 const char *tri__tokenizer_piece(const tri_tokenizer *tokenizer, int32_t id);

@@ -17,6 +17,9 @@ static int beyond_ascii(const char *text) {
 /* The first fault from `at`, which begins a character, or the first character's end at or after `stop`. */
 static size_t walk(const char *text, size_t length, size_t at, size_t stop, int *found) {
     while (at < stop) {
+        uint64_t word;
+        while (stop - at >= 8 && (memcpy(&word, text + at, 8), !(word & 0x8080808080808080u))) at += 8;
+        if (at == stop) break;
         size_t next = at;
         if (tri__utf8_next(text, length, &next) < 0) {
             *found = 1;

@@ -1,5 +1,5 @@
-/* csv.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field asked for once).
- *   csv FILE [THREADS]      prints one JSON object. Without a file: says what it is for. */
+/* table.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field asked for once).
+ *   table FILE [THREADS]      prints one JSON object. Without a file: says what it is for. */
 #include "base/clock.h"
 #include "data/table.h"
 
@@ -16,14 +16,14 @@ static double cpu(void) {
 
 int main(int argc, char **argv) {
     if (argc < 2) {
-        puts("csv: run bench/csv.py, which makes the file and compares");
+        puts("table: run bench/table.py, which makes the file and compares");
         return 0;
     }
     tri_table_options options = {.threads = argc > 2 ? atoi(argv[2]) : 1};
     tri_table *table;
     double start = tri__clock(), start_cpu = cpu();
     if (tri__table_open(argv[1], &options, &table) != TRI_OK) {
-        fprintf(stderr, "csv: %s\n", tri_error());
+        fprintf(stderr, "table: %s\n", tri_error());
         return 1;
     }
     double opened = tri__clock(), opened_cpu = cpu();
