@@ -151,6 +151,8 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
         out->failed = !field.text;
         if (out->failed) return;
         int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len, out->ids + out->used);
+        out->failed = n < 0;
+        if (out->failed) return;
         lengths[row - begin] = n;
         out->used += n;
     }

@@ -24,8 +24,10 @@ static int measure_rows(const tri_inspector *in, int column, const tri_tokenizer
         int32_t *ids = malloc(TOKENS_MAX * sizeof *ids);
         failed |= ids == NULL;
 #pragma omp for schedule(dynamic, 256)
-        for (int64_t i = begin; i < end; i++)
+        for (int64_t i = begin; i < end; i++) {
             length[i] = ids ? measure(tokenizer, tri__inspect_field(in, in->out->base, i * step, column), ids) : 0;
+            failed |= length[i] < 0;
+        }
         free(ids);
     }
     tri__table_done(in->table[in->out->base], begin * step, (end - begin - 1) * step + 1);
