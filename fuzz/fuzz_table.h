@@ -36,7 +36,8 @@ static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
     char path[256], error[1024], want[1024];
     fuzz_write(name, data, size);
     snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
-    tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP}, pieces = {.bad_rows = TRI_BAD_ROWS_SKIP, .piece = 24 + size % 101, .keep = 1};
+    tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP}, pieces = skip;
+    pieces.piece = 24 + size % 101, pieces.keep = 1;
     tri_table *a, *b, *strict;
     tri_status status = tri__table_open(path, &skip, &a);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);

@@ -55,7 +55,8 @@ static inline char *table_text(const tri_table_options *options) {
     const tri_bad_row *bad;
     int described;
     fprintf(out, "bad %lld\n", (long long)tri__table_bad(table, &bad, &described));
-    for (int i = 0; i < described; i++) fprintf(out, "%lld:%lld: %s\n", (long long)bad[i].line, (long long)bad[i].column, bad[i].why);
+    for (int i = 0; i < described; i++)
+        fprintf(out, "%lld:%lld: %s\n", (long long)bad[i].line, (long long)bad[i].column, bad[i].why);
     assert_int_equal(tri__table_check(table), TRI_OK);
     tri__table_close(table);
     fclose(out);
@@ -74,7 +75,8 @@ static inline char *table_text_any_way(tri_bad_rows bad_rows) {
         options.keep = turn & 1 ? 1 : 0;
         char *got = table_text(&options);
         if (strcmp(got, want))
-            fail_msg("%d threads, pieces of %zu bytes, keep %zu:\n%s\nbut one thread:\n%s", options.threads, options.piece, options.keep, got, want);
+            fail_msg("%d threads, pieces of %zu bytes, keep %zu:\n%s\nbut one thread:\n%s", options.threads, options.piece,
+                     options.keep, got, want);
         free(got);
     }
     return want;

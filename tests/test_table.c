@@ -291,6 +291,18 @@ static void leaves_bad_rows_out(void **state) {
     free(text);
 }
 
+/* The keys of a bad line make no columns. */
+static void bad_lines_name_nothing(void **state) {
+    (void)state;
+    table_name_file(".jsonl");
+    write_text("{\"x\":1,\"y\":[]}\n{\"z\":1,\"z\":2}\n{\"a\":1}\n{\"w\":1}}\n{\"b\":2,\"a\":3}\n");
+    char *text = table_text_any_way(TRI_BAD_ROWS_SKIP);
+    assert_non_null(strstr(text, "[a][b]\n3:6[1]3:1[]\n5:12[3]5:6[2]\nbad 3\n"));
+    free(text);
+    unlink(table_path);
+    table_name_file(".csv");
+}
+
 /* A row that is too long ends where its line does, wherever windows and pieces end. */
 static void leaves_long_rows_out(void **state) {
     (void)state;
@@ -348,6 +360,24 @@ static void lets_rows_go_and_reads_them_again(void **state) {
     tri__table_close(table);
 }
 
+/* The same size, other bytes. */
+static void sees_that_a_file_was_rewritten(void **state) {
+    (void)state;
+    tri_table_options options = {.keep = 1};
+    tri_table *table, *kept;
+    write_text("a,b\n1,2\n");
+    assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+    assert_int_equal(tri__table_open(table_path, NULL, &kept), TRI_OK);
+    usleep(20000); /* longer than a file's time is coarse */
+    write_text("a,b\n\"\",\n");
+    assert_int_equal(tri__table_field(table, 0, 0).length, 0);
+    assert_int_equal(tri__table_check(table), TRI_IO);
+    assert_field(kept, 0, 0, "1");
+    assert_int_equal(tri__table_check(kept), TRI_OK);
+    tri__table_close(kept);
+    tri__table_close(table);
+}
+
 /* Cuts the file and makes it whole again until told to stop. */
 static void *shake(void *stop) {
     while (!atomic_load((atomic_int *)stop))
@@ -392,6 +422,7 @@ int main(void) {
         cmocka_unit_test(tabs_separate_tsv),        cmocka_unit_test(reads_json_lines),
         cmocka_unit_test(leaves_bad_rows_out),      cmocka_unit_test(leaves_long_rows_out),
         cmocka_unit_test(lets_rows_go_and_reads_them_again), cmocka_unit_test(survives_shrinking),
+        cmocka_unit_test(bad_lines_name_nothing),   cmocka_unit_test(sees_that_a_file_was_rewritten),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

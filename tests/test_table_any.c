@@ -86,14 +86,15 @@ static void hostile_case(size_t index, const json_t *one) {
     for (int i = 0; i < described; i++) {
         const json_t *fault = json_array_get(bad, (size_t)i);
         const char *why = json_string_value(json_array_get(fault, 2));
-        if (rows[i].line != json_integer_value(json_array_get(fault, 0)) || rows[i].column != json_integer_value(json_array_get(fault, 1)) ||
-            strncmp(rows[i].why, why, strlen(why)))
+        json_int_t line = json_integer_value(json_array_get(fault, 0)), column = json_integer_value(json_array_get(fault, 1));
+        if (rows[i].line != line || rows[i].column != column || strncmp(rows[i].why, why, strlen(why)))
             fail_msg("case %zu: bad row %d is %lld:%lld: %s, not %s", index, i, (long long)rows[i].line, (long long)rows[i].column,
                      rows[i].why, json_dumps(fault, 0));
     }
     char *fails = table_text_any_way(TRI_BAD_ROWS_FAIL), first[300];
     if (n_bad) {
-        snprintf(first, sizeof first, "status %d:%lld:%lld: %s\n", TRI_DATA, (long long)rows[0].line, (long long)rows[0].column, rows[0].why);
+        snprintf(first, sizeof first, "status %d:%lld:%lld: %s\n", TRI_DATA, (long long)rows[0].line,
+                 (long long)rows[0].column, rows[0].why);
         assert_string_equal(fails, first);
     }
     free(fails);
@@ -141,7 +142,8 @@ static void json_lines(void **state) {
             if ((size_t)k >= json_array_size(bad) || rows[k].line != json_integer_value(json_array_get(bad, (size_t)k)))
                 fail_msg("case %zu: line %lld column %lld is refused: %s\n%.*s", i, (long long)rows[k].line, (long long)rows[k].column,
                          rows[k].why, (int)size, bytes);
-        if (n_bad != (int64_t)json_array_size(bad)) fail_msg("case %zu: %lld bad lines, not %zu", i, (long long)n_bad, json_array_size(bad));
+        if (n_bad != (int64_t)json_array_size(bad))
+            fail_msg("case %zu: %lld bad lines, not %zu", i, (long long)n_bad, json_array_size(bad));
         if (strcmp(got, want)) fail_msg("case %zu:\n%s\nnot\n%s", i, got, want);
         tri__table_close(table);
         free(got);

@@ -49,7 +49,8 @@ static void utf8_exhaustively(void **state) {
 /* Four bytes, around every border of their rules. */
 static void utf8_of_four_bytes(void **state) {
     (void)state;
-    static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
+    static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0,
+                                          0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
     enum { N = sizeof edges };
     unsigned char text[256];
     for (int a = 0; a < N; a++)
@@ -60,7 +61,8 @@ static void utf8_of_four_bytes(void **state) {
                         memset(text, 'x', sizeof text);
                         text[at] = edges[a], text[at + 1] = edges[b], text[at + 2] = edges[c], text[at + 3] = edges[d];
                         size_t want = first_fault(text, 200), got = tri__utf8_fault((char *)text, 200);
-                        if (want != got) fail_msg("%02x %02x %02x %02x at %zu: %zu, not %zu", edges[a], edges[b], edges[c], edges[d], at, got, want);
+                        if (want != got)
+                            fail_msg("%02x %02x %02x %02x at %zu: %zu, not %zu", edges[a], edges[b], edges[c], edges[d], at, got, want);
                     }
 }
 
@@ -91,7 +93,8 @@ static void utf8_in_tables(void **state) {
         char hex[8];
         snprintf(hex, sizeof hex, "%04x", code);
         tri_field_text field = tri__table_field(table, row, 1), bytes = tri__table_field(table, row, 0);
-        if (field.length != 4 || memcmp(field.text, hex, 4)) fail_msg("row %d is %.*s, not %s", (int)row, (int)field.length, field.text, hex);
+        if (field.length != 4 || memcmp(field.text, hex, 4))
+            fail_msg("row %d is %.*s, not %s", (int)row, (int)field.length, field.text, hex);
         if (b[0] == '"') assert_true(bytes.length == 1 && bytes.text[0] == '"');
         else assert_true(bytes.length == 2 && !memcmp(bytes.text, b, 2));
         row++;
@@ -176,8 +179,38 @@ static void vectors_see_what_plain_code_sees(void **state) {
     free(text);
 }
 
+/* A character that is cut short at every place of a long record, which is otherwise ASCII, or is not. */
+static void cut_characters_are_seen_anywhere(void **state) {
+    (void)state;
+    static const char *const cuts[] = {"\xC3", "\xE4\xB8", "\xF0\x9F\x98", "\x80", "\xC3\xA9\xA9"};
+    table_name_file(".csv");
+    for (int quoted = 0; quoted < 2; quoted++)
+        for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+            FILE *file = fopen(table_path, "wb");
+            assert_non_null(file);
+            fprintf(file, "a\n");
+            char text[301] = "";
+            memset(text, quoted ? 'x' : ' ', 300);
+            for (int at = 1; at < 200; at++) {
+                fprintf(file, "\"%.*s%s%.*s\"\n\"%s\"\n", at, text, cuts[i], 299 - at, text, quoted ? "\xC3\xA9" : "good");
+            }
+            fclose(file);
+            tri_table_options options = {.bad_rows = TRI_BAD_ROWS_SKIP};
+            tri_table *table;
+            assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+            const tri_bad_row *rows;
+            int described;
+            assert_int_equal(tri__table_rows(table), 199);
+            assert_int_equal(tri__table_bad(table, &rows, &described), 199);
+            for (int k = 0; k < described; k++) assert_int_equal(rows[k].column, k + 3 + (i == 4 ? 2 : 0));
+            tri__table_close(table);
+        }
+    unlink(table_path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(utf8_exhaustively), cmocka_unit_test(utf8_of_four_bytes),
-                                       cmocka_unit_test(utf8_in_tables), cmocka_unit_test(vectors_see_what_plain_code_sees)};
+                                       cmocka_unit_test(utf8_in_tables), cmocka_unit_test(vectors_see_what_plain_code_sees),
+                                       cmocka_unit_test(cut_characters_are_seen_anywhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,8 @@ static int check_byte(record *r, char byte) {
 static void check_length(record *r) {
     if (r->at - r->row < TRI_LIMIT_CSV_ROW || r->fault.why[0]) return;
     if (r->state == QUOTED)
-        blame(r, r->quote, "quoted field is not closed within %d MiB, the longest row; it begins here", TRI_LIMIT_CSV_ROW >> 20);
+        blame(r, r->quote, "quoted field is not closed within %d MiB, the longest row; it begins here",
+              TRI_LIMIT_CSV_ROW >> 20);
     else blame(r, r->row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
 }
 
@@ -142,7 +143,8 @@ tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, si
         return TRI_CSV_CUT;
     }
     if (r.fields != table->columns)
-        blame(&r, row, "row has %lld field%s, the header has %d", (long long)r.fields, r.fields == 1 ? "" : "s", table->columns);
+        blame(&r, row, "row has %lld field%s, the header has %d", (long long)r.fields, r.fields == 1 ? "" : "s",
+              table->columns);
     if (r.fault.why[0]) {
         tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
         return TRI_CSV_BAD;
@@ -183,7 +185,8 @@ static int try_from(const tri_table *table, const tri_window *window, size_t siz
 static size_t guess(const tri_table *table, const tri_window *window, size_t end) {
     enum { ENOUGH = 8192 };
     size_t size = window->size < ENOUGH ? window->size : ENOUGH, first[2];
-    int outside = try_from(table, window, size, UNQUOTED, &first[0]), inside = try_from(table, window, size, QUOTED, &first[1]);
+    int outside = try_from(table, window, size, UNQUOTED, &first[0]);
+    int inside = try_from(table, window, size, QUOTED, &first[1]);
     size_t found = first[inside < outside];
     if (found == SIZE_MAX) try_from(table, window, window->size, inside < outside ? QUOTED : UNQUOTED, &found);
     return found <= end ? found : SIZE_MAX;
@@ -239,7 +242,8 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 static tri_status check_names(const tri_table *table, const uint32_t *end) {
     for (int c = 1; c < table->columns; c++)
         if (!table->name[c][0])
-            return tri__table_fail(table, table->top + end[c - 1] + 1, "column %d has no name; only the first may have none", c + 1);
+            return tri__table_fail(table, table->top + end[c - 1] + 1, "column %d has no name; only the first may have none",
+                                   c + 1);
     char **sorted = malloc((size_t)table->columns * sizeof *sorted);
     if (!sorted) return tri__table_no_memory(table);
     memcpy(sorted, table->name, (size_t)table->columns * sizeof *sorted);
@@ -250,9 +254,9 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
     free(sorted);
     if (!twice) return TRI_OK;
     int seen = 0, c = 0;
-    for (;; c++)
-        if (!strcmp(table->name[c], twice) && seen++) break;
-    return tri__table_fail(table, table->top + (c ? end[c - 1] + 1 : 0), "column name \"%.80s\" stands twice in the header", twice);
+    while (strcmp(table->name[c], twice) || !seen++) c++;
+    uint64_t at = table->top + end[c - 1] + 1;
+    return tri__table_fail(table, at, "column name \"%.80s\" stands twice in the header", twice);
 }
 
 /* The header's names from its text; end: [columns] where each ends. */
@@ -304,4 +308,5 @@ static tri_status open_csv(tri_table *table) {
 }
 
 const tri_format tri__format_csv = {.expected = "a header row was expected", .open = open_csv, .guess = guess,
-                                    .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span, .decode = decode};
+                                    .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span,
+                                    .decode = decode};

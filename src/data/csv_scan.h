@@ -58,8 +58,8 @@ static inline uint64_t wrong_utf8(const char *text, int first, carry *c) {
 }
 
 /* What is wrong in a block with rare bytes, or behind one: bits of bytes at which, at the latest, it shows. */
-static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int first, const marks *m, uint64_t inside, uint64_t close,
-                                                       carry *c) {
+static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int first, const marks *m, uint64_t inside,
+                                                       uint64_t close, carry *c) {
     rare_marks r;
     look_closer(text, &r);
     uint64_t loose = r.carriage & ~inside, wrong = r.zero | ((loose << 1 | c->carriage) & ~m->feed);

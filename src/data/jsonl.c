@@ -2,10 +2,8 @@
  * where its values stand, sorted by column; strings are checked now and decoded when their text is read. Columns are numbered
  * in the order in which good rows bring them: first within a piece, then, piece by piece, in the table. */
 #include "base/limits.h"
-#include "base/text.h"
 #include "data/jsonl.h"
 #include "data/table_parts.h"
-#include "data/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +28,8 @@ static int by_column(const void *a, const void *b) {
 
 /* The number of a key in the piece; most objects have the keys of the first one, in its order. */
 static int number_of(tri_keys *keys, const char *text, size_t length, int likely) {
-    if (likely < keys->n && keys->key[likely].length == length && !memcmp(keys->text + keys->key[likely].at, text, length)) return likely;
+    if (likely < keys->n && keys->key[likely].length == length && !memcmp(keys->text + keys->key[likely].at, text, length))
+        return likely;
     if (!memchr(text, '\\', length)) return tri__keys_add(keys, text, length);
     char *plain = malloc(length);
     if (!plain) return -1;
@@ -63,7 +62,8 @@ static int number_keys(tri_piece *piece, tri_jsonl_line *line) {
     if (!twice) return 1;
     tri__keys_cut(&piece->keys, before);
     const tri_jsonl_member *m = &line->member[twice];
-    tri__jsonl_blame(line, m->key_begin - 1, "key \"%.*s\" stands twice in the object", tri__jsonl_shown(line, m), line->text + m->key_begin);
+    tri__jsonl_blame(line, m->key_begin - 1, "key \"%.*s\" stands twice in the object", tri__jsonl_shown(line, m),
+                     line->text + m->key_begin);
     return 0;
 }
 

@@ -28,19 +28,20 @@ int tri__jsonl_shown(const tri_jsonl_line *line, const tri_jsonl_member *member)
     return (int)length;
 }
 
-static void blanks(tri_jsonl_line *line) {
-    while (line->at < line->size && (line->text[line->at] == ' ' || line->text[line->at] == '\t' || line->text[line->at] == '\r')) line->at++;
-}
-
 /* The byte here; -1 at the end. */
 static int peek(const tri_jsonl_line *line) { return line->at < line->size ? (unsigned char)line->text[line->at] : -1; }
+
+static void blanks(tri_jsonl_line *line) {
+    while (peek(line) == ' ' || peek(line) == '\t' || peek(line) == '\r') line->at++;
+}
 
 /* Blames the byte here for not being what was expected. */
 static void unexpected(tri_jsonl_line *line, const char *expected) {
     int byte = peek(line);
     if (byte < 0) tri__jsonl_blame(line, line->at, "the line ends where %s was expected", expected);
     else if (byte == 0)
-        tri__jsonl_blame(line, line->at, "NUL byte at byte offset %llu; is this a text file?", (unsigned long long)(line->base + line->at));
+        tri__jsonl_blame(line, line->at, "NUL byte at byte offset %llu; is this a text file?",
+                         (unsigned long long)(line->base + line->at));
     else if (byte > 32 && byte < 127) tri__jsonl_blame(line, line->at, "'%c' where %s was expected", byte, expected);
     else tri__jsonl_blame(line, line->at, "byte 0x%02x where %s was expected", byte, expected);
 }
@@ -87,8 +88,8 @@ static size_t plain_run(const char *text, size_t at, size_t size) {
         uint64_t word;
         memcpy(&word, text + at, 8);
         uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
-        /* A byte is 0 or below 32: the borrow of a lower byte can only add a false alarm, which the loop below looks into. */
-        if (((quote - ones) & ~quote) & tops || ((slash - ones) & ~slash) & tops || ((word - ones * 32) & ~word) & tops) break;
+        uint64_t hit = ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((word - ones * 32) & ~word);
+        if (hit & tops) break;
     }
     while (at < size && text[at] != '"' && text[at] != '\\' && (unsigned char)text[at] >= 32) at++;
     return at;
@@ -153,18 +154,20 @@ static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
         if (!number(line)) return 0;
     } else if (byte == '{' || byte == '[') {
         tri__jsonl_blame(line, begin, "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table",
-                        tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list");
+                         tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list");
         return 0;
     } else {
         for (int i = 0; i < 3 && line->at == begin; i++)
-            if (line->size - begin >= strlen(words[i]) && !memcmp(line->text + begin, words[i], strlen(words[i]))) line->at += strlen(words[i]);
-        if (line->at == begin && (byte == 'N' || byte == 'I')) unexpected(line, "a value (NaN and Infinity are not JSON; write null)");
-        else if (line->at == begin) unexpected(line, "a value");
-        if (line->at == begin) return 0;
-        if (byte == 'n') m->begin = 0, m->end = 0;
-        if (byte == 'n') return 1;
+            if (line->size - begin >= strlen(words[i]) && !memcmp(line->text + begin, words[i], strlen(words[i])))
+                line->at += strlen(words[i]);
+        if (line->at == begin) {
+            int other = byte == 'N' || byte == 'I';
+            unexpected(line, other ? "a value (NaN and Infinity are not JSON; write null)" : "a value");
+            return 0;
+        }
     }
     m->end = (uint32_t)line->at;
+    if (byte == 'n') m->begin = m->end = 0;
     return 1;
 }
 
@@ -234,8 +237,8 @@ int tri__jsonl_line(tri_jsonl_line *line) {
     size_t fault = tri__utf8_fault(line->text, line->size);
     if (fault == line->size || (line->why[0] && line->wrong < fault)) return 1;
     line->why[0] = 0;
-    tri__jsonl_blame(line, fault, "invalid UTF-8 byte 0x%02x at byte offset %llu; save the file as UTF-8", (unsigned char)line->text[fault],
-                    (unsigned long long)(line->base + fault));
+    tri__jsonl_blame(line, fault, "invalid UTF-8 byte 0x%02x at byte offset %llu; save the file as UTF-8",
+                     (unsigned char)line->text[fault], (unsigned long long)(line->base + fault));
     return 1;
 }
 

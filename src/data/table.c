@@ -26,7 +26,8 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
     va_end(args);
     tri_line line = {1, table->top};
     TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
-    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number, (long long)(at - line.begin) + 1, text);
+    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number, (long long)(at - line.begin) + 1,
+                     text);
 }
 
 /* The file's end, as far as it was looked at: text[size] ends at byte `end`. */
@@ -77,6 +78,11 @@ static const tri_format *format_of(const char *path, char *delimiter) {
     return &tri__format_csv;
 }
 
+static tri_status check_unchanged(const tri_table *table) {
+    if (!tri__source_changed(&table->source)) return TRI_OK;
+    return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
+}
+
 /* Reads rows [first, end) of a block, one behind the other, through gaps of a few bytes. */
 static tri_status load_rows(const tri_table *table, int64_t first, int64_t end, char *to, char **row) {
     for (int64_t next; first < end; first = next) {
@@ -89,13 +95,13 @@ static tri_status load_rows(const tri_table *table, int64_t first, int64_t end, 
         TRI_TRY(tri__source_read(&table->source, table->path, from, to, (size_t)(stop - from)));
         to += stop - from;
     }
-    if (!tri__source_changed(&table->source)) return TRI_OK;
-    return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
+    return check_unchanged(table);
 }
 
 /* Reads and decodes a block. */
 static tri_status load(const tri_table *table, int64_t index) {
-    int64_t first = index * TRI_TABLE_BLOCK, end = first + TRI_TABLE_BLOCK < table->rows ? first + TRI_TABLE_BLOCK : table->rows;
+    int64_t first = index * TRI_TABLE_BLOCK, end = first + TRI_TABLE_BLOCK;
+    if (end > table->rows) end = table->rows;
     size_t bytes = 1;
     for (int64_t row = first; row < end; row++) {
         uint64_t gap = row + 1 < end ? table->row[row + 1] - table->row[row] - table->format->length(table, row) : 0;
@@ -134,7 +140,7 @@ static tri_status make_blocks(tri_table *table) {
     int64_t n = (table->rows + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK;
     table->block = calloc((size_t)n + 1, sizeof *table->block);
     if (!table->block) return tri__table_no_memory(table);
-    if (table->source.size > table->options.keep) return TRI_OK;
+    if (table->source.size > table->options.keep) return check_unchanged(table);
     int failed = 0;
 #pragma omp parallel for schedule(static) num_threads(table->options.threads) reduction(|: failed)
     for (int64_t i = 0; i < n; i++) failed |= load(table, i) != TRI_OK;
@@ -151,7 +157,8 @@ static tri_status open_table(tri_table *table) {
         if (!memcmp(mark, "\xEF\xBB\xBF", 3)) table->top = 3;
     }
     table->begin = table->top, table->end = table->source.size, table->line = (tri_line){1, table->top};
-    if (table->begin == table->end) return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
+    if (table->begin == table->end)
+        return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
     TRI_TRY(table->format->open(table));
     TRI_TRY(tri__table_read(table));
     if (table->format->close) TRI_TRY(table->format->close(table));

@@ -52,8 +52,8 @@ static inline uint64_t tri_utf8_wrong(const char *text, const char *before) {
     uint8x16_t past = vld1q_u8((const uint8_t *)before), wrong[4];
     for (int i = 0; i < 4; i++) {
         uint8x16_t here = vld1q_u8((const uint8_t *)text + 16 * i), one = vextq_u8(past, here, 15);
-        uint8x16_t class = vandq_u8(vandq_u8(vqtbl1q_u8(high1, vshrq_n_u8(one, 4)), vqtbl1q_u8(low1, vandq_u8(one, vdupq_n_u8(15)))),
-                                    vqtbl1q_u8(high2, vshrq_n_u8(here, 4)));
+        uint8x16_t class = vandq_u8(vqtbl1q_u8(high1, vshrq_n_u8(one, 4)), vqtbl1q_u8(high2, vshrq_n_u8(here, 4)));
+        class = vandq_u8(class, vqtbl1q_u8(low1, vandq_u8(one, vdupq_n_u8(15))));
         /* The sign bit says: third byte of E0.., or third or fourth of F0..: here two continuations are right. */
         uint8x16_t more = vorrq_u8(vqsubq_u8(vextq_u8(past, here, 14), vdupq_n_u8(0xE0 - 0x80)),
                                    vqsubq_u8(vextq_u8(past, here, 13), vdupq_n_u8(0xF0 - 0x80)));
