@@ -99,6 +99,7 @@ def compare(options, folder):
     rate = size / median(one, "open_cpu") / 1e9
     report = {"bytes": size, "rows": one[0]["rows"], "rounds": options.rounds, "open_GB_per_core_second": round(rate, 3), "target": TARGET,
               "open_GB_per_second": round(size / median(one, "open_seconds") / 1e9, 3),
+              "open_two_threads_GB_per_core_second": round(size / median(two, "open_cpu") / 1e9, 3),
               "open_two_threads_GB_per_second": round(size / median(two, "open_seconds") / 1e9, 3),
               "open_and_read_GB_per_core_second": round(size / statistics.median(r["open_cpu"] + r["read_cpu"] for r in one) / 1e9, 3),
               "csv_GB_per_core_second": round(size / median(plain, "cpu") / 1e9, 3), "reached": rate >= TARGET}

@@ -1,5 +1,6 @@
-/* table_read.c - finds a table's rows with several threads (table_parts.h says how). Pieces are independent of each other until
- * they are joined, which costs a copy of what they found: about a tenth of the work. */
+/* table_read.c - finds a table's rows with several threads (table_parts.h says how). A thread takes the next piece, parses it,
+ * puts what it found into a slot, and joins what is in order, its own or not. So nobody waits for a slow neighbour until all
+ * slots are full. Joining is a copy of what was found: about a tenth of the work. */
 #include "base/limits.h"
 #include "data/table_parts.h"
 
@@ -12,7 +13,8 @@ enum {
     PIECE = 4 << 20,     /* bytes, at most */
     LEAST_PIECE = 64 << 10,
     WINDOW = 512 << 10,  /* half of a common second-level cache */
-    LEAST_WINDOW = 64
+    LEAST_WINDOW = 64,
+    EACH = 4             /* slots for each of several threads */
 };
 
 /* One thread's memory. */
@@ -22,18 +24,28 @@ typedef struct reader {
     size_t room;
     tri_window window;
     size_t step;         /* bytes to read at a time */
-    tri_piece piece;
-    uint64_t first;      /* where the piece's first row starts; UINT64_MAX: no row does */
-    tri_status status;
 } reader;
+
+/* A piece that is parsed or waits to be joined. */
+typedef struct slot {
+    tri_piece piece;
+    uint64_t first;      /* where its first row starts; UINT64_MAX: no row does */
+    tri_status status;
+    int ready;           /* to be joined */
+} slot;
 
 /* What the threads share. */
 typedef struct pass {
     tri_table *table;
     uint64_t piece;      /* bytes */
-    _Atomic int64_t joined; /* pieces */
-    uint64_t next;       /* where the first row after them starts */
-    tri_status status;
+    int64_t pieces;
+    _Atomic int64_t taken, joined; /* pieces, from the front */
+    slot *slots;         /* [n_slots] piece i uses slot i % n_slots */
+    int n_slots;
+    pthread_mutex_t lock; /* of `ready` and all below */
+    pthread_cond_t room; /* some piece was joined */
+    uint64_t next;       /* where the first row after the joined pieces starts */
+    _Atomic int status;  /* TRI_OK, or the first failure */
     char error[2048];    /* its text: a thread's own stays with the thread */
 } pass;
 
@@ -79,14 +91,13 @@ void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
     va_end(args);
 }
 
-static void free_reader(reader *r) {
-    free(r->text);
-    free(r->piece.row);
-    free(r->piece.count);
-    free(r->piece.value);
-    free(r->piece.fault);
-    free(r->piece.column);
-    tri__keys_free(&r->piece.keys);
+static void free_piece(tri_piece *piece) {
+    free(piece->row);
+    free(piece->count);
+    free(piece->value);
+    free(piece->fault);
+    free(piece->column);
+    tri__keys_free(&piece->keys);
 }
 
 /* Keeps the window's bytes from text[from] on and reads `step` more behind them. */
@@ -113,9 +124,8 @@ static tri_status begin_window(reader *r, uint64_t at) {
 }
 
 /* Parses the piece's rows from text[from] of the window on, which is the start of one. */
-static tri_status parse_rows(reader *r, size_t from) {
+static tri_status parse_rows(reader *r, size_t from, tri_piece *piece) {
     const tri_format *format = r->table->format;
-    tri_piece *piece = &r->piece;
     for (;;) {
         if (piece->skipping) {
             from = format->skip(r->table, &r->window, &piece->skipping);
@@ -140,26 +150,26 @@ static void clear(tri_piece *piece) {
 }
 
 /* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always guess. */
-static tri_status parse_piece(pass *pass, reader *r, int64_t index) {
+static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
     const tri_table *table = pass->table;
-    tri_piece *piece = &r->piece;
+    tri_piece *piece = &to->piece;
     clear(piece);
     piece->begin = table->begin + (uint64_t)index * pass->piece;
     piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
     piece->only_first_bad = table->options.bad_rows == TRI_BAD_ROWS_FAIL;
-    r->first = UINT64_MAX;
-    int64_t joined = atomic_load_explicit(&pass->joined, memory_order_acquire);
-    if (index == 0 || (joined == index && !table->options.piece)) {
-        if (pass->next > piece->end || pass->status != TRI_OK) return TRI_OK;
-        r->first = pass->next;
-        TRI_TRY(begin_window(r, r->first));
-        return parse_rows(r, 0);
+    to->first = UINT64_MAX;
+    if (atomic_load(&pass->status) != TRI_OK) return TRI_OK;
+    if (index == 0 || (atomic_load(&pass->joined) == index && !table->options.piece)) {
+        if (pass->next > piece->end) return TRI_OK;
+        to->first = pass->next;
+        TRI_TRY(begin_window(r, to->first));
+        return parse_rows(r, 0, piece);
     }
     TRI_TRY(begin_window(r, piece->begin));
     size_t from = table->format->guess(table, &r->window, (size_t)(piece->end - piece->begin));
     if (from == SIZE_MAX) return TRI_OK;
-    r->first = piece->begin + from;
-    return parse_rows(r, from);
+    to->first = piece->begin + from;
+    return parse_rows(r, from, piece);
 }
 
 /* Describes the bad rows of a piece, or fails with the first. */
@@ -201,19 +211,49 @@ static tri_status copy_rows(tri_table *table, const tri_piece *piece) {
 }
 
 /* Adds a piece to the table; all before it have been. Parses it again if it did not begin where they end. */
-static tri_status join_piece(pass *pass, reader *r) {
-    tri_piece *piece = &r->piece;
+static tri_status join_piece(pass *pass, reader *r, slot *from) {
+    tri_piece *piece = &from->piece;
     if (pass->next > piece->end || pass->next == pass->table->end) return TRI_OK;
-    if (r->first != pass->next) {
+    if (from->first != pass->next) {
         clear(piece);
-        r->status = begin_window(r, pass->next);
-        if (r->status == TRI_OK) r->status = parse_rows(r, 0);
+        TRI_TRY(begin_window(r, pass->next));
+        from->status = parse_rows(r, 0, piece);
     }
-    TRI_TRY(r->status);
+    TRI_TRY(from->status);
     TRI_TRY(take_bad(pass->table, piece));
     if (pass->table->format->join) TRI_TRY(pass->table->format->join(pass->table, piece));
     pass->next = piece->next;
     return copy_rows(pass->table, piece);
+}
+
+/* Marks a slot as ready and joins what is in order. */
+static void hand_in(pass *pass, reader *r, slot *done) {
+    pthread_mutex_lock(&pass->lock);
+    done->ready = 1;
+    for (slot *next; (next = &pass->slots[atomic_load(&pass->joined) % pass->n_slots])->ready; atomic_fetch_add(&pass->joined, 1)) {
+        next->ready = 0;
+        if (atomic_load(&pass->status) != TRI_OK) continue;
+        tri_status status = join_piece(pass, r, next);
+        if (status == TRI_OK) continue;
+        atomic_store(&pass->status, status);
+        snprintf(pass->error, sizeof pass->error, "%s", tri_error());
+    }
+    pthread_cond_broadcast(&pass->room);
+    pthread_mutex_unlock(&pass->lock);
+}
+
+/* One thread's work: piece after piece. The first piece not joined is always with a thread that does not wait. */
+static void work(pass *pass) {
+    reader r = {.table = pass->table};
+    for (int64_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->pieces;) {
+        pthread_mutex_lock(&pass->lock);
+        while (i - atomic_load(&pass->joined) >= pass->n_slots) pthread_cond_wait(&pass->room, &pass->lock);
+        pthread_mutex_unlock(&pass->lock);
+        slot *to = &pass->slots[i % pass->n_slots];
+        to->status = parse_piece(pass, &r, i, to);
+        hand_in(pass, &r, to);
+    }
+    free(r.text);
 }
 
 /* Small enough for the threads to share the work evenly. */
@@ -225,24 +265,19 @@ static uint64_t piece_bytes(const tri_table *table) {
 }
 
 tri_status tri__table_read(tri_table *table) {
-    pass pass = {.table = table, .piece = piece_bytes(table), .next = table->begin};
-    int64_t pieces = (int64_t)((table->end - table->begin + pass.piece - 1) / pass.piece);
-#pragma omp parallel num_threads(table->options.threads) if (pieces > 1)
-    {
-        reader r = {.table = table};
-#pragma omp for schedule(dynamic, 1) ordered
-        for (int64_t i = 0; i < pieces; i++) {
-            r.status = parse_piece(&pass, &r, i);
-#pragma omp ordered
-            {
-                if (pass.status == TRI_OK) {
-                    pass.status = join_piece(&pass, &r);
-                    if (pass.status != TRI_OK) snprintf(pass.error, sizeof pass.error, "%s", tri_error());
-                }
-                atomic_store_explicit(&pass.joined, i + 1, memory_order_release);
-            }
-        }
-        free_reader(&r);
-    }
-    return pass.status == TRI_OK ? TRI_OK : tri__fail(pass.status, "%s", pass.error);
+    int threads = table->options.threads;
+    pass pass = {.table = table, .piece = piece_bytes(table), .next = table->begin, .n_slots = threads > 1 ? EACH * threads : 1};
+    pass.pieces = (int64_t)((table->end - table->begin + pass.piece - 1) / pass.piece);
+    pass.slots = calloc((size_t)pass.n_slots, sizeof *pass.slots);
+    if (!pass.slots) return tri__table_no_memory(table);
+    pthread_mutex_init(&pass.lock, NULL);
+    pthread_cond_init(&pass.room, NULL);
+#pragma omp parallel num_threads(threads) if (threads > 1 && pass.pieces > 1)
+    work(&pass);
+    for (int i = 0; i < pass.n_slots; i++) free_piece(&pass.slots[i].piece);
+    free(pass.slots);
+    pthread_cond_destroy(&pass.room);
+    pthread_mutex_destroy(&pass.lock);
+    tri_status status = (tri_status)atomic_load(&pass.status);
+    return status == TRI_OK ? TRI_OK : tri__fail(status, "%s", pass.error);
 }
