@@ -100,6 +100,8 @@ examples: $(EXAMPLES)
 bench: all $(BENCHES)
 	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
 	@tools/venv
+	@.venv/bin/python bench/table.py $(BUILD)
+	@.venv/bin/python bench/tokenizing.py $(BUILD)
 	@.venv/bin/python bench/step.py $(BUILD)
 # Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
 parity:
