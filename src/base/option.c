@@ -359,3 +359,17 @@ int tri__option_names(const tri_option *rows, const char **names, int max) {
     for (const tri_option *row = rows; row->name && n < max; row++) names[n++] = row->name;
     return n;
 }
+
+int tri__option_listed(const tri_option *row, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = row->scope; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) return 1;
+    return 0;
+}
+
+const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]) {
+    snprintf(out, TRI_OPTION_FLAG, "--%s", name);
+    for (char *c = out; *c; c++)
+        if (*c == '_') *c = '-';
+    return out;
+}

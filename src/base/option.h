@@ -49,6 +49,11 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const json_t *value);
 /* A new reference; JSON null when unset. */
 json_t *tri__option_json(const tri_option *row, const void *from);
+/* Is `word` one of the comma-separated words of the row's scope? */
+int tri__option_listed(const tri_option *row, const char *word);
+enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
+/* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */
+const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);
 /* Names of all rows, for tri__text_nearest: fills at most `max`, returns how many. */
 int tri__option_names(const tri_option *rows, const char **names, int max);
 

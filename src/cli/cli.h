@@ -37,10 +37,7 @@ typedef struct tri_exit_code {
 } tri_exit_code;
 extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
-/* Is `row` listed for a command? */
-int tri__option_listed(const tri_option *row, const char *scope);
-/* "--pp-size"; "none, zero1, zero2" (other names of choices left out), with `join` between. Both return `out`. */
-const char *tri__option_flag(const char *name, char out[static 64]);
+/* "none, zero1, zero2" (other names of choices left out), with `join` between, into `out`, which is returned. */
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);
 /* An option's default for a command as people read it, "" when unset. */
 const char *tri__option_default(const tri_option *row, const tri_command *command);

@@ -4,23 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tri__option_listed(const tri_option *row, const char *scope) {
-    size_t n = strlen(scope);
-    for (const char *at = row->scope; at && *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && !strncmp(at, scope, n)) return 1;
-    return 0;
-}
-
 const char *tri__option_default(const tri_option *row, const tri_command *command) {
     if (!row->value || (row->kind == TRI_OPTION_BOOL && !strcmp(row->value, "false"))) return "";
     return command && command->folder && !strcmp(row->name, "output_dir") ? command->folder : row->value;
-}
-
-const char *tri__option_flag(const char *name, char out[static 64]) {
-    snprintf(out, 64, "--%s", name);
-    for (char *c = out; *c; c++)
-        if (*c == '_') *c = '-';
-    return out;
 }
 
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_BYTES = 64, ORIGIN_BYTES = 512, ROWS_MAX = 128 };
+enum { ORIGIN_BYTES = 512, ROWS_MAX = 128 };
 
 /* Which of related values the user gave, rather than left at their defaults. */
 typedef struct given {
@@ -40,17 +40,6 @@ static place find(tri_settings *settings, const char *name) {
     return at;
 }
 
-/* Is `word` one of the comma-separated words of the row's scope? */
-static int in_scope(const tri_option *row, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = row->scope; *at;) {
-        size_t length = strcspn(at, ",");
-        if (length == n && memcmp(at, word, n) == 0) return 1;
-        at += length + (at[length] == ',');
-    }
-    return 0;
-}
-
 /* The nearest name among those listed for `scope`; NULL when none is near. */
 static const char *nearest(const char *name, const char *scope) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
@@ -58,19 +47,11 @@ static const char *nearest(const char *name, const char *scope) {
     int n = 0;
     for (int t = 0; t < 2; t++)
         for (const tri_option *row = tables[t]; row->name && n < ROWS_MAX; row++)
-            if (in_scope(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0)) {
+            if (tri__option_listed(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0)) {
                 names[n++] = row->name;
                 if (row->alias && n < ROWS_MAX) names[n++] = row->alias;
             }
     return tri__text_nearest(name, names, n);
-}
-
-/* "batch_size" as the command line writes it: --batch-size */
-static const char *flag(const char *name, char out[static NAME_MAX_BYTES]) {
-    int n = snprintf(out, NAME_MAX_BYTES, "--%s", name);
-    for (int i = 0; i < n && i < NAME_MAX_BYTES - 1; i++)
-        if (out[i] == '_') out[i] = '-';
-    return out;
 }
 
 static void note(given *seen, const tri_option *row) {
@@ -153,7 +134,7 @@ static tri_status read_key(tri_settings *settings, const char *path, const char 
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", path, key, near);
         return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", path, key);
     }
-    if (!in_scope(at.row, "config"))
+    if (!tri__option_listed(at.row, "config"))
         return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", path, key);
     char origin[ORIGIN_BYTES];
     snprintf(origin, sizeof origin, "%s: %s", path, key);
@@ -184,7 +165,7 @@ tri_status tri__settings_config(tri_settings *settings, const char *path) {
 
 /* One option of a command line. */
 typedef struct argument {
-    char name[NAME_MAX_BYTES]; /* without dashes in front; cut when too long to be an option */
+    char name[TRI_OPTION_FLAG]; /* without dashes in front; cut when too long to be an option */
     const char *value;         /* NULL: none */
     int used;                  /* arguments taken: 1 or 2 */
 } argument;
@@ -199,14 +180,14 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     *out = (argument){.value = equal ? equal + 1 : NULL, .used = 1};
     snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
     const tri_option *row = find(settings, out->name).row;
-    char written[NAME_MAX_BYTES];
+    char written[TRI_OPTION_FLAG];
     if (!row) {
         const char *near = nearest(out->name, scope);
         if (near)
-            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, flag(near, written));
+            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, tri__option_flag(near, written));
         return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
     }
-    if (!in_scope(row, scope))
+    if (!tri__option_listed(row, scope))
         return tri__fail(TRI_USAGE, "%.*s is no option of trident %s; trident %s --help lists them", length, text, scope,
                          scope);
     if (!out->value && row->kind == TRI_OPTION_BOOL) {
@@ -235,9 +216,9 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
             if (strcmp(at.row->name, "config") == 0) *config = argument.value;
             continue;
         }
-        char origin[NAME_MAX_BYTES];
+        char origin[TRI_OPTION_FLAG];
         note(seen, at.row);
-        TRI_TRY(tri__option_set_text(at.row, at.into, flag(argument.name, origin), argument.value));
+        TRI_TRY(tri__option_set_text(at.row, at.into, tri__option_flag(argument.name, origin), argument.value));
     }
     return TRI_OK;
 }
@@ -272,7 +253,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     if (config) TRI_TRY(read_config(settings, config, &seen));
     TRI_TRY(read_arguments(settings, scope, n, args, NULL, &seen));
     TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
-    if (in_scope(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings, &seen));
+    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings, &seen));
     return complete(settings, &seen);
 }
 
@@ -297,12 +278,12 @@ static tri_status check_fixed(const tri_settings *settings, const char *name, co
     json_t *value = tri__option_json(row, settings);
     if (!value) return tri__fail(TRI_RESOURCE, "out of memory while checking options");
     tri_status status = TRI_OK;
-    char written[NAME_MAX_BYTES];
+    char written[TRI_OPTION_FLAG];
     const char *text = json_string_value(value); /* NULL for a number, and for null */
     if (json_integer_value(value) > 1)
-        status = tri__fail(TRI_USAGE, "%s %lld: %s", flag(name, written), (long long)json_integer_value(value), why);
+        status = tri__fail(TRI_USAGE, "%s %lld: %s", tri__option_flag(name, written), (long long)json_integer_value(value), why);
     else if (text && strcmp(text, row->value))
-        status = tri__fail(TRI_USAGE, "%s %s: %s", flag(name, written), text, why);
+        status = tri__fail(TRI_USAGE, "%s %s: %s", tri__option_flag(name, written), text, why);
     json_decref(value);
     return status;
 }
@@ -327,7 +308,7 @@ json_t *tri__settings_json(const tri_settings *settings) {
     json_t *all = json_object();
     for (int i = 0; i < 2 && all; i++)
         for (const tri_option *row = parts[i].rows; row->name; row++)
-            if (in_scope(row, "config") && json_object_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
+            if (tri__option_listed(row, "config") && json_object_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
                 json_decref(all);
                 return NULL;
             }
