@@ -1,0 +1,80 @@
+/* transport.h - how a group's operations are carried out. Two are built in: shm (comm/shm/), for groups on one machine, and exchange
+ * (comm/exchange.c), which makes every collective of sends and receives, for groups that span machines. A row each. */
+#ifndef TRI_COMM_TRANSPORT_H
+#define TRI_COMM_TRANSPORT_H
+
+#include "layout/dtype.h"
+
+/* What members compare before any data moves. Fixed size: it is written to shared memory and sent as bytes. */
+typedef struct tri_descriptor {
+    uint64_t group, sequence;      /* the group's id; the operation's number on it (sends: on the pair) */
+    int64_t count;
+    uint64_t counts;               /* hash of the counts; 0: none */
+    uint8_t kind, dtype, reduction, inplace;
+    int32_t root, tag;
+    int32_t rank;                  /* world rank that posted it */
+} tri_descriptor;
+
+/* One operation under way on this rank. */
+typedef struct tri_pending {
+    tri_request request;           /* handle; 0: this record is free */
+    tri_group *group;
+    tri_descriptor what;
+    const void *in;                /* as the transport uses them: the caller's, or staged copies in the heap */
+    void *out;
+    void *user_out;                /* not NULL: copy out[out_count] here when done */
+    void *staged[2];               /* heap pieces to give back */
+    int64_t in_count, out_count;   /* elements */
+    int64_t *shard;                /* [n + 1] first element of each member's shard; NULL where all are equal and `count` long */
+    int stage;                     /* the transport's own progress; 0 at first */
+    void *state;                   /* the transport's own; freed with free() */
+    double since;                  /* tri__clock() when posted */
+    int done;
+} tri_pending;
+
+typedef struct tri_transport {
+    const char *name;
+    tri_status (*open)(tri_group *group);      /* state of a group */
+    void (*close)(tri_group *group);
+    /* Announces the operation if there is room and does what can be done without waiting. Sets pending->done at its end. Called again and
+     * again, in the order of posting; *moved is set when anything was achieved. TRI_DISAGREE (recorded for all) when members differ. */
+    tri_status (*progress)(tri_group *group, tri_pending *pending, int *moved);
+} tri_transport;
+
+extern const tri_transport tri__transport_shm, tri__transport_exchange;
+
+/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a tri_remote. Used by sends and receives of users and
+ * by the exchange. A message is named by (group, kind, number): the k-th send of a kind meets the k-th receive. */
+typedef struct tri_message {
+    int peer;                  /* place in the group */
+    int channel;               /* 0: sends of users; 1 and up: the exchange's own */
+    uint64_t number;           /* on that channel and pair */
+    tri_descriptor what;       /* compared with the other end's; the exchange sends its own as data */
+    void *data;                /* [bytes]; a receive's target, a send's source */
+    int64_t bytes;
+    int receive;
+    int stage;                 /* 0 new, 1 under way, 2 done */
+    void *state;
+} tri_message;
+tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
+
+/* Between machines: what the MPI plug-in gives, and nothing else of MPI is seen outside it. All calls return at once. */
+typedef struct tri_remote {
+    const char *name;                                         /* "mpi" */
+    tri_status (*group_open)(void *state, const int *ranks, int n, uint64_t id, void **out);   /* collective among members; may block */
+    void (*group_close)(void *state, void *group);
+    tri_status (*send)(void *group, int peer, int channel, uint64_t number, const void *data, int64_t bytes, void **request);
+    tri_status (*receive)(void *group, int peer, int channel, uint64_t number, void *data, int64_t bytes, void **request);
+    tri_status (*test)(void *request, int *done);             /* done: the request is gone */
+    void (*tell_failure)(void *state, int rank, int code, const char *text);    /* to all other machines, best effort */
+    int (*hear_failure)(void *state, int *rank, int *code, char *text, size_t size); /* 1: one came from another machine */
+    void (*close)(void *state, int failed);
+} tri_remote;
+
+/* "all_reduce sum f32 x 1024 (group of 4, operation 17)" for messages. */
+void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);
+uint64_t tri__describe_pack(const tri_descriptor *what);                 /* kind, dtype, reduction, count in one word */
+void tri__describe_unpack(uint64_t packed, char *out, size_t size);
+const char *tri__collective_name(int kind);                              /* "all_reduce" */
+
+#endif

@@ -1,0 +1,61 @@
+/* world.h - one rank's view of its job: its place, its machine's shared memory, its groups and the operations it has under way. */
+#ifndef TRI_COMM_WORLD_H
+#define TRI_COMM_WORLD_H
+
+#include "comm/heap.h"
+#include "comm/segment.h"
+#include "comm/transport.h"
+
+/* Machines of the job, as every rank knows them. */
+typedef struct tri_nodes {
+    int *node_of;      /* [world] machine of each world rank */
+    int *local_of;     /* [world] its place on that machine */
+    int n;             /* machines */
+} tri_nodes;
+
+struct tri_world {
+    int rank, size;          /* in the world */
+    int local;               /* place on this machine: index of control->line */
+    tri_segment segment;
+    int owns_segment;        /* threads: one of them closes it */
+    tri_heap heap;
+    tri_nodes nodes;
+    tri_group *all;          /* tri_group_world */
+    tri_group **group;       /* every group made, in order */
+    int n_groups, cap_groups;
+    struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
+    int n_pending, cap_pending;
+    uint64_t posted;         /* operations posted so far */
+    const struct tri_remote *remote; /* carries traffic between machines; NULL: one machine */
+    void *remote_state;
+    struct tri_watcher *watcher;     /* thread that watches local peers where no supervisor does; NULL */
+    tri_status failed;       /* what the first failure became for this rank; TRI_OK */
+};
+
+struct tri_group {
+    tri_world *world;
+    int n, me;               /* members; this rank's place */
+    int *rank;               /* [n] world ranks */
+    int *local;              /* [n] places on this machine; -1: elsewhere */
+    int spans;               /* 1: has members on other machines */
+    uint64_t id;             /* of rank list and instance: the same on every member */
+    uint64_t sequence;       /* collectives posted on it by this rank */
+    uint64_t *sent, *received; /* [n] sends to, receives from each member posted by this rank */
+    const tri_transport *transport;
+    void *state;             /* the transport's own */
+};
+
+/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine. */
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
+                           tri_world **out);
+/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores): the executor calls it for each instruction. */
+void tri__world_beat(tri_world *world);
+void tri__world_phase(tri_world *world, tri_phase phase, int64_t step);
+/* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */
+tri_status tri__world_check(tri_world *world);
+/* Before the first step: all ranks compare a digest of what must be equal; TRI_DISAGREE naming the odd rank. */
+tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what);
+/* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing. */
+tri_status tri__world_meet(tri_world *world, double seconds);
+
+#endif
