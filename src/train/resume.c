@@ -103,7 +103,7 @@ tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
     json_t *config = recorded(s), *preprocessing = tri__preprocess_json(s->preprocess), *state = state_json(s);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
     if (config && preprocessing && state)
-        status = tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
+        status = !s->lead ? TRI_OK : tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
                                                             .step = s->at.step,
                                                             .weights = s->engine.weights,
                                                             .n_weights = s->engine.n_weights,
@@ -120,5 +120,5 @@ tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
     TRI_TRY(status);
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)s->at.step);
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, name));
-    return tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep);
+    return s->lead ? tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep) : TRI_OK;
 }
