@@ -65,5 +65,8 @@ int tri__mesh_next(const tri_mesh *mesh, int rank);
 
 /* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` ranks in a row. */
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node);
+enum { TRI_MESH_ADVICE = 256 }; /* bytes */
+/* What to say of tensor groups that cross nodes, with the order that avoids it; "" when none does. Into `out`, which is returned. */
+const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]);
 
 #endif
