@@ -13,7 +13,9 @@ enum { ARENA_BYTES = 1 << 30 };
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};
-    TRI_TRY(tri__mesh_make(&place->mesh, world ? tri_world_size(world) : size, (int)s->pp_size, (int)s->tp_size, (int)s->dp_size));
+    tri_settings over = *s; /* only read */
+    over.world_size = world ? tri_world_size(world) : size;
+    TRI_TRY(tri__settings_mesh(&over, &place->mesh));
     place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
     place->batch = s->global_batch_size ? s->global_batch_size : s->batch_size * place->mesh.dp;
     return TRI_OK;
