@@ -17,7 +17,7 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
     over.world_size = world ? tri_world_size(world) : size;
     TRI_TRY(tri__settings_mesh(&over, &place->mesh));
     place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
-    place->batch = s->global_batch_size ? s->global_batch_size : s->batch_size * place->mesh.dp;
+    place->batch = tri__settings_global_batch(&over);
     return TRI_OK;
 }
 
