@@ -103,7 +103,7 @@ static tri_status fail_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_LOAD, 14);
+        tri__world_doing(world, TRI_DOING_LOAD, 14);
         atomic_store(&board->failed, tri__clock());
         return tri__fail(TRI_DATA, "row 7 has 3 fields, not 4");
     }

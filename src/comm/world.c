@@ -133,7 +133,7 @@ void tri__world_beat(tri_world *world) {
     atomic_store_explicit(&line->beats, atomic_load_explicit(&line->beats, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-void tri__world_phase(tri_world *world, tri_phase phase, int64_t step) {
+void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
     atomic_store_explicit(&own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
     atomic_store_explicit(&own_line(world)->step, step, memory_order_relaxed);
     tri__world_beat(world);

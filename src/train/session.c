@@ -94,8 +94,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__engine_plan_all(&s->engine, &all));
     }
     TRI_TRY(tri__engine_bind(&s->engine));
-    const tri_program *program = s->engine.plan.train.program;
-    while (s->update_at < program->n_instrs && program->instr[s->update_at].mb >= 0) s->update_at++;
+    s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -207,7 +206,9 @@ tri_status tri_next_batch(tri_session *s, int *more) {
 /* Says which value was the first to go wrong. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
-    int slot = -1, at = tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &slot);
+    int slot = -1, at = -1;
+    TRI_TRY(tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &at, &slot));
+    if (at < 0 && s->place.world) return tri__world_check(s->place.world);
     if (at < 0) return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
     int unit = p->instr[at].unit;
     return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
