@@ -106,6 +106,7 @@ void tri_world_close(tri_world *world) {
     tri__watcher_close(world->watcher);
     release(world);
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
+    atomic_fetch_add(&control->left, 1);
     tri__control_wake(control, NULL, 0);
     if (world->remote && world->remote->close) world->remote->close(world->remote_state, failed);
     if (world->owns_segment) tri__segment_close(&world->segment);
@@ -151,7 +152,8 @@ tri_status tri__world_check(tri_world *world) {
 }
 
 int tri__world_left(const tri_world *world, int local) {
-    return atomic_load_explicit(&world->segment.control->line[local].life, memory_order_acquire) == TRI_LIFE_LEFT;
+    const tri_control *control = world->segment.control;
+    return atomic_load_explicit(&control->left, memory_order_relaxed) && atomic_load(&control->line[local].life) == TRI_LIFE_LEFT;
 }
 
 static tri_status name_missing(tri_world *world, double seconds) {
