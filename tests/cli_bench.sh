@@ -25,7 +25,7 @@ expect_code 0
 expect "a table" grep -Eq '^op +bytes +ranks +time us +algbw GB/s +busbw GB/s +of memcpy$' "$out"
 expect "all_gather of 999 / 12 elements" grep -Eq '^all_gather +996 +3 ' "$out"
 expect "one element of each rank" grep -Eq '^all_gather +12 +3 ' "$out"
-run bench comm --nproc-per-node 1 --sizes 4K --json
+checked run bench comm --nproc-per-node 1 --sizes 4K --json
 expect_code 0
 expect_text "$out" '"ranks":1' '"busbw_gbs":0'
 
@@ -33,7 +33,7 @@ expect_text "$out" '"ranks":1' '"busbw_gbs":0'
 port=$((20000 + $$ % 20000))
 export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 RANK=1 LOCAL_RANK=1 "$trident" bench comm --sizes 4K --json >second 2>second.err &
-RANK=0 LOCAL_RANK=0 run bench comm --sizes 4K --json
+RANK=0 LOCAL_RANK=0 checked run bench comm --sizes 4K --json
 wait $!
 code_second=$?
 expect_code 0
