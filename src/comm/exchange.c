@@ -7,9 +7,8 @@
  *
  * Every element is reduced in one place, of all inputs in the group's order, by the one function that shm uses too: the same bits.
  *
- * An operation that has begun holds room for what it reduces (at most (n - 1) / n of its input in slices; all inputs when small),
+ * An operation that has begun holds room for what it reduces (as much as its input, in slices; all inputs when small),
  * taken by malloc; at most WINDOW operations of a group have begun and not ended. */
-#include "comm/heap.h"
 #include "comm/reduce.h"
 #include "comm/world.h"
 
@@ -128,10 +127,11 @@ static void *target(const tri_pending *p, int from) {
     return at_out(p, in_slices(p) ? slice(p, p->group->me).at : place(p, from));
 }
 
-/* What this rank sends in the second step: its slice of the output, or of what only the root gets. */
+/* What this rank makes in the first step and sends in the second: its slice of the output; on a rank that has none, in the room. */
 static char *made(const tri_pending *p) {
-    if (p->what.kind == TRI_REDUCE && p->group->me != p->what.root) return p->staged[1];
-    return at_out(p, slice(p, p->group->me).at);
+    const job *j = p->state;
+    int me = p->group->me;
+    return p->what.kind == TRI_REDUCE && me != p->what.root ? j->room + me * j->part : at_out(p, slice(p, me).at);
 }
 
 static void begin_step(tri_pending *p, int step) {
@@ -207,9 +207,6 @@ static tri_status begin(tri_pending *p) {
     if (!j) return tri__fail(TRI_RESOURCE, "no memory to receive %lld bytes from %d ranks", (long long)part, n - 1);
     *j = (job){.small = small, .part = part, .in = (const void **)(j->message + 2 * n), .room = (char *)j + head};
     p->state = j;
-    /* Peers on this machine read what they get where it stands: it has to be shared. A non-root has no output that needs the place. */
-    if (!small && p->what.kind == TRI_REDUCE && me != p->what.root && slice(p, me).count)
-        TRI_TRY(tri__heap_take(&p->group->world->heap, (size_t)bytes_of(p, slice(p, me).count), &p->staged[1]));
     begin_step(p, CARDS);
     return TRI_OK;
 }

@@ -108,13 +108,22 @@ static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     return tri__link_try(link, link->remote->send(link->state, rank, note.tag, message->data, message->bytes, &message->state), rank);
 }
 
+static tri_status disagree(tri_link *link, tri_group *group, const tri_message *message, const tri_descriptor *theirs) {
+    char here[160], there[160];
+    int rank = group->rank[message->peer];
+    tri__describe(&message->what, group->n, here, sizeof here);
+    tri__describe(theirs, group->n, there, sizeof there);
+    link->mine = 1;
+    tri__control_fail(group->world->segment.control, rank, TRI_DISAGREE,
+                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->world->rank, here, rank, there);
+    return tri__world_check(group->world);
+}
+
 static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_message *message) {
     tri_arrived *it = find(&link->far[rank], message);
     if (!it) return TRI_OK;
-    tri_status status = tri__descriptors_match(group, &message->what, &it->note.what);
-    if (status == TRI_OK && it->note.bytes != message->bytes)
-        status = tri__fail(TRI_DISAGREE, "rank %d sends %lld bytes where this rank receives %lld", rank, (long long)it->note.bytes,
-                           (long long)message->bytes);
+    int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes;
+    tri_status status = same ? TRI_OK : disagree(link, group, message, &it->note.what);
     message->stage = it->note.tag < 0 ? 2 : 1;
     if (status == TRI_OK && message->stage == 2 && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
     if (status == TRI_OK && message->stage == 1)

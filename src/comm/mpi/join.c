@@ -1,12 +1,12 @@
 /* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI links the machines. */
 #include "comm/mpi/mpi.h"
 
-#include "base/file.h"
 #include "comm/link.h"
 #include "comm/mpi/load.h"
 #include "comm/rendezvous.h"
 #include "comm/watcher.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct card {
 typedef struct joining {
     const tri_mpi_plugin *plugin;
     void *state;
-    int rank, size, joined_ranks;
+    int rank, size, opened; /* opened: a world has taken over the plug-in's state */
     card *all;           /* [size] */
     tri_nodes nodes;
     int *here, n_here;   /* world ranks of this machine */
@@ -120,8 +120,14 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
         return status;
     }
     (*world)->owns_segment = 1;
-    join->joined_ranks = 1;
-    return TRI_OK;
+    join->opened = 1;
+    status = tri__watcher_open(*world);
+    if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS);
+    if (status == TRI_OK) return TRI_OK;
+    if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
+    tri_world_close(*world);
+    *world = NULL;
+    return status;
 }
 
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
@@ -132,7 +138,7 @@ tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_wor
     TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), &join.plugin));
     TRI_TRY(mpi_try(&join, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
     tri_status status = join_world(&join, how, launch, world);
-    if (!join.joined_ranks) join.plugin->remote.close(join.state, 1);
+    if (!join.opened) join.plugin->remote.close(join.state, 1);
     free(join.all);
     free(join.here);
     free(join.nodes.node_of);
