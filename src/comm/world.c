@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/group.h"
 #include "comm/link.h"
+#include "comm/request.h"
 #include "comm/watcher.h"
 
 #include <stdio.h>
@@ -51,16 +53,22 @@ static void free_group(tri_group *group) {
 
 /* Everything that is this rank's alone. */
 static void release(tri_world *world) {
-    for (int i = 0; i < world->n_pending; i++) {
-        free(world->pending[i].shard);
-        free(world->pending[i].state);
-    }
     free(world->pending);
     for (int i = 0; i < world->n_groups; i++) free_group(world->group[i]);
     free(world->group);
     free(world->nodes.node_of);
     free(world->nodes.local_of);
     tri__heap_close(&world->heap);
+}
+
+/* The group of all ranks, in order. */
+static tri_status make_all(tri_world *world) {
+    int *ranks = calloc((size_t)world->size, sizeof *ranks);
+    if (!ranks) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
+    for (int i = 0; i < world->size; i++) ranks[i] = i;
+    tri_status status = tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
+    free(ranks);
+    return status;
 }
 
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
@@ -79,6 +87,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     world->remote_state = remote_state;
     tri_status status = tri__heap_open(&world->heap, tri__segment_heap(segment, local), segment->heap_bytes);
     if (status == TRI_OK) status = copy_nodes(world, nodes);
+    if (status == TRI_OK) status = make_all(world);
     if (status == TRI_OK && remote) status = tri__link_open(world);
     if (status != TRI_OK) {
         release(world);
@@ -94,6 +103,7 @@ void tri_world_close(tri_world *world) {
     if (!world || !world->segment.base) return; /* the latter: closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
     int kept = world->kept;
+    tri__requests_close(world);
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     tri__control_wake(control, NULL, 0);
     tri__link_close(world); /* before the memory of what is under way is freed */
