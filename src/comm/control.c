@@ -210,6 +210,6 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
     for (int i = 0; i < n && waiter < 0; i++)
         if (i != culprit && atomic_load(&control->line[i].life) == TRI_LIFE_JOINED && atomic_load(&control->line[i].waiting)) waiter = i;
     if (culprit >= 0 && waiter >= 0 && now - oldest > limit) report_hung(control, culprit, waiter, now - oldest);
-    else if (control->world == n && unfinished && waiting == unfinished && now - latest_beat > limit)
-        report_deadlock(control, now - latest_beat); /* across machines they may wait for a rank that is merely slow */
+    else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
+        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
 }

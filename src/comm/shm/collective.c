@@ -57,7 +57,7 @@ int tri__shm_small(const tri_group *group, const tri_pending *p) {
 
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes) {
     uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
-    return segment->flat || (at <= segment->bytes && bytes <= segment->bytes - at);
+    return segment->flat || bytes == 0 || (at <= segment->bytes && bytes <= segment->bytes - at);
 }
 
 static int all_ready(const tri_group *group, const tri_shm_group *shm, uint64_t sequence, int *seen) {
