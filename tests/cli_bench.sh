@@ -43,6 +43,21 @@ expect "the second does not" test ! -s second
 RANK=0 LOCAL_RANK=0 refuses 2 "--nproc-per-node 4, but the launcher started 2 ranks" -- bench comm --nproc-per-node 4 --sizes 4K
 unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 
+# Under mpirun MPI's own collectives are timed on the same buffers, and its results checked like ours.
+if [ -e "$(dirname "$trident")/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    last_command="mpirun -np 3 trident bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json"
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 3 "$trident" bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect "a line for each operation" test "$(grep -c '"ranks":3' "$out")" = 3
+    expect "MPI's time of all but sendrecv" test "$(grep -c '"mpi_time_us":' "$out")" = 2
+    line=$(grep '"all_to_all"' "$out")
+    expect "mpi_ratio is MPI's time over ours" is "$(echo "$line" | awk -F'[:,}]' '{ print ($18 / $8 / $20 - 1) ^ 2 < 1e-6 }')" == 1
+else
+    echo "without mpirun: no such plug-in here, not Open MPI, or under a sanitizer"
+fi
+
 refuses 2 'there is no bench "kernels"' -- bench kernels
 refuses 2 "trident bench comm" -- bench
 refuses 2 "--op all_reduse: no such operation" -- bench comm --op all_reduse
