@@ -108,6 +108,7 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
  * Returns at once when the abort word is raised. Spinning is skipped when ranks outnumber cores. */
 typedef struct tri_idle {
     int round;
+    int awake;  /* 1: what is waited for may come from another machine, which wakes nobody: only naps */
     uint32_t event;
 } tri_idle;
 void tri__idle(tri_control *control, int local, tri_idle *idle);
