@@ -7,6 +7,8 @@
 /* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
 int64_t tri__memory_available(void);
 int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
+/* Computing time that a process has taken so far, in the system's ticks; 0 when it cannot be seen. */
+uint64_t tri__process_ticks(int pid);
 /* Cores that this process may use. */
 int tri__cores(void);
 
