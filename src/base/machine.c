@@ -40,3 +40,8 @@ int64_t tri__memory_available(void) {
     if (limit >= 0 && used >= 0 && limit - used < available) available = limit - used;
     return available;
 }
+
+int64_t tri__memory_total(void) {
+    int64_t gib = (int64_t)1 << 30, bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+    return bytes <= 0 ? gib : (bytes + gib - 1) / gib * gib;
+}

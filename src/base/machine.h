@@ -6,6 +6,7 @@
 
 /* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
 int64_t tri__memory_available(void);
+int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
 /* Cores that this process may use. */
 int tri__cores(void);
 

@@ -196,20 +196,21 @@ static void report_deadlock(tri_control *control, double seconds) {
 
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]) {
     double now = tri__clock(), limit = control->progress_timeout, oldest = now, latest_beat = 0;
-    int n = lines(control), culprit = -1, waiter = -1, waiting = 0, unfinished = 0;
+    int n = lines(control), culprit = -1, waiter[2] = {-1, -1}, waiting = 0, unfinished = 0; /* two waiters: one is not the culprit */
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
-        const tri_rank_line *line = &control->line[i];
-        see(line, &seen[i], now);
-        if (atomic_load(&line->life) == TRI_LIFE_LEFT) continue;
+        see(&control->line[i], &seen[i], now);
+        if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
         unfinished++;
-        waiting += atomic_load(&line->waiting) != 0;
-        if (last_sign(line, &seen[i]) < oldest) oldest = last_sign(line, &seen[i]), culprit = i;
         if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
+        if (atomic_load(&control->line[i].waiting)) waiter[waiting++ != 0] = i;
     }
-    for (int i = 0; i < n && waiter < 0; i++)
-        if (i != culprit && atomic_load(&control->line[i].life) == TRI_LIFE_JOINED && atomic_load(&control->line[i].waiting)) waiter = i;
-    if (culprit >= 0 && waiter >= 0 && now - oldest > limit) report_hung(control, culprit, waiter, now - oldest);
+    for (int i = 0; i < n; i++) {
+        double sign = last_sign(&control->line[i], &seen[i]);
+        int waited_for = waiter[0] >= 0 && (waiter[0] != i || waiter[1] >= 0);
+        if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest) oldest = sign, culprit = i;
+    }
+    if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
     else if (control->world == n && unfinished && waiting == unfinished && now - latest_beat > limit)
         report_deadlock(control, now - latest_beat); /* across machines they may wait for a rank that is merely slow */
 }

@@ -2,6 +2,7 @@
 #include "comm/world.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "comm/group.h"
 #include "comm/request.h"
@@ -11,12 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t HEAP_BYTES = 64 << 20;
 static const double PROGRESS_SECONDS = 30, PROGRESS_LEAST = 0.25;
 
 tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
-    if (!out->heap_bytes) out->heap_bytes = HEAP_BYTES;
+    if (!out->heap_bytes) out->heap_bytes = (size_t)tri__memory_total();
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
     if (!(out->progress_timeout >= PROGRESS_LEAST))
         return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout, PROGRESS_LEAST);
@@ -84,7 +84,8 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     world->size = segment->control->world;
     world->remote = remote;
     world->remote_state = remote_state;
-    tri_status status = tri__heap_open(&world->heap, tri__segment_heap(segment, local), segment->heap_bytes);
+    char *heap = tri__segment_heap(segment, local);
+    tri_status status = tri__heap_open(&world->heap, heap, segment->heap_bytes, segment->fd, heap - segment->base);
     if (status == TRI_OK) status = copy_nodes(world, nodes);
     if (status == TRI_OK) status = make_all(world);
     if (status != TRI_OK) {

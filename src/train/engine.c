@@ -11,9 +11,19 @@
 
 enum { ARENA_BYTES = 1 << 30 };
 
-tri_status tri__engine_plan(const tri_settings *s, const tri_assets *assets, int n_columns, int train, const tri_counts *max,
-                            const tri_counts *max_infer, tri_engine *engine) {
-    *engine = (tri_engine){.train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
+tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
+    *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};
+    tri_settings over = *s; /* only read */
+    over.world_size = world ? tri_world_size(world) : size;
+    TRI_TRY(tri__settings_mesh(&over, &place->mesh));
+    place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
+    place->batch = tri__settings_global_batch(&over);
+    return TRI_OK;
+}
+
+tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
+                            const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
+    *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     engine->device = tri__device_find(s->device);
     if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
     engine->threads = tri__threads(s);
@@ -26,24 +36,42 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_assets *assets, int
     for (int c = 0; c < s->model.num_classes; c++)
         engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
 
-    tri_plan_in in = {.model = &engine->model,
-                      .n_mb = engine->n_mb,
-                      .max = *max,
-                      .max_infer = *max_infer,
-                      .target = &engine->target,
-                      .beta1 = s->adam_beta1,
-                      .beta2 = s->adam_beta2,
-                      .adam_eps = s->adam_eps,
-                      .weight_decay = s->weight_decay,
-                      .max_grad_norm = s->max_grad_norm};
-    TRI_TRY(tri__mesh_make(&in.mesh, (int)s->world_size, (int)s->pp_size, (int)s->tp_size, (int)s->dp_size));
-    TRI_TRY(tri__plan(&engine->arena, &in, train, &engine->plan));
+    engine->in = (tri_plan_in){.model = &engine->model,
+                               .mesh = place->mesh,
+                               .rank = place->rank,
+                               .n_mb = engine->n_mb,
+                               .max = *max,
+                               .max_infer = *max_infer,
+                               .target = &engine->target,
+                               .beta1 = s->adam_beta1,
+                               .beta2 = s->adam_beta2,
+                               .adam_eps = s->adam_eps,
+                               .weight_decay = s->weight_decay,
+                               .max_grad_norm = s->max_grad_norm};
+    TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
     engine->infer = n;
     engine->program[n++] = engine->plan.infer.program;
-    for (int i = 0; i < n; i++) TRI_TRY(tri__check(&engine->program[i], 1));
     return TRI_OK;
+}
+
+tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
+    size_t world = (size_t)tri__mesh_world(&engine->place.mesh);
+    *all = (tri_programs){.world = (int)world};
+    all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
+    all->infer = tri__arena_alloc(&engine->arena, world * sizeof *all->infer);
+    int training = engine->train >= 0;
+    for (int rank = 0; rank < (int)world; rank++) {
+        tri_plan plan = engine->plan;
+        tri_plan_in in = engine->in;
+        in.rank = rank;
+        if (rank != engine->place.rank) TRI_TRY(tri__plan(&engine->arena, &in, training, &plan));
+        all->train[rank] = training ? plan.train.program : NULL;
+        all->infer[rank] = plan.infer.program;
+    }
+    if (training) TRI_TRY(tri__check(all->train, all->world));
+    return tri__check(all->infer, all->world);
 }
 
 /* Every parameter as a piece of memory; base: the flat slot of each unit. */

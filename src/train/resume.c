@@ -9,7 +9,8 @@
 /* Settings that may differ between a run and its continuation: none of them changes a number that is computed. */
 static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",         "save_every",
                                        "save_steps", "keep",      "threads",    "log_every",      "profile",
-                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node"};
+                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node",
+                                       "mesh_order", "transport",  "progress_timeout", "bind_cores"};
 
 static int is_harmless(const char *key) {
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
@@ -103,7 +104,7 @@ tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
     json_t *config = recorded(s), *preprocessing = tri__preprocess_json(s->preprocess), *state = state_json(s);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
     if (config && preprocessing && state)
-        status = tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
+        status = !s->lead ? TRI_OK : tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
                                                             .step = s->at.step,
                                                             .weights = s->engine.weights,
                                                             .n_weights = s->engine.n_weights,
@@ -120,5 +121,5 @@ tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
     TRI_TRY(status);
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)s->at.step);
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, name));
-    return tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep);
+    return s->lead ? tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep) : TRI_OK;
 }

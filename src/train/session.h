@@ -18,6 +18,8 @@ typedef struct tri_position {
 struct tri_session {
     tri_settings own;                 /* of a session opened by options */
     const tri_settings *settings;
+    tri_place place;
+    int lead;                         /* rank 0: the one that writes files and tells the world */
     tri_sink sink;
     tri_log log;
     int lock;                         /* of the run folder; -1 */
@@ -41,8 +43,9 @@ struct tri_session {
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
-/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings and sink outlive it. */
-tri_status tri__session_open(const tri_settings *settings, const tri_sink *sink, tri_session **out);
+/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every rank of
+ * the world opens its own; world NULL: one rank. */
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
