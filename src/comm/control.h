@@ -65,6 +65,7 @@ typedef struct tri_control {
     _Atomic uint32_t spin;                   /* 1: ranks do not outnumber their cores, so a waiter may spin */
     _Atomic uint32_t stop;                   /* a signal asked for an orderly stop */
     _Atomic uint32_t joined;                 /* ranks that joined so far */
+    _Atomic uint32_t left;                   /* ranks that closed their world: nobody to ask for while 0 */
     int32_t n, world;                        /* ranks of this machine; of the world */
     double progress_timeout;                 /* seconds */
     _Alignas(128) _Atomic uint32_t asleep;   /* lines whose asleep is 1: nobody to wake when 0 */
