@@ -112,7 +112,7 @@ static tri_status fail_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_LOAD, 14);
+        tri__world_doing(world, TRI_DOING_LOAD, 14);
         atomic_store(&board->failed, tri__clock());
         return tri__fail(TRI_DATA, "row 7 has 3 fields, not 4");
     }
@@ -161,7 +161,7 @@ static tri_status die_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_FORWARD, 3);
+        tri__world_doing(world, TRI_DOING_FORWARD, 3);
         atomic_store(&board->failed, tri__clock());
         kill(getpid(), SIGKILL);
     }
@@ -244,7 +244,7 @@ static tri_status hang_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_BATCH, 5);
+        tri__world_doing(world, TRI_DOING_BATCH, 5);
         atomic_store(&board->failed, tri__clock());
         while (!atomic_load(&board->done)) pause_seconds(0.001); /* without a sign of life */
         return tri__world_check(world);

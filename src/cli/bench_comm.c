@@ -26,7 +26,8 @@ enum {
     CALLS_MAX = 500,
     CALLS_MIN = 11,
     CALL_BYTES = 512 << 20,  /* calls of a size: so many bytes in all, between the two above */
-    COPIES = 10,             /* memcpy samples of a size, at least, spread over its calls */
+    COPIES = 5,              /* memcpy samples of a size, at least, spread over its calls; one each of up to FEW calls */
+    FEW = 20,
     COPY_BYTES = 128 << 20,
     HEAP_SLACK = 4 << 20     /* staging of the times */
 };
@@ -209,7 +210,7 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
     double ignored;
     s->calls = (int)(calls < CALLS_MIN ? CALLS_MIN : calls > CALLS_MAX ? CALLS_MAX : calls);
     s->copies = 0;
-    int every = s->calls / COPIES > 0 ? s->calls / COPIES : 1;
+    int every = s->calls > FEW ? s->calls / COPIES : 1;
     for (int call = -WARM; call < s->calls; call++) {
         TRI_TRY(one_call(r, op, count, call, 0, call < 0 ? &ignored : &s->own[call]));
         if (has_native(r, op)) TRI_TRY(one_call(r, op, count, call, 1, call < 0 ? &ignored : &s->native[call]));

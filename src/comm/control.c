@@ -19,13 +19,13 @@ static int lines(const tri_control *control) {
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
 }
 
-const char *tri__phase_text(uint32_t phase) {
+const char *tri__doing_text(uint32_t phase) {
     static const char *const text[] = {
 #define X(name, text) text,
-        TRI_PHASES(X)
+        TRI_DOINGS(X)
 #undef X
     };
-    return phase < TRI_PHASE_COUNT ? text[phase] : "in an unknown phase";
+    return phase < TRI_DOING_COUNT ? text[phase] : "in an unknown phase";
 }
 
 size_t tri__control_bytes(int n) { return sizeof(tri_control) + (size_t)n * sizeof(tri_rank_line); }
@@ -71,7 +71,7 @@ static void write_record(tri_control *control, tri_failure *record, int rank, in
     record->rank = rank;
     record->code = code;
     record->step = -1;
-    record->phase = TRI_PHASE_COUNT;
+    record->phase = TRI_DOING_COUNT;
     for (int i = 0, n = lines(control); i < n; i++)
         if (control->rank_of[i] == rank) {
             record->phase = atomic_load(&control->line[i].phase);
@@ -129,7 +129,7 @@ int tri__control_failure(const tri_control *control, tri_failure *out) {
     /* Whoever found the writer dead said so in a second record. */
     tri_failure second[TRI_SECOND_FAILURES];
     if (tri__control_second(control, second)) copy_record(&second[0], out);
-    else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_PHASE_COUNT, .step = -1,
+    else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_DOING_COUNT, .step = -1,
                               .text = "a rank failed, and ended before it had written down why"};
     return 1;
 }
@@ -139,10 +139,10 @@ tri_status tri__control_status(const tri_control *control) {
     char who[32] = "", where[96] = "";
     if (!tri__control_failure(control, &failure)) return TRI_OK;
     if (failure.rank >= 0) snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    if (failure.phase < TRI_PHASE_COUNT && failure.step >= 0)
-        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure.step, tri__phase_text(failure.phase));
-    else if (failure.phase < TRI_PHASE_COUNT)
-        snprintf(where, sizeof where, " (%s)", tri__phase_text(failure.phase));
+    if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
+        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure.step, tri__doing_text(failure.phase));
+    else if (failure.phase < TRI_DOING_COUNT)
+        snprintf(where, sizeof where, " (%s)", tri__doing_text(failure.phase));
     return tri__fail((tri_status)failure.code, "%s%s%s", who, failure.text, where);
 }
 
@@ -211,6 +211,6 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
         if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest) oldest = sign, culprit = i;
     }
     if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
-    else if (control->world == n && unfinished && waiting == unfinished && now - latest_beat > limit)
-        report_deadlock(control, now - latest_beat); /* across machines they may wait for a rank that is merely slow */
+    else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
+        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
 }

@@ -130,7 +130,7 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
-        for (int64_t k = 0; k < s->engine.weights[i].slice.end; k++)
+        for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
             if (!isfinite(w[k])) return status;
     }
     strncpy(text, tri_error(), sizeof text - 1);
