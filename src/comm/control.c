@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "comm/transport.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -167,16 +168,18 @@ static void see(const tri_rank_line *line, tri_seen *seen, double now) {
     seen->now = now;
 }
 
-/* "all_reduce ..." as the last thing that a rank posted, for words. */
+/* What a rank posted last, for words: "its last operation is all_reduce sum f32 x 1024 (number 17)". */
 static void describe_last(const tri_rank_line *line, char *out, size_t size) {
+    char what[96];
     uint64_t posted = atomic_load(&line->posted);
+    tri__describe_unpack(atomic_load(&line->last), what, sizeof what);
     if (!posted) snprintf(out, size, "it posted no operation yet");
-    else snprintf(out, size, "its last operation was number %llu", (unsigned long long)posted);
+    else snprintf(out, size, "its last operation is %s (number %llu)", what, (unsigned long long)posted);
 }
 
 static void report_hung(tri_control *control, int local, int waiter, double seconds) {
     const tri_rank_line *line = &control->line[local];
-    char last[96];
+    char last[160];
     describe_last(line, last, sizeof last);
     if (atomic_load(&line->life) == TRI_LIFE_NONE)
         tri__control_fail(control, control->rank_of[local], TRI_DISAGREE, "did not start within %.2f s, and rank %d waits", seconds,
@@ -190,7 +193,7 @@ static void report_hung(tri_control *control, int local, int waiter, double seco
 
 /* Everyone waits: the words say what each has posted last, and no rank is blamed. */
 static void report_deadlock(tri_control *control, double seconds) {
-    char text[TRI_FAILURE_TEXT], last[96];
+    char text[TRI_FAILURE_TEXT], last[160];
     int used = snprintf(text, sizeof text, "all ranks wait for one another, and none got on for %.2f s:", seconds);
     for (int i = 0, n = lines(control); i < n && used < (int)sizeof text; i++) {
         if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
