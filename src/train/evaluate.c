@@ -65,8 +65,8 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
             if (feed.counts.of[sym] > program->max.of[sym])
                 status = tri__fail(TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
                                    (long long)feed.counts.of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+        if (status == TRI_OK) status = tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
         if (status != TRI_OK) break;
-        tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
         collect(engine, &next->part[0], probs);
     }
     tri__loader_close(loader);

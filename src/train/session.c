@@ -162,7 +162,8 @@ tri_status tri_next_batch(tri_session *s, int *more) {
 /* Says which value was the first to go wrong. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
-    int slot = -1, at = tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &slot);
+    int slot, at;
+    TRI_TRY(tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &at, &slot));
     if (at < 0) return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
     int unit = p->instr[at].unit;
     return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
@@ -175,7 +176,7 @@ static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->e
 
 tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
-    tri__exec_run(s->engine.exec, s->engine.train, 0, s->update_at, (uint32_t)s->at.step + 1, s->feed, s->times);
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, s->update_at, (uint32_t)s->at.step + 1, s->feed, s->times));
     s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) ? TRI_OK : not_finite(s, "loss", s->last.loss);
@@ -190,7 +191,7 @@ tri_status tri_update(tri_session *s) {
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t));
     const tri_program *program = s->engine.plan.train.program;
-    tri__exec_run(s->engine.exec, s->engine.train, s->update_at, program->n_instrs, (uint32_t)s->at.step + 1, s->feed, s->times);
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, s->update_at, program->n_instrs, (uint32_t)s->at.step + 1, s->feed, s->times));
     s->last.grad_norm = *(const double *)result(s, s->engine.plan.train.norm);
     if (!*(const int32_t *)result(s, s->engine.plan.train.apply)) return not_finite(s, "gradients' norm", s->last.grad_norm);
 
