@@ -105,7 +105,7 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     tiny_feed(t, n_mb);
-    t->in = (tri_plan_in){.model = &t->model, .mesh = {1, 1, 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
+    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
                           .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
     for (int mb = 0; mb < n_mb; mb++)
         for (int s = 0; s < TRI_SYM_COUNT; s++) {

@@ -55,6 +55,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);

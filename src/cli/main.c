@@ -23,6 +23,8 @@ const tri_command tri__commands[] = {
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
+    COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
+            .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",

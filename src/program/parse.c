@@ -213,7 +213,7 @@ static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
     int64_t value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(next_whole(p, names[i], COUNT_MAX, &value[i]));
-    p->build.program->mesh = (tri_mesh){(int)value[0], (int)value[1], (int)value[2]};
+    p->build.program->mesh = (tri_mesh){.pp = (int)value[0], .tp = (int)value[1], .dp = (int)value[2]};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
     return TRI_OK;

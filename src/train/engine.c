@@ -36,7 +36,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_assets *assets, int
                       .adam_eps = s->adam_eps,
                       .weight_decay = s->weight_decay,
                       .max_grad_norm = s->max_grad_norm};
-    TRI_TRY(tri__mesh_make(&in.mesh, (int)s->world_size, (int)s->pp_size, (int)s->tp_size, (int)s->dp_size));
+    TRI_TRY(tri__settings_mesh(s, &in.mesh));
     TRI_TRY(tri__plan(&engine->arena, &in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;

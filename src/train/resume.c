@@ -9,7 +9,8 @@
 /* Settings that may differ between a run and its continuation: none of them changes a number that is computed. */
 static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",         "save_every",
                                        "save_steps", "keep",      "threads",    "log_every",      "profile",
-                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node"};
+                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node",
+                                       "mesh_order", "transport",  "progress_timeout", "bind_cores"};
 
 static int is_harmless(const char *key) {
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
