@@ -40,3 +40,10 @@ int64_t tri__memory_available(void) {
     if (limit >= 0 && used >= 0 && limit - used < available) available = limit - used;
     return available;
 }
+
+int64_t tri__oom_kills(void) {
+    char text[1024];
+    read_start("/sys/fs/cgroup/memory.events", text, sizeof text);
+    const char *at = strstr(text, "oom_kill ");
+    return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
+}

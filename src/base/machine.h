@@ -6,6 +6,8 @@
 
 /* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
 int64_t tri__memory_available(void);
+/* Processes of the control group that the system has killed for want of memory so far; 0 where that is not counted. */
+int64_t tri__oom_kills(void);
 /* Cores that this process may use. */
 int tri__cores(void);
 

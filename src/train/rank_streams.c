@@ -40,8 +40,8 @@ tri_status tri__streams_parse(const char *option, const char *text, int n, uint8
         if (!*at) return TRI_OK;
     }
 bad:
-    return tri__fail(TRI_USAGE, "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or rank:value pairs such as 0:3,1:2 for ranks 0 to %d",
-                     option, text, n - 1);
+    return tri__fail(TRI_USAGE, "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
+                                "last rank is %d", option, text, n - 1);
 }
 
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
