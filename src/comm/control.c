@@ -194,7 +194,7 @@ static void report_deadlock(tri_control *control, double seconds) {
     tri__control_fail(control, -1, TRI_DISAGREE, "%s", text);
 }
 
-void tri__control_watch(tri_control *control, tri_seen *seen) {
+void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]) {
     double now = tri__clock(), limit = control->progress_timeout, oldest = now, latest_beat = 0;
     int n = lines(control), culprit = -1, waiter = -1, waiting = 0, unfinished = 0;
     if (atomic_load(&control->abort)) return;

@@ -95,12 +95,12 @@ int tri__control_second(const tri_control *control, tri_failure *out);
 /* Looks for ranks that have not moved for the progress timeout while another one waits for somebody; records it as the failure,
  * naming rank, phase and last operation. A rank inside a wait counts as moving while it looks; when all that have not left wait and none
  * gets on, that is the failure, with what each waits in. Time during which the watcher itself stood still does not count.
- * `seen` is the watcher's own memory: [n], zeroed at first. Called every 100 ms or so. */
+ * `seen` is the watcher's own memory, zeroed at first: for all that there can be, as the page's n may lie. Called every 100 ms or so. */
 typedef struct tri_seen {
     uint64_t beats, looks;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
 } tri_seen;
-void tri__control_watch(tri_control *control, tri_seen *seen);
+void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]);
 
 /* For waiting. A waiter that found nothing to do: spins, then yields, then sleeps until tri__control_wake or a few milliseconds passed;
  * zeroed at first, and the waiter's own. The waiter looks again after every call: the call before the first sleep only announces it.

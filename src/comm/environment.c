@@ -78,6 +78,7 @@ int tri__launcher_has_mpi(tri_launcher launcher) {
 
 /* The first of the names that has a value; its own name in *name. NULL when none has; an empty value is none. */
 static const char *value_of(lookup_function *lookup, const char *const *list, const char **name) {
+    if (name) *name = list[0];
     for (int i = 0; i < NAMES_MAX && list[i]; i++) {
         const char *text = lookup(list[i]);
         if (text && *text) {

@@ -24,7 +24,7 @@ typedef struct family {
     int ended;               /* 1: the rest was sent SIGKILL */
     pid_t *pid;              /* [n]; 0: reaped, or never started */
     struct pollfd *poll;     /* [n] pidfds; -1: none */
-    tri_seen *seen;          /* [n] */
+    tri_seen *seen;          /* [TRI_RANKS_PER_NODE] */
 } family;
 
 static void run_child(const tri_ranks_job *job, int local, pid_t parent) {
@@ -98,7 +98,7 @@ static void supervise(family *family) {
 tri_status tri__ranks_forks(tri_ranks_job *job) {
     size_t n = (size_t)job->segment.n;
     family family = {.control = job->segment.control, .n = (int)n, .pid = calloc(n, sizeof *family.pid), .poll = calloc(n, sizeof *family.poll),
-                     .seen = calloc(n, sizeof *family.seen)};
+                     .seen = calloc(TRI_RANKS_PER_NODE, sizeof *family.seen)};
     tri_status status;
     if (family.pid && family.poll && family.seen) {
         for (size_t i = 0; i < n; i++) family.poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};

@@ -45,7 +45,7 @@ tri_status tri__ranks_threads(tri_ranks_job *job) {
     tri_control *control = job->segment.control;
     _Atomic uint32_t running = (uint32_t)n;
     rank_thread *ranks = calloc((size_t)n, sizeof *ranks);
-    tri_seen *seen = calloc((size_t)n, sizeof *seen);
+    tri_seen *seen = calloc(TRI_RANKS_PER_NODE, sizeof *seen);
     if (!ranks || !seen) tri__control_fail(control, -1, TRI_RESOURCE, "out of memory for %d ranks", n);
     for (int failed = !ranks || !seen; !failed && started < n; started += !failed) {
         ranks[started] = (rank_thread){.job = job, .local = started, .running = &running};
