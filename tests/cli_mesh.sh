@@ -11,21 +11,21 @@ expect "nothing crosses a machine" test ! -s "$err"
 run mesh --world-size 16 --pp-size 2 --tp_size=2 --json --nproc-per-node 8
 expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
-expect_text "$out" '"world_size": 16, "pp": 2, "tp": 2, "dp": 4, "order": "pp,tp,dp"' \
-    '{"rank": 14, "pp": 1, "tp": 1, "dp": 2, "node": 1, "local_rank": 6, "groups": {"pp": [6, 14], "tp": [10, 14], "dp": [12, 13, 14, 15]}, "first": {"pp": 6, "tp": 10, "dp": 12}, "previous": 6, "next": null}'
+expect_text "$out" '"world_size":16,"pp":2,"tp":2,"dp":4,"order":"pp,tp,dp"' \
+    '{"rank":14,"pp":1,"tp":1,"dp":2,"node":1,"local_rank":6,"groups":{"pp":[6,14],"tp":[10,14],"dp":[12,13,14,15]},"first":{"pp":6,"tp":10,"dp":12},"previous":6,"next":null}'
 run mesh --world-size 16 --pp-size 2 --tp-size 2 --json --mesh-order dp,tp,pp
-expect_text "$out" '"order": "dp,tp,pp"' \
-    '{"rank": 14, "pp": 0, "tp": 1, "dp": 3, "node": 0, "local_rank": 14, "groups": {"pp": [14, 15], "tp": [12, 14], "dp": [2, 6, 10, 14]}, "first": {"pp": 14, "tp": 12, "dp": 2}, "previous": null, "next": 15}'
+expect_text "$out" '"order":"dp,tp,pp"' \
+    '{"rank":14,"pp":0,"tp":1,"dp":3,"node":0,"local_rank":14,"groups":{"pp":[14,15],"tp":[12,14],"dp":[2,6,10,14]},"first":{"pp":14,"tp":12,"dp":2},"previous":null,"next":15}'
 
 # Tensor groups that cross machines are announced with the order that avoids it, and auto takes it.
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8
 expect_code 0
 expect_text "$err" "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8 --mesh-order auto --json
-expect_text "$out" '"order": "pp,dp,tp"' '"tensor_groups_crossing": 0' '"tp": [12, 13, 14, 15]'
+expect_text "$out" '"order":"pp,dp,tp"' '"tensor_groups_crossing":0' '"tp":[12,13,14,15]'
 expect "auto leaves nothing to say" test ! -s "$err"
 run mesh --world-size 16 --tp-size 4 --mesh-order auto --json
-expect_text "$out" '"order": "pp,tp,dp"'
+expect_text "$out" '"order":"pp,tp,dp"'
 run mesh --world-size 16 --tp-size 8 --nproc-per-node 4 --mesh-order auto
 expect_text "$err" "no order avoids it"
 

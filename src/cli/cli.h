@@ -15,6 +15,7 @@ typedef struct tri_cli {
     int err_terminal;         /* someone watches err: a progress line may be redrawn */
     int width;                /* of err, in columns; 0: unknown */
     const char *path;         /* $PATH; "" when unset */
+    char *(*lookup)(const char *name); /* getenv, for what launchers say */
 } tri_cli;
 
 typedef struct tri_command {
@@ -56,6 +57,7 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);

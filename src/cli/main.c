@@ -25,6 +25,8 @@ const tri_command tri__commands[] = {
             .example = "trident plan --config config.json --print-program 0"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
+    COMMAND(bench, .words = " comm", .summary = "measure how fast ranks talk on this machine",
+            .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
@@ -145,6 +147,7 @@ int main(int argc, char **argv) {
         .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0,
         .width = window.ws_col,
         .path = path ? path : "",
+        .lookup = getenv,
     };
     tri_status status = dispatch(&cli, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)

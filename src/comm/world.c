@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/group.h"
+#include "comm/request.h"
 #include "comm/watcher.h"
 
 #include <stdio.h>
@@ -50,16 +52,22 @@ static void free_group(tri_group *group) {
 
 /* Everything that is this rank's alone. */
 static void release(tri_world *world) {
-    for (int i = 0; i < world->n_pending; i++) {
-        free(world->pending[i].shard);
-        free(world->pending[i].state);
-    }
     free(world->pending);
     for (int i = 0; i < world->n_groups; i++) free_group(world->group[i]);
     free(world->group);
     free(world->nodes.node_of);
     free(world->nodes.local_of);
     tri__heap_close(&world->heap);
+}
+
+/* The group of all ranks, in order. */
+static tri_status make_all(tri_world *world) {
+    int *ranks = calloc((size_t)world->size, sizeof *ranks);
+    if (!ranks) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
+    for (int i = 0; i < world->size; i++) ranks[i] = i;
+    tri_status status = tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
+    free(ranks);
+    return status;
 }
 
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
@@ -78,6 +86,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     world->remote_state = remote_state;
     tri_status status = tri__heap_open(&world->heap, tri__segment_heap(segment, local), segment->heap_bytes);
     if (status == TRI_OK) status = copy_nodes(world, nodes);
+    if (status == TRI_OK) status = make_all(world);
     if (status != TRI_OK) {
         release(world);
         free(world);
@@ -91,6 +100,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
 void tri_world_close(tri_world *world) {
     if (!world || !world->segment.base) return; /* the latter: closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
+    tri__requests_close(world);
     int failed = atomic_load(&control->abort) != 0, kept = world->kept;
     tri__watcher_close(world->watcher);
     release(world);

@@ -53,14 +53,16 @@ static tri_status read_order(const char *text, uint8_t order[static TRI_AXIS_COU
         size_t length = strcspn(at, ",");
         int axis = find_axis(at, length);
         if (axis < 0) return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
-        if (seen & TRI_AXIS_SET(axis)) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
+        if (seen & TRI_AXIS_SET(axis))
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
         seen |= TRI_AXIS_SET(axis);
         order[place++] = (uint8_t)axis;
         at += length;
         if (!*at) break;
     }
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
-        if (!(seen & TRI_AXIS_SET(axis))) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is missing; %s", text, axis_names[axis], advice);
+        if (!(seen & TRI_AXIS_SET(axis)))
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is missing; %s", text, axis_names[axis], advice);
     return TRI_OK;
 }
 
@@ -165,6 +167,7 @@ const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static
     else if (left < crossing)
         snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; with --mesh-order %s only %d do", tri__mesh_order(&better, other), left);
     else
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp, per_node);
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp,
+                 per_node);
     return out;
 }

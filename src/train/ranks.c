@@ -22,8 +22,8 @@ static tri_status read_nodes(const char *text, int64_t *nodes) {
 
 /* "auto", "cpu" and "gpu" as torchrun has them. */
 static tri_status count_here(tri_settings *s) {
-    if (s->nproc_per_node < 0) return tri__fail(TRI_USAGE, "--nproc-per-node gpu: this build computes on the CPU; try cpu, or a number");
-    if (s->nproc_per_node == 0) s->nproc_per_node = tri__cores();
+    if (s->nproc_per_node == TRI_NPROC_GPUS) return tri__fail(TRI_USAGE, "--nproc-per-node gpu: this build computes on the CPU; try cpu, or a number");
+    if (s->nproc_per_node == TRI_NPROC_CORES) s->nproc_per_node = tri__cores();
     return TRI_OK;
 }
 
@@ -42,13 +42,13 @@ static tri_status count_ranks(tri_settings *s) {
         s->nproc_per_node = s->world_size / s->nodes;
     } else if (!s->given.nnodes) {
         if (s->world_size % s->nproc_per_node)
-            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)", (long long)s->world_size,
-                             (long long)s->nproc_per_node);
+            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
+                             (long long)s->world_size, (long long)s->nproc_per_node);
         s->nodes = s->world_size / s->nproc_per_node;
     }
     if (s->world_size != s->nodes * s->nproc_per_node)
-        return tri__fail(TRI_USAGE, "--world-size %lld is not --nnodes %lld x --nproc-per-node %lld", (long long)s->world_size, (long long)s->nodes,
-                         (long long)s->nproc_per_node);
+        return tri__fail(TRI_USAGE, "--world-size %lld is not --nnodes %lld x --nproc-per-node %lld", (long long)s->world_size,
+                         (long long)s->nodes, (long long)s->nproc_per_node);
     return TRI_OK;
 }
 
@@ -75,8 +75,8 @@ tri_status tri__settings_ranks(tri_settings *s) {
 
 static tri_status agrees(const char *option, int given, int64_t asked, int there, const char *what) {
     if (!given || asked == there) return TRI_OK;
-    return tri__fail(TRI_USAGE, "%s %lld, but the launcher started %d ranks %s: leave the option out, or start as many", option, (long long)asked,
-                     there, what);
+    return tri__fail(TRI_USAGE, "%s %lld, but the launcher started %d ranks %s: leave the option out, or start as many", option,
+                     (long long)asked, there, what);
 }
 
 tri_status tri__settings_launched(tri_settings *s, int world, int local) {

@@ -19,7 +19,8 @@ typedef struct tri_settings {
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
     /* the mesh */
-    int64_t nproc_per_node, world_size, pp_size, tp_size, dp_size;
+    int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
+    int64_t world_size, pp_size, tp_size, dp_size;
     char *mesh_order, *nnodes;
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
     /* how ranks are started and talk */
@@ -32,6 +33,8 @@ typedef struct tri_settings {
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
+    /* bench */
+    tri_texts op, sizes;
     /* tokenize, vocab */
     char *column;
     int64_t max_len, size;
@@ -42,6 +45,7 @@ typedef struct tri_settings {
     } given;
 } tri_settings;
 
+enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 
 void tri__settings_init(tri_settings *settings);
@@ -59,8 +63,8 @@ tri_status tri__settings_check(const tri_settings *settings);
  * reads it again. NULL when out of memory. */
 json_t *tri__settings_json(const tri_settings *settings);
 
-/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes, nproc_per_node and
- * world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */
+/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes,
+ * nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */
 tri_status tri__settings_ranks(tri_settings *settings);
 /* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user asked for others. */
 tri_status tri__settings_launched(tri_settings *settings, int world, int local);

@@ -6,3 +6,8 @@ tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_wor
     *world = NULL;
     return tri__fail(TRI_USAGE, "%s started this process, and this build has no MPI plug-in", tri__launcher_text(launch->launcher));
 }
+
+tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
+    (void)world, (void)what;
+    return tri__fail(TRI_USAGE, "this build has no MPI plug-in");
+}

@@ -7,5 +7,7 @@
 
 /* `how` with its defaults filled in. */
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world);
+/* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE in a world without MPI. */
+tri_status tri__mpi_native(tri_world *world, const tri_collective *what);
 
 #endif
