@@ -246,9 +246,9 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
     snprintf(rank, sizeof rank, "%d", i);
     snprintf(size, sizeof size, "%d", s->what->n);
     snprintf(fd, sizeof fd, "%d", s->segment.fd);
-    const char *const pairs[][2] = {{"RANK", rank},      {"WORLD_SIZE", size},      {"LOCAL_RANK", rank},         {"LOCAL_WORLD_SIZE", size},
-                                    {"GROUP_RANK", "0"}, {"GROUP_WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"TRIDENT_FD", fd},
-                                    {"NODE_RANK", NULL}};
+    const char *const pairs[][2] = {{"RANK", rank},          {"WORLD_SIZE", size},         {"LOCAL_RANK", rank},
+                                    {"GROUP_RANK", "0"},     {"LOCAL_WORLD_SIZE", size},   {"GROUP_WORLD_SIZE", "1"},
+                                    {"TRIDENT_FD", fd},      {"MASTER_ADDR", "127.0.0.1"}, {"NODE_RANK", NULL}};
     char **environment = tri__environment_with(s->what->environment, pairs, sizeof pairs / sizeof *pairs);
     if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
     tri_stream *stream = s->streams.rank[i];
@@ -268,13 +268,8 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
 }
 
 static tri_status start_all(supervisor *s) {
-    char program[TRI_PATH_MAX];
-    if (s->what->program) TRI_TRY(tri__path_join(program, "", s->what->program));
-    else {
-        ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-        if (length < 0) return tri__fail(TRI_INTERNAL, "cannot find this program's own file (/proc/self/exe): %s", strerror(errno));
-        program[length] = 0;
-    }
+    /* The very file that runs here, whatever has become of its name. */
+    const char *program = s->what->program ? s->what->program : "/proc/self/exe";
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) return tri__fail(TRI_IO, "cannot open /dev/null: %s", strerror(errno));
     tri_status status = TRI_OK;

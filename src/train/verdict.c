@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 enum { DEFECT = -1, HUNG = -2 }; /* keys of `advice` that are no exit code */
+enum { STORY = 512 };            /* bytes of what is said of a rank */
 
 /* What to try, by the failure's code. */
 static const struct {
@@ -111,9 +112,26 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
                  rank->waiting ? ", waiting" : "");
 }
 
+/* "ranks 0, 2-5": those from `first` on whose story is that of `first`; their stories are emptied. */
+static void add_ranks(words *w, char (*story)[STORY], int first, int n) {
+    int several = 0, run = first; /* `run` begins the run of neighbours that `last` ends */
+    for (int k = first + 1; k < n; k++) several |= !strcmp(story[k], story[first]);
+    add(w, "rank%s %d", several ? "s" : "", first);
+    for (int k = first + 1, last = first; k <= n; k++) {
+        int same = k < n && !strcmp(story[k], story[first]);
+        if (same) story[k][0] = 0;
+        if (same && last == k - 1) {
+            last = k;
+            continue;
+        }
+        if (!same && k < n) continue;
+        if (last > run) add(w, "%s%d", last - run > 1 ? "-" : ", ", last);
+        if (same) add(w, ", %d", k), run = last = k;
+    }
+}
+
 /* Ranks but the culprit, those with the same story on one line. */
 static void add_others(words *w, const tri_verdict *v) {
-    enum { STORY = 512 };
     char (*story)[STORY] = calloc((size_t)v->n, STORY);
     if (!story) {
         w->failed = 1;
@@ -123,14 +141,8 @@ static void add_others(words *w, const tri_verdict *v) {
         if (i != v->failure.rank) describe_rank(&v->rank[i], story[i], STORY);
     for (int i = 0; i < v->n; i++) {
         if (!story[i][0]) continue;
-        int more = 0;
-        for (int k = i + 1; k < v->n; k++) more |= !strcmp(story[k], story[i]);
-        add(w, "\n  %-10s rank%s %d", "others", more ? "s" : "", i);
-        for (int k = i + 1; k < v->n; k++)
-            if (!strcmp(story[k], story[i])) {
-                add(w, ", %d", k);
-                story[k][0] = 0;
-            }
+        add(w, "\n  %-10s ", "others");
+        add_ranks(w, story, i, v->n);
         add(w, ": %s", story[i]);
     }
     free(story);
@@ -159,6 +171,7 @@ char *tri__verdict_text(const tri_verdict *v) {
         add(&w, "\n  %-10s its peak was %s%s", "memory", tri__text_bytes((double)rank->peak_bytes, peak),
             v->out_of_memory ? "; the system's out-of-memory killer was at work" : "");
     for (int i = 0; i < v->n_second; i++) {
+        if (!strcmp(v->second[i].text, v->failure.text)) continue; /* the same on another rank */
         message(&v->second[i], line, sizeof line);
         add(&w, "\n  %-10s %s", "then", line);
     }
