@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define RANDOM "XX" "XX" "XX" /* mkdtemp fills it in */
+
 static const char *const stream_name[] = {"stdout", "stderr"};
 
 /* A whole number at *at, which moves past it; -1 when there is none or it is larger than `most`. */
@@ -85,7 +87,7 @@ int tri__streams_need(const tri_rank_logs *logs, int n) {
 
 static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PATH_MAX]) {
     char name[TRI_PATH_MAX], run[TRI_PATH_MAX];
-    snprintf(name, sizeof name, "%.200s_XXXXXX", logs->run && *logs->run ? logs->run : "none");
+    snprintf(name, sizeof name, "%.200s_" RANDOM, logs->run && *logs->run ? logs->run : "none");
     for (char *at = name; *at; at++)
         if (*at == '/') *at = '_';
     TRI_TRY(tri__folder_make(logs->folder));
