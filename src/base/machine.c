@@ -47,3 +47,8 @@ int64_t tri__oom_kills(void) {
     const char *at = strstr(text, "oom_kill ");
     return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
 }
+
+int64_t tri__memory_total(void) {
+    int64_t gib = (int64_t)1 << 30, bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+    return bytes <= 0 ? gib : (bytes + gib - 1) / gib * gib;
+}

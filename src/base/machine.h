@@ -8,6 +8,7 @@
 int64_t tri__memory_available(void);
 /* Processes of the control group that the system has killed for want of memory so far; 0 where that is not counted. */
 int64_t tri__oom_kills(void);
+int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
 /* Cores that this process may use. */
 int tri__cores(void);
 

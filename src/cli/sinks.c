@@ -97,7 +97,7 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
     tri_status status = open_all(cli, settings, &w, sinks);
     if (status == TRI_OK) status = tri__tee_open(sinks, SINKS, &tee);
-    if (status == TRI_OK) status = tri__run_train(settings, &tee);
+    if (status == TRI_OK) status = tri__run_train(settings, NULL, &tee);
     tri__tee_close(&tee);
     status = close_all(sinks, status);
     if (status != TRI_OK && w.started) write_error(&w, status);

@@ -92,8 +92,12 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
 
     double begin = tri__clock();
     tri_counts max;
-    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
-    TRI_TRY(tri__engine_plan(&v->settings, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
+    tri_place place;
+    TRI_TRY(tri__place_make(&v->settings, NULL, 1, 0, &place));
+    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
+    TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
+    tri_programs all;
+    TRI_TRY(tri__engine_plan_all(&v->engine, &all));
     TRI_TRY(tri__engine_bind(&v->engine));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
