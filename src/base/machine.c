@@ -42,6 +42,13 @@ int64_t tri__memory_available(void) {
     return available;
 }
 
+int64_t tri__oom_kills(void) {
+    char text[1024];
+    read_start("/sys/fs/cgroup/memory.events", text, sizeof text);
+    const char *at = strstr(text, "oom_kill ");
+    return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
+}
+
 int64_t tri__memory_total(void) {
     int64_t gib = (int64_t)1 << 30, bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
     return bytes <= 0 ? gib : (bytes + gib - 1) / gib * gib;

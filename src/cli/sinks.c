@@ -87,7 +87,11 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     return metrics != TRI_OK ? metrics : tfevents;
 }
 
-tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_outcome *outcome) {
+tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome) {
+    if (world && tri_world_size(world) > 1) {
+        TRI_TRY(tri_barrier(tri_group_world(world)));
+        return tri__fail(TRI_USAGE, "training on several ranks is not wired yet");
+    }
     watch w = {.outcome = outcome};
     tri_sink sinks[SINKS] = {0}, tee = {0};
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
