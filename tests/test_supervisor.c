@@ -141,7 +141,7 @@ static void failures_are_named(void **state) {
     v = outcome(4, "report");
     assert_int_equal(v.code, TRI_DATA);
     assert_int_equal(v.failure.rank, 3);
-    assert_int_equal(v.failure.phase, TRI_PHASE_LOAD);
+    assert_int_equal(v.failure.phase, TRI_DOING_LOAD);
     for (int i = 0; i < 4; i++) assert_int_equal(WEXITSTATUS(v.rank[i].status), TRI_DATA);
     EXPECT_TEXT(&v, "rank 3: train.csv:7: a bad row", "loading data", "--bad-rows", "ranks 0-2: exit code 65");
     tri__verdict_free(&v);

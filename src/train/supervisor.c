@@ -157,7 +157,7 @@ static void hasten(supervisor *s) {
     if (!atomic_load(&control->abort)) return;
     if (!s->aborted) s->aborted = now;
     for (int i = 0; i < s->started; i++)
-        if (s->child[i].pidfd >= 0 && atomic_load(&control->line[i].phase) == TRI_PHASE_SAVE) leave = LEAVE_SAVING;
+        if (s->child[i].pidfd >= 0 && atomic_load(&control->line[i].phase) == TRI_DOING_SAVE) leave = LEAVE_SAVING;
     if (!s->terminated && !s->killed && now - s->aborted > leave) {
         s->terminated = now;
         end_all(s, SIGTERM);

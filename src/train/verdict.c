@@ -108,7 +108,7 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
     int used = snprintf(out, size, "%s%s", tri__end_text(rank->status, end), rank->by_us ? " by the supervisor" : "");
     if (rank->life == TRI_LIFE_NONE) snprintf(out + used, size - (size_t)used, "; it had not joined the others yet");
     else
-        snprintf(out + used, size - (size_t)used, "; %s%s%s%s%s", step, tri__phase_text(rank->phase), *last ? "; last " : "", last,
+        snprintf(out + used, size - (size_t)used, "; %s%s%s%s%s", step, tri__doing_text(rank->phase), *last ? "; last " : "", last,
                  rank->waiting ? ", waiting" : "");
 }
 
@@ -160,10 +160,10 @@ char *tri__verdict_text(const tri_verdict *v) {
     const tri_rank_end *rank = culprit(v);
     message(&v->failure, line, sizeof line);
     add(&w, "%s", line);
-    if (v->failure.phase < TRI_PHASE_COUNT) {
+    if (v->failure.phase < TRI_DOING_COUNT) {
         add(&w, "\n  %-10s ", "where");
         if (v->failure.step >= 0) add(&w, "step %lld, ", (long long)v->failure.step);
-        add(&w, "%s", tri__phase_text(v->failure.phase));
+        add(&w, "%s", tri__doing_text(v->failure.phase));
     }
     describe_last(rank, line, sizeof line);
     if (*line) add(&w, "\n  %-10s last %s", "operation", line);
@@ -199,7 +199,7 @@ static json_t *rank_json(const tri_rank_end *rank, int i) {
     char last[160];
     describe_last(rank, last, sizeof last);
     return json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status), "life", life_text(rank->life),
-                     "phase", tri__phase_text(rank->phase), "step", (json_int_t)rank->step, "waiting", rank->waiting != 0, "last",
+                     "phase", tri__doing_text(rank->phase), "step", (json_int_t)rank->step, "waiting", rank->waiting != 0, "last",
                      text_json(*last ? last : NULL), "peak_bytes", (json_int_t)rank->peak_bytes);
 }
 
@@ -213,7 +213,7 @@ json_t *tri__verdict_json(const tri_verdict *v) {
     for (int i = 0; i < v->n_second; i++)
         json_array_append_new(others, json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code", v->second[i].code, "cause",
                                                 text_json(v->second[i].text)));
-    const char *phase = f->phase < TRI_PHASE_COUNT ? tri__phase_text(f->phase) : NULL;
+    const char *phase = f->phase < TRI_DOING_COUNT ? tri__doing_text(f->phase) : NULL;
     return json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
                      text_json(line), "cause", text_json(f->text), "step", (json_int_t)f->step, "phase", text_json(phase), "operation",
                      text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", v->ended, "ranks", ranks, "others", others);
