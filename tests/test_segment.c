@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -388,13 +391,46 @@ static void two_jobs_do_not_mix(void **state) {
     assert_int_equal(end_of(first), TRI_RESOURCE);
 }
 
+/* Another user holds the name that we meet under, or knocks at our door. Only root can try. */
+static void strangers_are_refused(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip();
+    const char *key = meeting_key();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "trident.0.%s", key);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    pid_t squatter = fork();
+    if (squatter == 0) {
+        if (setuid(65534) != 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, 1) != 0) _exit(97);
+        sleep(10); /* killed long before */
+        _exit(0);
+    }
+    usleep(50000);
+    assert_int_equal(end_of(start_guest(key, (guest){1, 2, 2, 4096, 0}, 1, "another user")), TRI_USAGE);
+    kill(squatter, SIGKILL);
+    assert_int_equal(end_of(squatter), 128 + SIGKILL);
+    close(fd);
+    pid_t host = start_guest(key, (guest){0, 2, 2, 4096, 0}, 0.4, "missing: local rank 1");
+    pid_t intruder = fork();
+    if (intruder == 0) {
+        char byte;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        if (setuid(65534) != 0) _exit(97);
+        for (int i = 0; i < 5000 && connect(fd, (struct sockaddr *)&name, length) != 0; i++) usleep(1000);
+        _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 96); /* shown the door without a word */
+    }
+    assert_int_equal(end_of(intruder), 0);
+    assert_int_equal(end_of(host), TRI_RESOURCE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),     cmocka_unit_test(parts_do_not_overlap),
         cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(heaps_commit_what_they_give), cmocka_unit_test(shortage_is_said_at_once),
         cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
-        cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),
+        cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
