@@ -136,20 +136,23 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Initial weights by parameter name. */
+/* Initial weights by parameter name: those that this rank holds. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at; /* [count] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, 0, param->count, w);
+        tri_range held = t->plan.train.param_part[param->unit];
+        int64_t begin = param->at > held.begin ? param->at : held.begin, end = param->at + param->count < held.end ? param->at + param->count : held.end;
+        if (begin >= end) continue;
+        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + begin - held.begin; /* [end - begin] */
+        tri__random_normal(1, tri__random_id(param->name), 0.2f, begin - param->at, end - begin, w);
         if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < param->count; k++) w[k] += 1;
+            for (int64_t k = 0; k < end - begin; k++) w[k] += 1;
     }
 }
 
 static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, &exec));
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, &exec));
     tiny_init(t, exec);
     return exec;
 }

@@ -7,10 +7,11 @@
  *
  * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for what an operation must move. */
 #include "cli/bench.h"
+#include "cli/launch.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "comm/environment.h"
+#include "comm/join.h"
 #include "comm/mpi/mpi.h"
 #include "report/table.h"
 
@@ -288,8 +289,7 @@ static tri_status set_up(rig *r) {
     return TRI_OK;
 }
 
-static tri_status run_rank(tri_world *world, void *argument) {
-    const plan *p = argument;
+static tri_status run_rank(tri_world *world, const plan *p) {
     rig r = {.plan = p, .world = world, .all = tri_group_world(world), .n = tri_world_size(world), .me = tri_world_rank(world)};
     samples *s = malloc(sizeof *s);
     tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
@@ -333,17 +333,10 @@ static tri_status read_plan(const tri_settings *settings, plan *p) {
     return p->n_sizes && settings->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
 }
 
-static int is_mpi(tri_launcher launcher) {
-    return launcher == TRI_LAUNCHER_OPENMPI || launcher == TRI_LAUNCHER_MPICH || launcher == TRI_LAUNCHER_SLURM;
-}
-
-static tri_status run_joined(const tri_ranks *how, plan *p) {
+static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, const plan *p) {
     tri_world *world;
-    TRI_TRY(tri_world_join(how, p->cli->lookup, &world));
-    tri_status status = run_rank(world, p);
-    if (status != TRI_OK) tri_world_fail(world, status, tri_error());
-    tri_world_close(world);
-    return status;
+    TRI_TRY(tri__world_join_launch(how, launch, &world));
+    return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
 }
 
 /* Ranks to start where nobody did: as many as asked for, else one for each core, and two at least. */
@@ -359,15 +352,17 @@ static tri_status run_plan(tri_settings *settings, plan *p) {
     tri_launch launch;
     int here;
     TRI_TRY(read_plan(settings, p));
-    TRI_TRY(tri__launch_detect(p->cli->lookup, &launch));
+    TRI_TRY(tri__launch_settle(p->cli, settings, &launch));
     TRI_TRY(ranks_here(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
-    tri_ranks how = {.n = here, .forks = 1, .progress_timeout = settings->progress_timeout,
+    tri_ranks how = {.progress_timeout = settings->progress_timeout,
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
-    if (launch.launcher == TRI_LAUNCHER_NONE) return tri_ranks_run(&how, run_rank, p);
-    TRI_TRY(tri__settings_launched(settings, launch.size, launch.local_size));
-    p->native = is_mpi(launch.launcher);
-    return run_joined(&how, p);
+    if (launch.launcher == TRI_LAUNCHER_NONE) {
+        settings->nproc_per_node = here;
+        return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
+    }
+    p->native = tri__launcher_has_mpi(launch.launcher);
+    return run_joined(&how, &launch, p);
 }
 
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings) {

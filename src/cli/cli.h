@@ -16,6 +16,8 @@ typedef struct tri_cli {
     int width;                /* of err, in columns; 0: unknown */
     const char *path;         /* $PATH; "" when unset */
     char *(*lookup)(const char *name); /* getenv, for what launchers say */
+    char **argv, **environment; /* of this process, for ranks that it starts */
+    int reported;             /* set by a command whose failure has been said already */
 } tri_cli;
 
 typedef struct tri_command {

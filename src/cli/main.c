@@ -148,11 +148,13 @@ int main(int argc, char **argv) {
         .width = window.ws_col,
         .path = path ? path : "",
         .lookup = getenv,
+        .argv = argv,
+        .environment = environ,
     };
     tri_status status = dispatch(&cli, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
-    if (status != TRI_OK)
+    if (status != TRI_OK && !cli.reported)
         fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
     free(args);
     return (int)status;

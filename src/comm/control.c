@@ -2,6 +2,7 @@
 #include "comm/control.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "comm/transport.h"
 
 #include <sched.h>
@@ -159,6 +160,11 @@ static void see(const tri_rank_line *line, tri_seen *seen, double now) {
     else if (stood > 0) seen->beat += stood, seen->look += stood;
     if (beats != seen->beats) seen->beats = beats, seen->beat = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
+    uint32_t doing = atomic_load(&line->phase);
+    if (doing == TRI_DOING_LOAD || doing == TRI_DOING_SAVE) { /* long work without beats: whether it computes is the sign */
+        uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
+        if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
+    }
     seen->now = now;
 }
 

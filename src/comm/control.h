@@ -98,7 +98,7 @@ int tri__control_second(const tri_control *control, tri_failure *out);
  * gets on, that is the failure, with what each waits in. Time during which the watcher itself stood still does not count.
  * `seen` is the watcher's own memory, zeroed at first: for all that there can be, as the page's n may lie. Called every 100 ms or so. */
 typedef struct tri_seen {
-    uint64_t beats, looks;
+    uint64_t beats, looks, ticks;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
 } tri_seen;
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]);

@@ -110,7 +110,7 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, rdzv_conf, .scope = "train,torchrun", .help = "further settings of the meeting, k=v,k=v"),
     ROW(TEXT, master_addr, .scope = "train,torchrun", .help = "host of rank 0"),
     ROW(INT, master_port, .value = "0", .min = 0, .max = 65535, .scope = "train,torchrun", .help = "port of rank 0; 0: 29500"),
-    ROW(TEXT, log_dir, .scope = "train,torchrun", .help = "folder of the ranks' logs; left out: a temporary one"),
+    ROW(TEXT, log_dir, .scope = "train,torchrun", .help = "folder of the ranks' logs; left out: logs in the run folder"),
     ROW(TEXT, redirects, .value = "0", .scope = "train,torchrun",
         .help = "what goes to log files: 0 nothing, 1 stdout, 2 stderr, 3 both; or rank:N,rank:N; -r for short"),
     ROW(TEXT, tee, .value = "0", .scope = "train,torchrun", .help = "likewise, and shown as well; -t for short"),
