@@ -133,26 +133,39 @@ static double latency(const board *board) {
     return last - board->failed;
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* 50 ms for all but one in a hundred, and but one of a few: a shared machine may stand still for a moment. */
+static void expect_quick(const char *what, double *seconds, int n) {
+    int allowed = n >= 200 ? n / 100 : 1;
+    qsort(seconds, (size_t)n, sizeof *seconds, by_size);
+    print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n", what, n, 1e3 * seconds[n / 2],
+                  1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
+    assert_true(seconds[n - 1 - allowed] < 0.05);
+    assert_true(seconds[n - 1] < 2);
+}
+
 static void error_of_one_ends_all_waits(void **state) {
     (void)state;
     for (int forks = 0; forks < 2; forks++) {
-        double worst = 0;
-        for (int who = 0; who < RANKS; who++) {
+        double seconds[2 * RANKS];
+        for (int i = 0; i < 2 * RANKS; i++) {
             board *board = board_open();
             tri_ranks spec = how(forks);
-            board->who = who;
             char want[128];
-            snprintf(want, sizeof want, "rank %d: row 7 has 3 fields, not 4 (step 14, loading data)", who);
+            board->who = i % RANKS;
+            snprintf(want, sizeof want, "rank %d: row 7 has 3 fields, not 4 (step 14, loading data)", board->who);
             assert_int_equal(tri_ranks_run(&spec, fail_on_one, board), TRI_DATA);
             assert_string_equal(tri_error(), want);
-            if (latency(board) > worst) worst = latency(board);
+            seconds[i] = latency(board);
             munmap(board, sizeof *board);
         }
-        print_message("error on one of %d %s: the last wait ended after at most %.2f ms\n", RANKS, forks ? "forks" : "threads", 1e3 * worst);
-        assert_true(worst < 0.05);
+        expect_quick(forks ? "error on one of 4 forks" : "error on one of 4 threads", seconds, 2 * RANKS);
     }
 }
-
 
 /* ---- Death ---- */
 
@@ -171,22 +184,24 @@ static tri_status die_on_one(tri_world *world, void *context) {
     return status;
 }
 
+/* 200 kills where TRI_SOAK is set. */
 static void death_ends_all_waits(void **state) {
     (void)state;
-    double worst = 0;
-    for (int round = 0; round < 10; round++) {
+    int rounds = getenv("TRI_SOAK") ? 200 : 10;
+    double *seconds = calloc((size_t)rounds, sizeof *seconds);
+    for (int i = 0; i < rounds; i++) {
         board *board = board_open();
         tri_ranks spec = how(1);
         char want[128];
-        board->who = round % RANKS;
+        board->who = i % RANKS;
         snprintf(want, sizeof want, "rank %d: died (signal 9, Killed) (step 3, in the step's program)", board->who);
         assert_int_equal(tri_ranks_run(&spec, die_on_one, board), 128 + SIGKILL);
         assert_string_equal(tri_error(), want);
-        if (latency(board) > worst) worst = latency(board);
+        seconds[i] = latency(board);
         munmap(board, sizeof *board);
     }
-    print_message("kill -9 of one of %d forks, 10 times: the last wait ended after at most %.2f ms\n", RANKS, 1e3 * worst);
-    assert_true(worst < 0.05);
+    expect_quick("kill -9 of one of 4 forks", seconds, rounds);
+    free(seconds);
 }
 
 static tri_status end_early(tri_world *world, void *context) {
@@ -265,13 +280,13 @@ static void hang_of_a_thread_is_found(void **state) {
     (void)state;
     board *board = board_open();
     tri_ranks spec = how(0);
-    spec.progress_timeout = 0.25;
+    spec.progress_timeout = 0.5;
     board->who = 2;
     assert_int_equal(tri_ranks_run(&spec, hang_on_one, board), TRI_DISAGREE);
-    assert_non_null(strstr(tri_error(), "rank 2: hangs: no progress for 0."));
+    assert_non_null(strstr(tri_error(), "rank 2: hangs: no progress for "));
     assert_non_null(strstr(tri_error(), "rank 0 waits"));
     assert_non_null(strstr(tri_error(), "(step 5, waiting for its next batch)"));
-    expect_hang_found(board, 0.25);
+    expect_hang_found(board, 0.5);
     munmap(board, sizeof *board);
 }
 
@@ -306,13 +321,13 @@ static void stopped_fork_is_found_and_ended(void **state) {
     for (int working = 0; working < 2; working++) {
         board *board = board_open();
         tri_ranks spec = how(1);
-        spec.progress_timeout = 0.3;
+        spec.progress_timeout = 0.5;
         board->who = 3;
         board->random = (uint64_t)working;
         assert_int_equal(tri_ranks_run(&spec, stop_another, board), TRI_DISAGREE);
         assert_non_null(strstr(tri_error(), "rank 3: hangs"));
         assert_true((strstr(tri_error(), "stopped inside a wait") == NULL) == working);
-        expect_hang_found(board, 0.3);
+        expect_hang_found(board, 0.5);
         munmap(board, sizeof *board);
     }
 }
@@ -325,12 +340,12 @@ static tri_status wait_only(tri_world *world, void *context) {
 static void deadlock_is_found(void **state) {
     (void)state;
     tri_ranks spec = how(0);
-    spec.progress_timeout = 0.25;
+    spec.progress_timeout = 0.5;
     double begin = tri__clock();
     assert_int_equal(tri_ranks_run(&spec, wait_only, NULL), TRI_DISAGREE);
     assert_non_null(strstr(tri_error(), "all ranks wait for one another"));
     assert_non_null(strstr(tri_error(), "rank 3: it posted no operation yet"));
-    assert_true(tri__clock() - begin > 0.25 && tri__clock() - begin < 3);
+    assert_true(tri__clock() - begin > 0.5 && tri__clock() - begin < 3);
 }
 
 /* Every rank waits for a message that no rank sends. */
@@ -343,7 +358,7 @@ static tri_status receive_in_a_ring(tri_world *world, void *context) {
 static void deadlock_names_operations(void **state) {
     (void)state;
     tri_ranks spec = how(1);
-    spec.progress_timeout = 0.25;
+    spec.progress_timeout = 0.5;
     assert_int_equal(tri_ranks_run(&spec, receive_in_a_ring, NULL), TRI_DISAGREE);
     assert_non_null(strstr(tri_error(), "all ranks wait for one another"));
     assert_non_null(strstr(tri_error(), "rank 2: its last operation is recv f32 x 1 (number 1);"));
@@ -379,8 +394,8 @@ static tri_status be_slow(tri_world *world, void *context) {
     board *board = context;
     tri_idle idle = {0};
     if (tri_world_rank(world) == board->who) {
-        for (int i = 0; i < 12; i++) {
-            pause_seconds(0.08);
+        for (int i = 0; i < 15; i++) {
+            pause_seconds(0.1);
             tri__world_beat(world);
         }
         atomic_store(&board->done, 1);
@@ -400,7 +415,7 @@ static void slow_is_not_hung(void **state) {
     (void)state;
     board *board = board_open();
     tri_ranks spec = how(0);
-    spec.progress_timeout = 0.3;
+    spec.progress_timeout = 1; /* on a busy machine a pause may take several times as long */
     board->who = 1;
     assert_int_equal(tri_ranks_run(&spec, be_slow, board), TRI_OK);
     munmap(board, sizeof *board);

@@ -6,6 +6,8 @@
  * word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
 #include "comm/control.h"
 
+#include "base/clock.h"
+
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -17,6 +19,7 @@ enum {
     YIELDS = 64    /* about 100 us when nobody else wants the core */
 };
 static const double SLEEP_SECONDS = 0.005;
+static const double YIELD_SECONDS = 0.0005; /* a yield that took longer gave the core to somebody busy */
 static const useconds_t AWAKE_MICROSECONDS = 50;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
@@ -40,13 +43,21 @@ static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *
     __sync_synchronize();
 }
 
+/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is something to do. With two
+ * busy processes on the only core, a rank's death was known to all in 0.6 ms at the median instead of 5 to 10. */
+static void yield_once(tri_idle *idle) {
+    double begin = tri__clock();
+    sched_yield();
+    if (tri__clock() - begin > YIELD_SECONDS) idle->round = SPINS + YIELDS - 1;
+}
+
 void tri__idle(tri_control *control, int local, tri_idle *idle) {
     tri_rank_line *line = &control->line[local];
     atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1, memory_order_relaxed);
     if (idle->round == 0 && !atomic_load_explicit(&control->spin, memory_order_relaxed)) idle->round = SPINS;
     if (atomic_load(&control->abort)) return;
     if (idle->round < SPINS) relax();
-    else if (idle->round < SPINS + YIELDS) sched_yield();
+    else if (idle->round < SPINS + YIELDS) yield_once(idle);
     else if (idle->awake) usleep(AWAKE_MICROSECONDS);
     else {
         if (idle->round > SPINS + YIELDS) tri__futex_wait(&line->event, idle->event, SLEEP_SECONDS);
