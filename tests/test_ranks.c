@@ -112,7 +112,7 @@ static tri_status fail_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_LOAD, 14);
+        tri__world_doing(world, TRI_DOING_LOAD, 14);
         atomic_store(&board->failed, tri__clock());
         return tri__fail(TRI_DATA, "row 7 has 3 fields, not 4");
     }
@@ -161,7 +161,7 @@ static tri_status die_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_FORWARD, 3);
+        tri__world_doing(world, TRI_DOING_FORWARD, 3);
         atomic_store(&board->failed, tri__clock());
         kill(getpid(), SIGKILL);
     }
@@ -244,7 +244,7 @@ static tri_status hang_on_one(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     if (rank == board->who) {
         wait_for_waiters(board, RANKS - 1);
-        tri__world_phase(world, TRI_PHASE_BATCH, 5);
+        tri__world_doing(world, TRI_DOING_BATCH, 5);
         atomic_store(&board->failed, tri__clock());
         while (!atomic_load(&board->done)) pause_seconds(0.001); /* without a sign of life */
         return tri__world_check(world);
@@ -331,6 +331,47 @@ static void deadlock_is_found(void **state) {
     assert_non_null(strstr(tri_error(), "all ranks wait for one another"));
     assert_non_null(strstr(tri_error(), "rank 3: it posted no operation yet"));
     assert_true(tri__clock() - begin > 0.25 && tri__clock() - begin < 3);
+}
+
+/* Every rank waits for a message that no rank sends. */
+static tri_status receive_in_a_ring(tri_world *world, void *context) {
+    float value;
+    (void)context;
+    return tri_recv(tri_group_world(world), &value, 1, TRI_F32, (tri_world_rank(world) + 1) % RANKS, 0);
+}
+
+static void deadlock_names_operations(void **state) {
+    (void)state;
+    tri_ranks spec = how(1);
+    spec.progress_timeout = 0.25;
+    assert_int_equal(tri_ranks_run(&spec, receive_in_a_ring, NULL), TRI_DISAGREE);
+    assert_non_null(strstr(tri_error(), "all ranks wait for one another"));
+    assert_non_null(strstr(tri_error(), "rank 2: its last operation is recv f32 x 1 (number 1);"));
+}
+
+/* A rank that has other settings is named on all. */
+static tri_status agree_or_not(tri_world *world, void *context) {
+    board *board = context;
+    uint64_t digest = tri_world_rank(world) == board->who ? 7 : 9;
+    TRI_TRY(tri__world_agree(world, 5, "the builds"));
+    tri_status status = tri__world_agree(world, digest, "the settings");
+    atomic_store(&board->status[tri_world_rank(world)], status);
+    return status;
+}
+
+static void odd_rank_is_named(void **state) {
+    (void)state;
+    for (int who = -1; who < RANKS; who++) {
+        board *board = board_open();
+        tri_ranks spec = how(who % 2);
+        char want[64];
+        board->who = who;
+        assert_int_equal(tri_ranks_run(&spec, agree_or_not, board), who < 0 ? TRI_OK : TRI_DISAGREE);
+        for (int i = 0; i < RANKS; i++) assert_int_equal(board->status[i], who < 0 ? TRI_OK : TRI_DISAGREE);
+        snprintf(want, sizeof want, "rank %d: the settings differ from rank %d's", who, who == 0);
+        if (who >= 0) assert_non_null(strstr(tri_error(), want));
+        munmap(board, sizeof *board);
+    }
 }
 
 /* Beats now and then for much longer than the timeout. */
@@ -517,6 +558,7 @@ int main(void) {
         cmocka_unit_test(death_ends_all_waits),          cmocka_unit_test(ending_early_is_a_failure),
         cmocka_unit_test(ranks_die_with_their_parent),   cmocka_unit_test(hang_of_a_thread_is_found),
         cmocka_unit_test(stopped_fork_is_found_and_ended), cmocka_unit_test(deadlock_is_found),
+        cmocka_unit_test(deadlock_names_operations),     cmocka_unit_test(odd_rank_is_named),
         cmocka_unit_test(slow_is_not_hung),              cmocka_unit_test(standstill_of_all_is_no_hang),
         cmocka_unit_test(two_failures_keep_one_first),   cmocka_unit_test(half_a_record_does_not_block),
         cmocka_unit_test(wakes_are_not_lost),            cmocka_unit_test(nothing_is_left),

@@ -17,6 +17,7 @@ enum {
     YIELDS = 64    /* about 100 us when nobody else wants the core */
 };
 static const double SLEEP_SECONDS = 0.005;
+static const useconds_t AWAKE_MICROSECONDS = 50;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -46,6 +47,7 @@ void tri__idle(tri_control *control, int local, tri_idle *idle) {
     if (atomic_load(&control->abort)) return;
     if (idle->round < SPINS) relax();
     else if (idle->round < SPINS + YIELDS) sched_yield();
+    else if (idle->awake) usleep(AWAKE_MICROSECONDS);
     else {
         if (idle->round > SPINS + YIELDS) tri__futex_wait(&line->event, idle->event, SLEEP_SECONDS);
         announce_sleep(control, line, idle);
