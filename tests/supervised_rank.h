@@ -45,7 +45,7 @@ static tri_status leave(tri_world *world, const char *file) {
 }
 
 static tri_status die(tri_world *world, const char *file) {
-    tri__world_phase(world, TRI_PHASE_FORWARD, 14);
+    tri__world_doing(world, TRI_DOING_FORWARD, 14);
     if (world->rank == 2) {
         usleep(20000);
         if (file) note(file, "died %.6f\n", tri__clock());
@@ -67,7 +67,7 @@ static tri_status crash(tri_world *world, const char *file) {
 
 static tri_status report(tri_world *world, const char *file) {
     (void)file;
-    tri__world_phase(world, TRI_PHASE_LOAD, -1);
+    tri__world_doing(world, TRI_DOING_LOAD, -1);
     if (world->rank == 3) return tri__fail(TRI_DATA, "train.csv:7: a bad row");
     return wait_long(world, 0);
 }
@@ -81,7 +81,7 @@ static tri_status report_two(tri_world *world, const char *file) {
 
 static tri_status hang(tri_world *world, const char *file) {
     (void)file;
-    tri__world_phase(world, TRI_PHASE_BATCH, 3);
+    tri__world_doing(world, TRI_DOING_BATCH, 3);
     if (world->rank == 1) raise(SIGSTOP);
     return wait_long(world, 0);
 }
