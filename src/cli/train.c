@@ -2,6 +2,7 @@
  * where the model is and how to use it. */
 #include "cli/launch.h"
 #include "cli/sinks.h"
+#include "train/run.h"
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
     if (settings->json) return tri__print_json(out, outcome->summary);
@@ -34,9 +35,9 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
-    if (status == TRI_OK)
-        status = tri__launch_starts(&settings, &launch) ? tri__launch_start(cli, &settings, settings.output_dir, 0)
-                                                        : train_here(cli, &settings, &launch);
+    int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
+    if (starts) status = tri__run_prepare(&settings);
+    if (status == TRI_OK) status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0) : train_here(cli, &settings, &launch);
     tri__settings_free(&settings);
     return status;
 }

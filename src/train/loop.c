@@ -188,7 +188,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
     loop l = {.saved_step = -1};
     tri_status status = tri__session_open(settings, world, sink, &l.s);
     if (status == TRI_OK) status = run(&l);
-    if (status != TRI_OK && world) tri_world_fail(world, status, tri_error());
+    if (status != TRI_OK && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
     tri__scores_free(&l.valid);
     tri_session_close(l.s);

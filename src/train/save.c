@@ -20,7 +20,9 @@ static json_t *state_json(const tri_session *s) {
 static tri_status gather_rows(tri_world *world, int lead, json_t *rows) {
     tri_group *all = tri_group_world(world);
     int n = tri_world_size(world);
-    char *text = json_dumps(rows, JSON_COMPACT), *texts = NULL;
+    json_t *wrapped = json_pack("{s:O}", "rows", rows);
+    char *text = wrapped ? json_dumps(wrapped, JSON_COMPACT) : NULL, *texts = NULL;
+    json_decref(wrapped);
     int64_t *counts = calloc((size_t)n, sizeof *counts), own = text ? (int64_t)strlen(text) : 0, total = 0;
     tri_status status = text && counts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     if (status == TRI_OK) status = tri_all_gather(all, &own, counts, 1, NULL, TRI_I64);
@@ -31,7 +33,7 @@ static tri_status gather_rows(tri_world *world, int lead, json_t *rows) {
     for (int r = 1; status == TRI_OK && lead && r < n; at += counts[r++]) {
         json_t *more = NULL;
         status = tri__json_parse(texts + at, (size_t)counts[r], "a rank's part of the manifest", TRI_INTERNAL, &more);
-        if (status == TRI_OK) status = tri__checkpoint_join(rows, more);
+        if (status == TRI_OK) status = tri__checkpoint_join(rows, json_object_get(more, "rows"));
         json_decref(more);
     }
     free(text);

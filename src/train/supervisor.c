@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
-static const size_t HEAP_BYTES = 64 << 20;
 /* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
 static const int wishes[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
@@ -294,7 +293,7 @@ static tri_status prepare(supervisor *s) {
         return tri__fail(TRI_RESOURCE, "out of memory for %d ranks", what->n);
     s->verdict->n = what->n;
     for (size_t i = 0; i < n; i++) s->child[i].pidfd = s->verdict->rank[i].status = -1;
-    tri_segment_spec spec = {.n = what->n, .world = what->n, .heap_bytes = what->heap_bytes ? what->heap_bytes : HEAP_BYTES,
+    tri_segment_spec spec = {.n = what->n, .world = what->n, .heap_bytes = what->heap_bytes ? what->heap_bytes : (size_t)tri__memory_total(),
                              .progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30};
     TRI_TRY(tri__segment_create(&spec, &s->segment));
     TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));

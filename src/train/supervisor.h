@@ -13,7 +13,7 @@ typedef struct tri_supervised {
     char *const *argv;           /* of every rank; NULL at its end */
     char *const *environment;    /* that ranks inherit; RANK, WORLD_SIZE and the like are set in it */
     int n;                       /* ranks, all on this machine */
-    size_t heap_bytes;           /* shared heap of each rank; 0: 64 MiB */
+    size_t heap_bytes;           /* shared heap of each rank; 0: up to the machine's memory */
     double progress_timeout;     /* seconds without progress after which a rank counts as hung; 0: 30 */
     int bind_cores;              /* 1: each rank keeps to its share of this process's cores */
     int out, err;                /* the console */
