@@ -3,21 +3,21 @@
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
-train() { echo train --config config.json --data-path data --output-dir run --batch-size 8; }
+train() { echo train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1; }
 
 # bench_ranks N ARGS...: a run that lasts, in the background; its supervisor is $pid, its ranks' processes ${ranks[@]} in order.
 bench_ranks() {
     local n=$1
     shift
     last_command="trident bench comm --nproc-per-node $n $*"
-    "$trident" bench comm --nproc-per-node "$n" --op all --sizes 1M,2M,4M,8M,16M,25M "$@" >"$out" 2>"$err" &
+    "$trident" bench comm --nproc-per-node "$n" --op all --sizes 4K,1M,8M,25M --json "$@" >"$out" 2>"$err" &
     pid=$!
     ranks=()
     while [ ${#ranks[@]} -lt "$n" ]; do
         sleep 0.01
         read -r -a ranks <"/proc/$pid/task/$pid/children"
     done
-    sleep 0.7 # into the operations
+    until [ -s "$out" ] || [ ! -d /proc/$pid ]; do sleep 0.02; done # into the operations
 }
 finish_bench() { # waits for it; its exit code is $code, the milliseconds $took
     local begin
@@ -62,12 +62,12 @@ finish_bench
 expect_code 137
 
 # A rank stands still.
-bench_ranks 3 --progress-timeout 1.5
+bench_ranks 3 --progress-timeout 4
 kill -STOP "${ranks[1]}"
 finish_bench
 expect_code 76
 expect_text "$err" "trident: rank 1: hangs" "--progress-timeout"
-expect "it is said soon ($took ms)" test "$took" -lt 8000
+expect "it is said soon ($took ms)" test "$took" -lt 12000
 expect "no rank is left" gone 1000 "${ranks[@]}"
 
 # Signals to the supervisor.
@@ -97,14 +97,12 @@ expect "runs of ranks are short" grep -q '^  others .*[0-9]-[0-9]' "$err"
 tr -d '\n ' <run/error.json >error
 expect_text error '"rank":0' '"code":137' '"phase":' '"cause":"killedbysignal9(SIGKILL)"' '"time":' '"ranks":[{' '"exit":137' '"life":'
 
-# Ranks on this machine: the first lines. The rank that fails is named, and usage errors leave no error.json.
+# Ranks on this machine: the first lines.
 rm -rf run
 run $(train) --nproc-per-node 4
-expect_code 2
 expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" "batch      8 on each replica, 32 in all" \
-    "transport  shm" "device     cpu, 1 thread a rank" "not wired yet"
+    "transport  shm" "device     cpu, 1 thread a rank"
 expect "the first line is the launcher's" test "$(head -c 8 "$err")" = launcher
-expect "no error.json" test ! -e run/error.json
 run $(train) --nproc-per-node 2 --quiet
 expect "--quiet leaves the first lines out" test "$(grep -c ^launcher "$err")" = 0
 
@@ -117,7 +115,7 @@ refuses 2 "--tee 7" -- $(train) --nproc-per-node 2 --tee 7
 refuses 2 "--local-ranks-filter 2" -- $(train) --nproc-per-node 2 --local-ranks-filter 2
 
 # Several machines: MPI, and how.
-refuses 2 "mpirun -np 8 -H h1:4,HOST2:4 trident train --config config.json --data-path data --output-dir run --batch-size 8" \
+refuses 2 "mpirun -np 8 -H h1:4,HOST2:4 trident train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1" \
     "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmix trident train" "--nnodes above 1" -- $(train) --nnodes 2 --nproc-per-node 4 --rdzv-endpoint h1:29400 --node_rank=1
 refuses 2 "--rdzv-endpoint" "mpirun -np 2" -- $(train) --nproc-per-node 2 --rdzv-endpoint=localhost:0
 refuses 2 "--rdzv-backend" "mpirun" -- $(train) --nproc-per-node 2 --rdzv-backend c10d
@@ -141,14 +139,14 @@ expect_text "$err" "launcher   trident: 2 ranks"
 
 # Ranks started by hand, or by torchrun: they meet; its threads and its error file.
 export WORLD_SIZE=2 MASTER_PORT=$((20000 + $$ % 20000)) TORCHELASTIC_RUN_ID=job
-RANK=1 TORCHELASTIC_ERROR_FILE=$work/error1.json "$trident" $(train) >/dev/null 2>err1 &
+RANK=1 TORCHELASTIC_ERROR_FILE=$work/error1.json "$trident" $(train) --data-path nowhere >/dev/null 2>err1 &
 pid=$!
-RANK=0 OMP_NUM_THREADS=1 TORCHELASTIC_ERROR_FILE=$work/error0.json run $(train)
-expect_code 2
+RANK=0 OMP_NUM_THREADS=1 TORCHELASTIC_ERROR_FILE=$work/error0.json run $(train) --data-path nowhere
+expect "it fails" test $code != 0
 wait $pid
-expect "both ranks end alike" test $? = 2
+expect "both ranks end alike" test $? = $code
 unset WORLD_SIZE MASTER_PORT TORCHELASTIC_RUN_ID
-expect_text "$err" "launcher   torchrun or by hand (RANK, WORLD_SIZE): 2 ranks, 2 on this machine" "not wired yet"
+expect_text "$err" "launcher   torchrun or by hand (RANK, WORLD_SIZE): 2 ranks, 2 on this machine"
 tr -d '\n ' <error0.json >error
 expect_text error '"message":{' '"extraInfo":{' '"timestamp":"'
 

@@ -207,12 +207,13 @@ static void write_elastic(const char *path, tri_status status) {
     free(text);
 }
 
-/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed and one more, which speaks for one that died. */
+/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed; for one that died or stands still, another as well. */
 static int speaks(const tri_launch *launch, const tri_world *world) {
     tri_failure failure;
     if (launch->launcher == TRI_LAUNCHER_OWN) return 0;
-    if (!tri__control_failure(world->segment.control, &failure)) return 1;
-    return world->rank == failure.rank || world->rank == (failure.rank == 0);
+    if (!tri__control_failure(world->segment.control, &failure) || world->rank == failure.rank) return 1;
+    int silent = failure.rank < 0 || failure.code > 128 || failure.code == TRI_DISAGREE;
+    return silent && world->rank == (failure.rank == 0 ? 1 : 0);
 }
 
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status) {
