@@ -27,7 +27,7 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
         tri_note answer = {.kind = TRI_NOTE_ANSWER, .code = link->leaving, .number = atomic_load(&own->beats)};
         link->remote->note(link->state, from, &answer, sizeof answer);
     } else if (note->kind == TRI_NOTE_ANSWER) {
-        far->left = note->code;
+        far->left = note->code ? tri__clock() : 0;
         if (note->number != far->beats) atomic_fetch_add_explicit(&own->beats, 1, memory_order_relaxed);
         far->beats = note->number;
     }
@@ -36,7 +36,7 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
 void tri__link_waits(tri_link *link, int rank, const tri_descriptor *what, int members) {
     tri_far *far = &link->far[rank];
     double now = tri__clock();
-    if (now - far->waited > FRESH_SECONDS) far->since = far->sign = far->asked = now;
+    if (now - far->waited > FRESH_SECONDS) far->sign = far->asked = now;
     far->waited = now;
     far->what = *what;
     far->members = members;
@@ -63,8 +63,9 @@ tri_status tri__link_watch(tri_link *link) {
         tri_far *far = &link->far[r];
         if (far->waited == 0 || now - far->waited > FRESH_SECONDS) continue;
         if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not look */
-        if (far->left || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
-        if (now - far->since < limit / 8 || now - far->asked < limit / 8) continue;
+        int gone = far->left && far->waited > far->left; /* all it sent came before it said so, and was looked at since */
+        if (gone || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
+        if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
         tri_note ask = {.kind = TRI_NOTE_ASK};
         far->asked = now;
         TRI_TRY(tri__link_try(link, link->remote->note(link->state, r, &ask, sizeof ask), r));
