@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NOTES_A_TURN = 256 };
 
@@ -27,6 +28,16 @@ tri_status tri__link_open(tri_world *world) {
     return TRI_OK;
 }
 
+/* After a failure: those of this machine get the time that the remote names, those of others half of it. */
+static void let_others_report(const tri_world *world) {
+    double limit = world->remote->report_seconds;
+    for (double begun = tri__clock(); tri__clock() - begun < limit; usleep(1000)) {
+        int left = world->nodes.n == 1 || tri__clock() - begun > limit / 2;
+        for (int i = 0; i < world->segment.n; i++) left &= tri__world_left(world, i);
+        if (left) return;
+    }
+}
+
 void tri__link_close(tri_world *world) {
     tri_link *link = world->link;
     if (!link) return;
@@ -36,6 +47,7 @@ void tri__link_close(tri_world *world) {
         error = link->remote->leave(link->state, &done);
         if (!done) sched_yield();
     }
+    if (!done) let_others_report(world);
     link->remote->close(link->state, !done);
     for (int r = 0; r < world->size; r++) {
         for (tri_arrived *it = link->far[r].first, *next; it; it = next) {

@@ -216,8 +216,8 @@ static int native(void *of, const char *name, const void *in, void *out, int64_t
 __attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugin_table;
 const tri_mpi_plugin tri_mpi_plugin_table = {
     .version = TRI_MPI_PLUGIN_VERSION,
-    .remote = {.name = "mpi", .note = note, .hear = hear, .send = send, .receive = receive, .test = test, .drop = drop, .leave = leave,
-               .close = state_close, .words = words},
+    .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive, .test = test, .drop = drop,
+               .leave = leave, .close = state_close, .words = words},
     .open = state_open,
     .gather = gather,
     .native = native,
