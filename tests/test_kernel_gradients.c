@@ -213,7 +213,7 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
-static const kernel_grid update_grids[] = {{"sumsq adamw", "K=0,1,9,1000"}, {"clip", ""}};
+static const kernel_grid update_grids[] = {{"accumulate sumsq adamw", "K=0,1,9,1000"}, {"clip", ""}};
 
 static void test_forward(void **state) {
     (void)state;
@@ -222,7 +222,7 @@ static void test_forward(void **state) {
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
     kernel_cases(update_grids, 2, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
-        tri_phase phase = tri__op_row((tri_op)op)->phase;
+        tri_op_phase phase = tri__op_row((tri_op)op)->phase;
         if ((phase == TRI_PHASE_F || phase == TRI_PHASE_U) && !double_ops[op])
             fail_msg("%s has no formula in double", tri__op_row((tri_op)op)->name);
     }

@@ -121,7 +121,7 @@ static void plan_is_the_memory_used(void **state) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 1);
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find("cpu"), t.program, 1, 2, 7, GUARD, &exec));
+    OK(tri__exec_open(tri__device_find("cpu"), t.program, 1, 2, 7, GUARD, NULL, &exec));
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
         unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
@@ -129,7 +129,7 @@ static void plan_is_the_memory_used(void **state) {
         memset(at + bytes, POISON, GUARD);
     }
     tiny_init(&t, exec);
-    tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, NULL);
+    OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, NULL));
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes, used;
         const unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
@@ -158,7 +158,7 @@ static void gradient_of_the_whole(void **state) {
             float *direction = malloc((size_t)count * sizeof *direction);                                              /* [count] */
             tri__random_normal(3, (uint32_t)u, 1, 0, count, direction);
             memcpy(saved, w, (size_t)count * sizeof *w);
-            tri__exec_run(exec, 0, 0, end, 1, t.feed, NULL);
+            OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, NULL));
             char name[128];
             snprintf(name, sizeof name, "g.%s", t.model.unit[u].name);
             const float *g = tri__exec_slot(exec, 0, tri__program_find(t.program[0], name)); /* [count] */
@@ -166,7 +166,7 @@ static void gradient_of_the_whole(void **state) {
             for (int64_t k = 0; k < count; k++) slope += (double)g[k] * direction[k], scale += (double)g[k] * g[k];
             for (int side = 0; side < 2; side++) {
                 for (int64_t k = 0; k < count; k++) w[k] = saved[k] + (float)((side ? h : -h) * direction[k]);
-                tri__exec_run(exec, 0, 0, end, 1, t.feed, NULL);
+                OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, NULL));
                 loss[side] = tiny_loss(&t, exec);
             }
             memcpy(w, saved, (size_t)count * sizeof *w);
@@ -191,7 +191,7 @@ static void microbatches_do_not_matter(void **state) {
         tiny t;
         tiny_open(&t, "cpu", 2, 3, 0.1, i + 1);
         tri_exec *exec = tiny_exec(&t, "cpu", 2, 0);
-        tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 5, t.feed, NULL);
+        OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 5, t.feed, NULL));
         loss[i] = tiny_loss(&t, exec);
         const void *grad = tri__exec_memory(exec, TRI_MEM_GRAD, &bytes);
         all[i] = malloc((size_t)bytes);
@@ -222,7 +222,7 @@ static void devices_agree(void **state) {
         const char *device = i == 0 ? "reference" : "cpu";
         tiny_open(&t, device, 2, 3, 0.1, 2);
         tri_exec *exec = tiny_exec(&t, device, i ? i : 1, 0);
-        for (uint32_t step = 1; step <= 3; step++) tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, step, t.feed, NULL);
+        for (uint32_t step = 1; step <= 3; step++) OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, step, t.feed, NULL));
         loss[i] = tiny_loss(&t, exec);
         const void *memory = tri__exec_memory(exec, TRI_MEM_PARAM, &bytes);
         weights[i] = malloc((size_t)bytes);
@@ -246,9 +246,10 @@ static void bad_numbers_are_named(void **state) {
     tri_exec *exec = tiny_exec(&t, "cpu", 1, 0);
     const tri_param *param = tri__model_find(&t.model, "primary.encoder.layer.1.intermediate.dense.bias");
     ((float *)tri__exec_slot(exec, 0, t.plan.train.param[param->unit]))[param->at] = NAN;
-    tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, NULL);
+    OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, NULL));
     assert_int_equal(*(int32_t *)tri__exec_slot(exec, 0, t.plan.train.apply), 0);
-    int slot, at = tri__exec_find_bad(exec, 0, 1, t.feed, &slot);
+    int slot, at;
+    OK(tri__exec_find_bad(exec, 0, 1, t.feed, &at, &slot));
     assert_true(at >= 0);
     assert_non_null(strstr(t.program[0]->slot[slot].name, "primary.layer.1"));
     tri__exec_close(exec);

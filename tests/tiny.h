@@ -22,6 +22,12 @@ static inline void assert_int_equal_or_say(tri_status status, const char *file, 
 
 enum { TINY_MAX_MB = 4, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
 
+/* Which rank of how many replicas is planned, and how. Zeroed: one rank. */
+typedef struct tiny_rank {
+    int dp, rank;
+    tri_sharding sharding;
+} tiny_rank;
+
 typedef struct tiny {
     tri_arena arena;
     tri_model_config config;
@@ -41,14 +47,14 @@ typedef struct tiny {
 
 static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
 
-/* Sample s goes to microbatch s % n_mb; its data row is s. */
-static inline void tiny_feed(tiny *t, int n_mb) {
+/* Sample s goes to microbatch s / dp % n_mb of replica s % dp; its data row is s. Some get none. */
+static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
     double weight = 0;
     for (int mb = 0; mb < n_mb; mb++) {
         tri_feed *feed = &t->feed[mb];
         *feed = (tri_feed){0};
         int n = 0;
-        for (int s = mb; s < TINY_SAMPLES; s += n_mb, n++) {
+        for (int s = replica + mb * dp; s < TINY_SAMPLES; s += n_mb * dp, n++) {
             for (int b = 0; b < t->model.n_texts; b++) {
                 int64_t *T = &feed->counts.of[b ? TRI_SYM_T1 : TRI_SYM_T0];
                 t->seq[mb][b][n] = (int32_t)*T;
@@ -65,10 +71,10 @@ static inline void tiny_feed(tiny *t, int n_mb) {
             t->labels[mb][n] = s % (int)t->model.n_classes;
             t->keyn[mb][2 * n] = s;
             t->keyn[mb][2 * n + 1] = 0;
-            weight += t->class_weights[t->labels[mb][n]];
         }
         feed->counts.of[TRI_SYM_N] = n;
     }
+    for (int s = 0; s < TINY_SAMPLES; s++) weight += t->class_weights[s % (int)t->model.n_classes];
     t->inv = 1 / weight;
     for (int mb = 0; mb < n_mb; mb++) {
         const void **field = t->feed[mb].field;
@@ -83,7 +89,8 @@ static inline void tiny_feed(tiny *t, int n_mb) {
 }
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
-static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
+static inline void tiny_open_rank(tiny *t, const char *device, int texts, int columns, double p, int n_mb, const tiny_rank *rank) {
+    int dp = rank->dp ? rank->dp : 1;
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     *t = (tiny){0};
     OK(tri__arena_open(&t->arena, (size_t)1 << 30));
@@ -104,14 +111,17 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
     const float weights[3] = {1, 2, 0.5f}, hyper[4] = {1e-3f, 0.1f, 0.001f, 0};
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
-    tiny_feed(t, n_mb);
-    t->in = (tri_plan_in){.model = &t->model, .mesh = {1, 1, 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
-                          .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
-    for (int mb = 0; mb < n_mb; mb++)
-        for (int s = 0; s < TRI_SYM_COUNT; s++) {
-            if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
-            if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
-        }
+    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
+                          .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
+    for (int replica = 0; replica < dp; replica++) {
+        tiny_feed(t, n_mb, dp, replica);
+        for (int mb = 0; mb < n_mb; mb++)
+            for (int s = 0; s < TRI_SYM_COUNT; s++) {
+                if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
+                if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
+            }
+    }
+    tiny_feed(t, n_mb, dp, rank->rank);
     t->in.max_infer = t->in.max;
     OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
     t->program[0] = t->plan.train.program;
@@ -120,22 +130,29 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
     OK(tri__check(t->program + 1, 1));
 }
 
+static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
+    tiny_open_rank(t, device, texts, columns, p, n_mb, &(tiny_rank){0});
+}
+
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Initial weights by parameter name. */
+/* Initial weights by parameter name: those that this rank holds. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at; /* [count] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, 0, param->count, w);
+        tri_range held = t->plan.train.param_part[param->unit];
+        int64_t begin = param->at > held.begin ? param->at : held.begin, end = param->at + param->count < held.end ? param->at + param->count : held.end;
+        if (begin >= end) continue;
+        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + begin - held.begin; /* [end - begin] */
+        tri__random_normal(1, tri__random_id(param->name), 0.2f, begin - param->at, end - begin, w);
         if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < param->count; k++) w[k] += 1;
+            for (int64_t k = 0; k < end - begin; k++) w[k] += 1;
     }
 }
 
 static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, &exec));
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, &exec));
     tiny_init(t, exec);
     return exec;
 }

@@ -86,10 +86,10 @@ void tri__link_drop(tri_link *link) {
         char *text = bytes + sizeof note;
         size_t room = sizeof bytes - sizeof note;
         int n = snprintf(text, room, "%s", failure.text);
-        if (failure.phase < TRI_PHASE_COUNT && failure.step >= 0)
-            n += snprintf(text + n, room - (size_t)n, " (step %lld, %s)", (long long)failure.step, tri__phase_text(failure.phase));
-        else if (failure.phase < TRI_PHASE_COUNT)
-            n += snprintf(text + n, room - (size_t)n, " (%s)", tri__phase_text(failure.phase));
+        if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
+            n += snprintf(text + n, room - (size_t)n, " (step %lld, %s)", (long long)failure.step, tri__doing_text(failure.phase));
+        else if (failure.phase < TRI_DOING_COUNT)
+            n += snprintf(text + n, room - (size_t)n, " (%s)", tri__doing_text(failure.phase));
         note.bytes = n;
         memcpy(bytes, &note, sizeof note);
         for (int r = 0; r < world->size; r++)

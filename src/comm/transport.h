@@ -27,7 +27,7 @@ typedef struct tri_pending {
     int64_t in_count, out_count;   /* elements */
     int64_t *shard;                /* [n + 1] first element of each member's shard; NULL where all are equal and `count` long */
     int stage;                     /* the transport's own progress; 0 at first */
-    int seen, polls;               /* the transport's own: members that have posted it, looks in vain */
+    int seen;                      /* the transport's own: members that have posted it */
     uint32_t tasks;                /* the transport's own: parts that the work was cut into */
     void *state;                   /* the transport's own (of a send or receive: its tri_message); freed with free() */
     int done;
@@ -56,7 +56,6 @@ typedef struct tri_message {
     void *data;                /* [bytes]; a receive's target, a send's source */
     int64_t bytes;
     int receive;
-    int polls;                 /* shm/pairs.c's own: looks in vain */
     int stage;                 /* 0 new, 1 under way, 2 done */
     void *state;               /* of shm/pairs.c, or the link's request */
     int tag;                   /* the link's: of a transfer under way */

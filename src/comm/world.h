@@ -58,7 +58,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
 /* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
  * each instruction. */
 void tri__world_beat(tri_world *world);
-void tri__world_phase(tri_world *world, tri_phase phase, int64_t step);
+void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
 /* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */
 void tri__world_waits(tri_world *world, int waiting);
 /* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */

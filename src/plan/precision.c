@@ -5,7 +5,7 @@ tri_status tri__pass_precision(tri_pass *pass) {
     const tri_target *target = pass->in->target;
     for (int i = 0; i < pass->program->n_instrs; i++) {
         int op = pass->program->instr[i].op;
-        if (op != TRI_OP_input && !target->has[op][TRI_F32])
+        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !target->has[op][TRI_F32])
             return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs", target->name,
                              tri__dtype_name(TRI_F32), tri__op_row((tri_op)op)->name);
     }
