@@ -114,6 +114,10 @@ END
     runs "${two[@]}" "$test" join work 0.5
     expect_code 0
 
+    runs "${two[@]}" "$test" join deadlock 0.5
+    expect_code 76
+    expect_text "$out" "all ranks wait for one another" "recv f32 x 2"
+
     runs "${two[@]}" "$test" join die
     expect "a rank that died on the other host ends the job" test "$code" != 0
     expect "somebody says which" grep -q 'rank 3' "$out" "$err"

@@ -371,11 +371,18 @@ static tri_status act_die(tri_world *world) { return last_one(world, does_die); 
 static tri_status act_stop(tri_world *world) { return last_one(world, does_stop); }
 static tri_status act_work(tri_world *world) { return last_one(world, does_work); }
 
+
+/* Everyone waits for the next rank, which sends nothing. */
+static tri_status act_deadlock(tri_world *world) {
+    float data[2];
+    return tri_recv(tri_group_world(world), data, 2, TRI_F32, (tri_world_rank(world) + 1) % tri_world_size(world), 0);
+}
+
 static const struct {
     const char *name;
     tri_status (*run)(tri_world *world);
 } acts[] = {{"digest", print_digest}, {"machines", print_machines}, {"native", native}, {"fail", act_fail},
-            {"die", act_die}, {"stop", act_stop}, {"work", act_work}};
+            {"die", act_die}, {"stop", act_stop}, {"work", act_work}, {"deadlock", act_deadlock}};
 
 static int join_and_run(const char *name, double timeout) {
     tri_world *world = NULL;
