@@ -102,6 +102,14 @@ END
         expect "the same bits on two hosts (by $order) as over shared memory" cmp -s "$work/want" "$work/have"
     done
 
+    make_all
+    train=(train --config "$work/config.json" --data-path "$work/data" --epochs 1 --batch-size 16 --seed 1 --threads 1 --quiet)
+    run "${train[@]}" --nproc-per-node 4 --output-dir "$work/one"
+    expect_code 0
+    runs "${two[@]}" "$trident" "${train[@]}" --output-dir "$work/both"
+    expect_code 0
+    expect "the same weights from two hosts as from one" test "$("$trident" digest one)" = "$("$trident" digest both)"
+
     runs "${two[@]}" "$test" join fail
     expect_code 65
     expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" "rank 1 failed 65: rank 3: row 17 of the table is bad"
