@@ -144,7 +144,9 @@ static job *run_job(act *act, int mixed, double timeout) {
     return job;
 }
 
-static tri_status act_program(tri_world *world, job *job) { return program_run(world, tri_group_make, 1, &job->digest[tri_world_rank(world)]); }
+static tri_status act_program(tri_world *world, job *job) {
+    return program_run(world, tri_group_make, 1, &job->digest[tri_world_rank(world)]);
+}
 
 static void machines_give_the_bits_of_shm(void **state) {
     (void)state;
@@ -204,8 +206,8 @@ static void every_mismatch_is_known_before_a_byte_is_written(void **state) {
         run_made(job);
         for (int r = 0; r < RANKS; r++)
             if (job->status[r] != TRI_DISAGREE || job->written || !strstr(job->words[r], "asked for"))
-                fail_msg("another %s on rank %d: rank %d says %d (%s), written: %d", differences[job->difference], job->odd, r, job->status[r],
-                         job->words[r], job->written);
+                fail_msg("another %s on rank %d: rank %d says %d (%s), written: %d", differences[job->difference], job->odd, r,
+                         job->status[r], job->words[r], job->written);
         free(job);
     }
 }

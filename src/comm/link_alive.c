@@ -1,8 +1,8 @@
 /* link_alive.c - failures and signs of life between machines.
  *
- * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll: in waits, and as they
- * get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks all wait for a busy one elsewhere is not
- * taken for a deadlock; one that shows none leaves that to the machine's watcher; none at all is reported here. */
+ * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll: in waits, and as
+ * they get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks all wait for a busy one elsewhere
+ * is not taken for a deadlock; one that shows none leaves that to the machine's watcher; none at all is reported here. */
 #include "comm/link_parts.h"
 
 #include "base/clock.h"
@@ -48,11 +48,12 @@ static tri_status report(tri_link *link, int rank, double silent) {
     tri__describe(&link->far[rank].what, link->far[rank].members, what, sizeof what);
     link->mine = 1;
     if (link->far[rank].left)
-        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s", link->world->rank, what);
+        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s", link->world->rank,
+                          what);
     else
         tri__control_fail(control, rank, TRI_DISAGREE,
-                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It hangs, died, or its machine "
-                          "cannot be reached; or raise --progress-timeout", silent, link->world->rank, what);
+                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It hangs, died, or its "
+                          "machine cannot be reached; or raise --progress-timeout", silent, link->world->rank, what);
     return tri__world_check(link->world);
 }
 
