@@ -67,8 +67,8 @@ static inline tri_status program_prepare(tri_group *group, tri_world *world, int
         if (m < me) before += op->counts[m];
         all += op->counts[m];
     }
-    size_t bytes = tri__dtype_bytes(what->dtype), room = (size_t)(what->kind == TRI_ALL_TO_ALL ? n * what->count : all + what->count) * bytes + 64;
-    room = room / 64 * 64;
+    size_t bytes = tri__dtype_bytes(what->dtype), most = (size_t)(what->kind == TRI_ALL_TO_ALL ? n * what->count : all + what->count);
+    size_t room = (most * bytes + 64) / 64 * 64;
     if (op->from_heap) {
         tri_status status = tri_heap_alloc(world, 2 * room, (void **)&op->block);
         if (status != TRI_OK) return status;

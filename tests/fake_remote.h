@@ -103,7 +103,8 @@ static inline int fake_send(void *of, int rank, int tag, const void *data, int64
 
 static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t bytes, void **request) {
     struct fake_state *s = of;
-    return fake_transfer_begin(s, (fake_transfer){.from = rank, .to = s->rank, .tag = tag, .receive = 1, .data = data, .bytes = bytes}, request);
+    fake_transfer it = {.from = rank, .to = s->rank, .tag = tag, .receive = 1, .data = data, .bytes = bytes};
+    return fake_transfer_begin(s, it, request);
 }
 
 /* The first open send and the first open receive of a tag meet, as MPI says; whoever looks copies. */
@@ -151,7 +152,8 @@ static inline void fake_close(void *of, int failed) { (void)of, (void)failed; }
 
 static inline void fake_words(int error, char *out, size_t size) { snprintf(out, size, "fake error %d", error); }
 
-static const tri_remote fake_remote = {.name = "fake", .note = fake_note_send, .hear = fake_hear, .send = fake_send, .receive = fake_receive,
-                                       .test = fake_test, .drop = fake_drop, .leave = fake_leave, .close = fake_close, .words = fake_words};
+static const tri_remote fake_remote = {.name = "fake", .note = fake_note_send, .hear = fake_hear, .send = fake_send,
+                                       .receive = fake_receive, .test = fake_test, .drop = fake_drop, .leave = fake_leave, .close = fake_close,
+                                       .words = fake_words};
 
 #endif

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NOTES_A_TURN = 256 };
 
@@ -27,6 +28,16 @@ tri_status tri__link_open(tri_world *world) {
     return TRI_OK;
 }
 
+/* After a failure: those of this machine get the time that the remote names, those of others half of it. */
+static void let_others_report(const tri_world *world) {
+    double limit = world->remote->report_seconds;
+    for (double begun = tri__clock(); tri__clock() - begun < limit; usleep(1000)) {
+        int left = world->nodes.n == 1 || tri__clock() - begun > limit / 2;
+        for (int i = 0; i < world->segment.n; i++) left &= tri__world_left(world, i);
+        if (left) return;
+    }
+}
+
 void tri__link_close(tri_world *world) {
     tri_link *link = world->link;
     if (!link) return;
@@ -36,6 +47,7 @@ void tri__link_close(tri_world *world) {
         error = link->remote->leave(link->state, &done);
         if (!done) sched_yield();
     }
+    if (!done) let_others_report(world);
     link->remote->close(link->state, !done);
     for (int r = 0; r < world->size; r++) {
         for (tri_arrived *it = link->far[r].first, *next; it; it = next) {
@@ -86,7 +98,8 @@ static tri_status keep(tri_link *link, int from, const tri_note *note, const cha
 static tri_arrived *find(tri_far *far, const tri_message *message) {
     for (tri_arrived **at = &far->first; *at; at = &(*at)->next) {
         tri_arrived *it = *at;
-        if (it->note.what.group != message->what.group || it->note.channel != message->channel || it->note.number != message->number) continue;
+        const tri_note *note = &it->note;
+        if (note->what.group != message->what.group || note->channel != message->channel || note->number != message->number) continue;
         *at = it->next;
         if (far->last == &it->next) far->last = at;
         return it;
@@ -115,7 +128,8 @@ static tri_status disagree(tri_link *link, tri_group *group, const tri_message *
     tri__describe(theirs, group->n, there, sizeof there);
     link->mine = 1;
     tri__control_fail(group->world->segment.control, rank, TRI_DISAGREE,
-                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->world->rank, here, rank, there);
+                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->world->rank, here, rank,
+                      there);
     return tri__world_check(group->world);
 }
 
@@ -127,7 +141,8 @@ static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_
     message->stage = it->note.tag < 0 ? 2 : 1;
     if (status == TRI_OK && message->stage == 2 && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
     if (status == TRI_OK && message->stage == 1)
-        status = tri__link_try(link, link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state), rank);
+        status = tri__link_try(link, link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state),
+                               rank);
     free(it);
     return status;
 }
@@ -157,7 +172,8 @@ static tri_status hear(tri_link *link) {
         int from = -1, n = link->remote->hear(link->state, &from, bytes, sizeof bytes);
         if (n == 0) return TRI_OK;
         if (n < 0) return tri__link_try(link, -n, from);
-        if (n < (int)sizeof note) return tri__fail(TRI_DISAGREE, "rank %d sent a note of %d bytes: do all machines run the same build?", from, n);
+        if (n < (int)sizeof note)
+            return tri__fail(TRI_DISAGREE, "rank %d sent a note of %d bytes: do all machines run the same build?", from, n);
         memcpy(&note, bytes, sizeof note);
         link->far[from].sign = tri__clock();
         if (note.kind == TRI_NOTE_MESSAGE) {

@@ -17,9 +17,9 @@ tri_status tri__link_open(tri_world *world);
 void tri__link_close(tri_world *world);
 /* A message to or from a rank of another machine. */
 tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved);
-/* What every turn of a wait does where there are other machines, and a computing rank now and then: hears notes, answers who asks for a sign
- * of life, asks for one from ranks that this one waits for, and carries a failure from this machine to the others and back into the control
- * page. Nothing to do without other machines. TRI_OK, or the first failure. */
+/* What every turn of a wait does where there are other machines, and a computing rank now and then: hears notes, answers who asks for
+ * a sign of life, asks for one from ranks that this one waits for, and carries a failure from this machine to the others and from them
+ * into the control page. Nothing to do without other machines. TRI_OK, or the first failure. */
 tri_status tri__remote_poll(tri_world *world);
 
 #endif

@@ -1,8 +1,8 @@
 /* link_alive.c - failures and signs of life between machines.
  *
- * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll: in waits, and as they
- * get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks all wait for a busy one elsewhere is not
- * taken for a deadlock; one that shows none leaves that to the machine's watcher; none at all is reported here. */
+ * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll: in waits, and as
+ * they get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks all wait for a busy one elsewhere
+ * is not taken for a deadlock; one that shows none leaves that to the machine's watcher; none at all is reported here. */
 #include "comm/link_parts.h"
 
 #include "base/clock.h"
@@ -27,7 +27,7 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
         tri_note answer = {.kind = TRI_NOTE_ANSWER, .code = link->leaving, .number = atomic_load(&own->beats)};
         link->remote->note(link->state, from, &answer, sizeof answer);
     } else if (note->kind == TRI_NOTE_ANSWER) {
-        far->left = note->code;
+        far->left = note->code ? tri__clock() : 0;
         if (note->number != far->beats) atomic_fetch_add_explicit(&own->beats, 1, memory_order_relaxed);
         far->beats = note->number;
     }
@@ -36,7 +36,7 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
 void tri__link_waits(tri_link *link, int rank, const tri_descriptor *what, int members) {
     tri_far *far = &link->far[rank];
     double now = tri__clock();
-    if (now - far->waited > FRESH_SECONDS) far->since = far->sign = far->asked = now;
+    if (now - far->waited > FRESH_SECONDS) far->sign = far->asked = now;
     far->waited = now;
     far->what = *what;
     far->members = members;
@@ -48,11 +48,12 @@ static tri_status report(tri_link *link, int rank, double silent) {
     tri__describe(&link->far[rank].what, link->far[rank].members, what, sizeof what);
     link->mine = 1;
     if (link->far[rank].left)
-        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s", link->world->rank, what);
+        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s", link->world->rank,
+                          what);
     else
         tri__control_fail(control, rank, TRI_DISAGREE,
-                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It hangs, died, or its machine "
-                          "cannot be reached; or raise --progress-timeout", silent, link->world->rank, what);
+                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It hangs, died, or its "
+                          "machine cannot be reached; or raise --progress-timeout", silent, link->world->rank, what);
     return tri__world_check(link->world);
 }
 
@@ -63,8 +64,9 @@ tri_status tri__link_watch(tri_link *link) {
         tri_far *far = &link->far[r];
         if (far->waited == 0 || now - far->waited > FRESH_SECONDS) continue;
         if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not look */
-        if (far->left || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
-        if (now - far->since < limit / 8 || now - far->asked < limit / 8) continue;
+        int gone = far->left && far->waited > far->left; /* all it sent came before it said so, and was looked at since */
+        if (gone || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
+        if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
         tri_note ask = {.kind = TRI_NOTE_ASK};
         far->asked = now;
         TRI_TRY(tri__link_try(link, link->remote->note(link->state, r, &ask, sizeof ask), r));

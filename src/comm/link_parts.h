@@ -30,9 +30,9 @@ typedef struct tri_far {
     tri_arrived *first, **last;   /* in the order of arrival; last is NULL before the first */
     uint64_t *tags;               /* [TRI_REMOTE_TAGS / 64] bits: tags of sends under way to it; NULL before the first */
     double waited;                /* tri__clock() when this rank last found that it waits for it; 0: never */
-    double since, sign, asked;    /* since when it does; last sign of life; last question */
+    double sign, asked;           /* last sign of life (or when the wait began); last question */
     uint64_t beats;               /* as last answered */
-    int left;                     /* it has closed its world */
+    double left;                  /* when it said that it has closed its world; 0: it has not */
     tri_descriptor what;          /* what is waited for, in a group of so many members */
     int members;
 } tri_far;

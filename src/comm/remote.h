@@ -13,6 +13,8 @@ enum {
 
 typedef struct tri_remote {
     const char *name; /* "mpi" */
+    /* After a failure the first process that ends may have the launcher kill the others: for how long it lets them say what they know. */
+    double report_seconds;
     /* A note: a small message that is copied, arrives in order, and need not be expected. */
     int (*note)(void *state, int rank, const void *bytes, int n);
     /* Bytes of the next note, from any rank; 0: none now; below 0: an error. */

@@ -109,12 +109,13 @@ static tri_status agree(joining *join, tri_status mine) {
 static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     tri_segment segment = {.fd = -1};
     if (join->size != launch->size || join->rank != launch->rank)
-        return tri__fail(TRI_USAGE, "%s says rank %d of %d, MPI says rank %d of %d: the program was built with another MPI than the launcher's",
+        return tri__fail(TRI_USAGE, "%s says rank %d of %d, MPI says rank %d of %d: the plug-in is of another MPI than the launcher",
                          tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size);
     TRI_TRY(exchange_cards(join));
     find_machines(join);
     tri_status status = agree(join, meet(join, how, &segment));
-    if (status == TRI_OK) status = tri__world_open(&segment, join->nodes.local_of[join->rank], &join->nodes, &join->plugin->remote, join->state, world);
+    int local = join->nodes.local_of[join->rank];
+    if (status == TRI_OK) status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
     if (status != TRI_OK) {
         tri__segment_close(&segment);
         return status;
@@ -147,12 +148,14 @@ tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_wor
 }
 
 tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
-    if (!world->remote || strcmp(world->remote->name, "mpi") != 0) return tri__fail(TRI_USAGE, "MPI's own collectives need ranks that an MPI launcher started");
+    if (!world->remote || strcmp(world->remote->name, "mpi") != 0)
+        return tri__fail(TRI_USAGE, "MPI's own collectives need ranks that an MPI launcher started");
+    const char *name = tri__collective_name(what->kind);
     const tri_mpi_plugin *plugin = (const void *)((const char *)world->remote - offsetof(tri_mpi_plugin, remote));
     joining join = {.plugin = plugin};
     if (what->dtype != TRI_F32 || what->reduction != TRI_SUM || what->counts)
-        return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", tri__collective_name(what->kind));
-    int error = plugin->native(world->remote_state, tri__collective_name(what->kind), what->in, what->out, what->count, what->root);
-    if (error < 0) return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", tri__collective_name(what->kind), (long long)what->count);
-    return mpi_try(&join, error, tri__collective_name(what->kind));
+        return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", name);
+    int error = plugin->native(world->remote_state, name, what->in, what->out, what->count, what->root);
+    if (error < 0) return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", name, (long long)what->count);
+    return mpi_try(&join, error, name);
 }

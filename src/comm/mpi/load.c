@@ -44,7 +44,8 @@ tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin) {
     }
     *plugin = dlsym(library, "tri_mpi_plugin_table");
     if (!*plugin || (*plugin)->version != TRI_MPI_PLUGIN_VERSION)
-        return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together", TRI_MPI_PLUGIN_NAME);
+        return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together",
+                         TRI_MPI_PLUGIN_NAME);
     return TRI_OK;
 }
 
@@ -54,7 +55,7 @@ tri_status tri__mpi_check_shared(const char *folder, int ranks) {
     double each = MPI_SHARED_BYTES, need = ranks * each, mib = 1024 * 1024;
     double size = (double)disk.f_blocks * (double)disk.f_frsize, free = (double)disk.f_bavail * (double)disk.f_frsize;
     if (size >= need && free >= each) return TRI_OK;
-    return tri__fail(TRI_RESOURCE, "%s is too small for MPI: %d ranks of this machine need %.0f MiB of it, and it has %.1f MiB (%.1f MiB free). "
-                     "In a container, start it with --shm-size=%.0fm (docker run, podman run) or --ipc=host",
+    return tri__fail(TRI_RESOURCE, "%s is too small for MPI: %d ranks of this machine need %.0f MiB of it, and it has %.1f MiB "
+                     "(%.1f MiB free). In a container, start it with --shm-size=%.0fm (docker run, podman run) or --ipc=host",
                      folder, ranks, need / mib, size / mib, free / mib, need / mib < 64 ? 64 : need / mib * 2);
 }

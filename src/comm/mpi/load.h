@@ -7,7 +7,8 @@
 
 /* Beside the program or the library, ../lib, and where the system looks. Never unloaded: MPI cannot start twice in a process. */
 tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin);
-/* MPI keeps shared memory of its own in `folder` ("/dev/shm"): TRI_RESOURCE with need and available when `ranks` ranks would run out of it. */
+/* MPI keeps shared memory of its own in `folder` ("/dev/shm"): TRI_RESOURCE with need and available when `ranks` ranks would run out
+ * of it. */
 tri_status tri__mpi_check_shared(const char *folder, int ranks);
 
 #endif
