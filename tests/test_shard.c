@@ -2,19 +2,19 @@
  * sums are taken; programs of all ranks fit together and print as the committed texts. */
 #include "tiny.h"
 
-#include "program/text.h"
+#include "program_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_RANKS = 4, STEPS = 20, TEXT_BYTES = 1 << 20, HEAP = 4 << 20 };
+enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20 };
 
 static const char *const kind_names[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
 
 /* One job: the plans of all ranks, and what came of running them. */
 typedef struct job {
-    int dp, n_mb, kind;
+    int dp, n_mb, kind, steps;
     tiny *rank;                          /* [dp] */
     double loss[MAX_RANKS][STEPS], norm[MAX_RANKS][STEPS];
     float *weights;                      /* [n_elements] by unit, from those who hold them */
@@ -23,7 +23,7 @@ typedef struct job {
 
 static void job_open(job *j, int dp, int n_mb, tri_sharding sharding) {
     const tri_program *train[MAX_RANKS], *infer[MAX_RANKS];
-    *j = (job){.dp = dp, .n_mb = n_mb, .kind = sharding.kind, .rank = calloc((size_t)dp, sizeof *j->rank)};
+    *j = (job){.dp = dp, .n_mb = n_mb, .kind = sharding.kind, .steps = STEPS, .rank = calloc((size_t)dp, sizeof *j->rank)};
     for (int r = 0; r < dp; r++) {
         tiny_open_rank(&j->rank[r], "cpu", 2, 3, 0.1, n_mb, &(tiny_rank){dp, r, sharding});
         train[r] = j->rank[r].program[0], infer[r] = j->rank[r].program[1];
@@ -59,7 +59,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, &exec));
     tiny_init(t, exec);
     tri_status status = TRI_OK;
-    for (int step = 0; step < STEPS && status == TRI_OK; step++) {
+    for (int step = 0; step < j->steps && status == TRI_OK; step++) {
         t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step + 1)), t->hyper[2] = (float)(1 - pow(0.999, step + 1));
         status = tri__exec_run(exec, 0, 0, t->plan.train.update, (uint32_t)step + 1, t->feed, NULL);
         j->loss[rank][step] = tiny_loss(t, exec);
@@ -132,7 +132,114 @@ static void one_rank_or_many(void **state) {
     }
 }
 
+/* Blocks of several units, every way of keeping weights and of gathering ahead: all the same bits as replicas without shards. */
+static void blocks_and_prefetch(void **state) {
+    (void)state;
+    static const tri_sharding ways[] = {
+        {.kind = TRI_SHARD_ZERO1, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000},
+        {.kind = TRI_SHARD_ZERO2, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000},
+        {.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 2500, .prefetch = 2},
+        {.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 100000000},
+        {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_YES},
+        {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_YES, .prefetch = 3},
+        {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_NO, .prefetch = 1},
+        {.kind = TRI_SHARD_ZERO3, .prefetch = 20},
+        {.kind = TRI_SHARD_HYBRID, .size = 3, .prefetch = 1},
+        {.kind = TRI_SHARD_HYBRID, .size = 1},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        /* The norm adds up by blocks, so that replicas too are compared with their blocks. */
+        job none, way;
+        job_open(&none, 3, 1, (tri_sharding){.bucket_mb = 0.01, .wrap = ways[i].wrap, .wrap_min_params = ways[i].wrap_min_params});
+        job_open(&way, 3, 1, ways[i]);
+        none.steps = way.steps = 4;
+        job_run(&none);
+        job_run(&way);
+        assert_same_bits(&way, &none);
+        job_close(&way);
+        job_close(&none);
+    }
+}
+
+/* Two runs of the same job, to the bit. */
+static void again(void **state) {
+    (void)state;
+    job a, b;
+    const tri_sharding how = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1};
+    job_open(&a, 4, 2, how), job_open(&b, 4, 2, how);
+    job_run(&a), job_run(&b);
+    assert_same_bits(&a, &b);
+    job_close(&a), job_close(&b);
+}
+
+/* Programs of the first two ranks of each kind. */
+static void golden_programs(void **state) {
+    (void)state;
+    for (int kind = 0; kind <= TRI_SHARD_HYBRID; kind++) {
+        tiny t[2];
+        char path[64];
+        for (int r = 0; r < 2; r++)
+            tiny_open_rank(&t[r], "cpu", 1, 0, 0, kind == TRI_SHARD_ZERO2 ? 2 : 1,
+                           &(tiny_rank){kind == TRI_SHARD_HYBRID ? 4 : 2, r, {.kind = kind, .size = 2, .prefetch = 1, .bucket_mb = 0.01}});
+        snprintf(path, sizeof path, "tests/programs/%s.txt", kind_names[kind]);
+        program_text_check(path, (const tri_program *[]){t[0].program[0], t[1].program[0]}, 2);
+        tiny_close(&t[0]), tiny_close(&t[1]);
+    }
+}
+
+static int64_t total(const tri_range *part, int n) {
+    int64_t sum = 0;
+    for (int u = 0; u < n; u++) sum += part[u].end - part[u].begin;
+    return sum;
+}
+
+/* What each kind holds; every element is saved by one rank; ZeRO-3's memory is its share and what is gathered. */
+static void planned_bytes(void **state) {
+    (void)state;
+    for (int dp = 2; dp <= 4; dp++)
+        for (int kind = 0; kind <= TRI_SHARD_HYBRID; kind++) {
+            if (kind == TRI_SHARD_HYBRID && dp != 4) continue;
+            job j;
+            job_open(&j, dp, 1, (tri_sharding){.kind = kind, .size = 2, .prefetch = 1});
+            const tri_model *model = &j.rank[0].model;
+            int n = kind == TRI_SHARD_HYBRID ? 2 : dp;
+            int64_t all = model->n_elements, largest = 0, saved = 0, padding = (TRI_SHARD_GRANULE + 16) * (int64_t)model->n_units;
+            for (int u = 0; u < model->n_units; u++) largest = model->unit[u].count > largest ? model->unit[u].count : largest;
+            for (int r = 0; r < dp; r++) {
+                const tri_planned *plan = &j.rank[r].plan.train;
+                const int64_t *bytes = plan->program->bytes, share = all / n + padding;
+                double sent[TRI_COLLECTIVE_COUNT];
+                tri__program_sent(plan->program, sent);
+                saved += total(plan->save_part, model->n_units);
+                assert_true(total(plan->param_part, model->n_units) <= (kind >= TRI_SHARD_ZERO3 ? share : all));
+                assert_true(bytes[TRI_MEM_PARAM] <= 4 * (kind >= TRI_SHARD_ZERO3 ? share : all + padding));
+                assert_true(bytes[TRI_MEM_STATE] <= 8 * (kind >= TRI_SHARD_ZERO1 ? share : all + padding));
+                assert_true(bytes[TRI_MEM_GRAD] <= 4 * (kind >= TRI_SHARD_ZERO2 ? share : all + padding));
+                assert_true(bytes[TRI_MEM_GATHER] <= (kind >= TRI_SHARD_ZERO3 ? 4 * (2 * largest + 32) : 0));
+                assert_true(bytes[TRI_MEM_COMM] <= (kind >= TRI_SHARD_ZERO2 ? 4 * (largest + 16) : 0));
+                assert_true((sent[TRI_ALL_GATHER] > 0) == (kind >= TRI_SHARD_ZERO1) && (sent[TRI_REDUCE_SCATTER] > 0) == (kind >= TRI_SHARD_ZERO1));
+                assert_true(sent[TRI_ALL_REDUCE] > (kind == TRI_SHARD_NONE ? 4.0 * (double)all * (n - 1) / n : 0));
+            }
+            assert_int_equal(saved, all);
+            job_close(&j);
+        }
+}
+
+/* A hybrid's parts must divide the replicas. */
+static void refusals(void **state) {
+    (void)state;
+    tiny t;
+    tiny_open(&t, "cpu", 1, 0, 0, 1);
+    t.in.mesh.dp = 4, t.in.sharding = (tri_sharding){.kind = TRI_SHARD_HYBRID, .size = 3};
+    assert_int_equal(tri__plan(&t.arena, &t.in, 1, &t.plan), TRI_USAGE);
+    assert_non_null(strstr(tri_error(), "--shard-size 3"));
+    tiny_close(&t);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank_or_many)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_programs), cmocka_unit_test(planned_bytes),       cmocka_unit_test(refusals),
+        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(blocks_and_prefetch), cmocka_unit_test(again),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
