@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20 };
+enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20, GUARD = 256 };
 
 static const char *const kind_names[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
 
@@ -50,13 +50,26 @@ static void collect(job *j, int rank, const tri_exec *exec) {
     }
 }
 
+/* Bytes after each class, which no instruction of any rank may write. */
+static int guards(const tri_exec *exec, int set) {
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t bytes;
+        unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
+        if (set) memset(at + bytes, 0xA5, GUARD);
+        for (int i = 0; i < GUARD; i++)
+            if (at[bytes + i] != 0xA5) return 0;
+    }
+    return 1;
+}
+
 /* Runs in the rank's own thread, where nothing may be asserted. */
 static tri_status rank_main(tri_world *world, void *argument) {
     job *j = argument;
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, GUARD, world, &exec));
+    guards(exec, 1);
     tiny_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < j->steps && status == TRI_OK; step++) {
@@ -71,6 +84,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = malloc(probs + 1);
     memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
+    if (status == TRI_OK && !guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;
 }
@@ -225,6 +239,35 @@ static void planned_bytes(void **state) {
         }
 }
 
+static tri_status spoiled_main(tri_world *world, void *argument) {
+    job *j = argument;
+    int rank = tri_world_rank(world), line = -1, slot = -1;
+    tiny *t = &j->rank[rank];
+    tri_exec *exec;
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 1, 1, 7, 0, world, &exec));
+    tiny_init(t, exec);
+    const tri_param *param = tri__model_find(&t->model, "primary.encoder.layer.1.intermediate.dense.bias");
+    float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at, before = *w; /* [count] */
+    if (rank == 1) *w = NAN;
+    tri_status status = tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, 1, t->feed, NULL);
+    if (status == TRI_OK && *(const int32_t *)tri__exec_slot(exec, 0, t->plan.train.apply)) status = tri__fail(TRI_DATA, "rank %d applies it", rank);
+    if (status == TRI_OK && rank == 0 && *w != before) status = tri__fail(TRI_DATA, "a weight changed");
+    if (status == TRI_OK) status = tri__exec_find_bad(exec, 0, 1, t->feed, &line, &slot);
+    if (status == TRI_OK) status = tri__fail(TRI_NOTFINITE, "%s", t->program[0]->slot[slot].name);
+    tri__exec_close(exec);
+    return status;
+}
+
+/* A number that is none on one rank: no rank updates, and all learn from that one where it came from. */
+static void bad_numbers_are_everyones(void **state) {
+    (void)state;
+    job j;
+    job_open(&j, 3, 1, (tri_sharding){0});
+    assert_int_equal(tri_ranks_run(&(tri_ranks){.n = 3, .heap_bytes = HEAP}, spoiled_main, &j), TRI_NOTFINITE);
+    if (!strstr(tri_error(), "primary.layer.1")) fail_msg("said: %s", tri_error());
+    job_close(&j);
+}
+
 /* A hybrid's parts must divide the replicas. */
 static void refusals(void **state) {
     (void)state;
@@ -240,6 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_programs), cmocka_unit_test(planned_bytes),       cmocka_unit_test(refusals),
         cmocka_unit_test(one_rank_or_many), cmocka_unit_test(blocks_and_prefetch), cmocka_unit_test(again),
+        cmocka_unit_test(bad_numbers_are_everyones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

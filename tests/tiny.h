@@ -141,12 +141,13 @@ static inline void tiny_init(const tiny *t, tri_exec *exec) {
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
         tri_range held = t->plan.train.param_part[param->unit];
-        int64_t begin = param->at > held.begin ? param->at : held.begin, end = param->at + param->count < held.end ? param->at + param->count : held.end;
-        if (begin >= end) continue;
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + begin - held.begin; /* [end - begin] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, begin - param->at, end - begin, w);
+        tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
+        int64_t n = part.end - part.begin;
+        if (!n) continue;
+        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + part.begin - held.begin; /* [n] */
+        tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
         if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < end - begin; k++) w[k] += 1;
+            for (int64_t k = 0; k < n; k++) w[k] += 1;
     }
 }
 

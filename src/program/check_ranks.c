@@ -62,7 +62,8 @@ static const char *post_text(const dry *d, int rank, int line, char text[static 
     const tri_instr *instr = &p->instr[line];
     const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
     char rows[64];
-    snprintf(rows, sizeof rows, slot->rows.sym ? "%s+%lld" : "%s%lld", tri__sym_name(slot->rows.sym), (long long)slot->rows.add);
+    if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s", tri__sym_name(slot->rows.sym));
+    else snprintf(rows, sizeof rows, "%s%s%lld", tri__sym_name(slot->rows.sym), slot->rows.sym ? "+" : "", (long long)slot->rows.add);
     snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name, slot->name, rows,
              (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
