@@ -77,7 +77,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
         t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step + 1)), t->hyper[2] = (float)(1 - pow(0.999, step + 1));
         status = tri__exec_run(exec, 0, 0, t->plan.train.update, (uint32_t)step + 1, t->feed, NULL);
         j->loss[rank][step] = tiny_loss(t, exec);
-        if (status == TRI_OK) status = tri__exec_run(exec, 0, t->plan.train.update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL);
+        if (status != TRI_OK) break;
+        status = tri__exec_run(exec, 0, t->plan.train.update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL);
         j->norm[rank][step] = *(const double *)tri__exec_slot(exec, 0, t->plan.train.norm);
     }
     collect(j, rank, exec);
@@ -102,8 +103,8 @@ static void job_run(job *j) {
 static void assert_close(const job *a, const job *b) {
     for (int s = 0; s < a->steps; s++)
         if (!(fabs(a->loss[0][s] - b->loss[0][s]) <= 2e-6 * fmax(b->loss[0][s], 0.1)))
-            fail_msg("%s of %d ranks, %d microbatches: loss of step %d is %.9g, not %.9g", kind_names[a->kind], a->dp, a->n_mb, s + 1, a->loss[0][s],
-                     b->loss[0][s]);
+            fail_msg("%s of %d ranks, %d microbatches: loss of step %d is %.9g, not %.9g", kind_names[a->kind], a->dp, a->n_mb, s + 1,
+                     a->loss[0][s], b->loss[0][s]);
     /* Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW makes as large as any other. */
     const tri_model *model = &a->rank[0].model;
     if (a->steps < b->steps) return;
@@ -111,8 +112,8 @@ static void assert_close(const job *a, const job *b) {
         const tri_param *param = &model->param[i];
         for (int64_t k = at; k < at + param->count && !strstr(param->name, "self.key.bias"); k++)
             if (fabs((double)a->weights[k] - b->weights[k]) > 1e-4)
-                fail_msg("%s of %d ranks, %d microbatches: %s is %g in place of %g", kind_names[a->kind], a->dp, a->n_mb, param->name, a->weights[k],
-                         b->weights[k]);
+                fail_msg("%s of %d ranks, %d microbatches: %s is %g in place of %g", kind_names[a->kind], a->dp, a->n_mb, param->name,
+                         a->weights[k], b->weights[k]);
     }
 }
 
@@ -120,8 +121,10 @@ static void assert_same_bits(const job *a, const job *b) {
     if (memcmp(a->loss[0], b->loss[0], sizeof a->loss[0]) || memcmp(a->norm[0], b->norm[0], sizeof a->norm[0]) ||
         memcmp(a->weights, b->weights, (size_t)a->rank[0].model.n_elements * sizeof *a->weights))
         fail_msg("%s and %s of %d ranks, %d microbatches differ", kind_names[a->kind], kind_names[b->kind], a->dp, a->n_mb);
-    for (int r = 0; r < a->dp; r++)
-        assert_memory_equal(a->probs[r], b->probs[r], (size_t)(a->rank[r].feed[0].counts.of[TRI_SYM_N] * a->rank[r].model.n_classes) * sizeof(float));
+    for (int r = 0; r < a->dp; r++) {
+        int64_t n = a->rank[r].feed[0].counts.of[TRI_SYM_N] * a->rank[r].model.n_classes;
+        assert_memory_equal(a->probs[r], b->probs[r], (size_t)n * sizeof(float));
+    }
 }
 
 /* Every kind against one rank; none = zero1, and with one microbatch = zero2 = zero3, to the bit. Some ranks have no sample at all. */
@@ -140,7 +143,7 @@ static void one_rank_or_many(void **state) {
                 if (dp > 2) kind[k].steps = STEPS / 4; /* more ranks than cores take their time */
                 job_run(&kind[k]);
                 assert_close(&kind[k], &one);
-                if (k == TRI_SHARD_ZERO1 || (n_mb == 1 && (k == TRI_SHARD_ZERO2 || k == TRI_SHARD_ZERO3))) assert_same_bits(&kind[k], &kind[0]);
+                if (k == TRI_SHARD_ZERO1 || (n_mb == 1 && k < TRI_SHARD_HYBRID)) assert_same_bits(&kind[k], &kind[0]);
                 if (k == TRI_SHARD_ZERO3) assert_same_bits(&kind[k], &kind[TRI_SHARD_ZERO2]);
             }
             for (int k = 0; k < n; k++) job_close(&kind[k]);
@@ -254,7 +257,8 @@ static void planned_bytes(void **state) {
                 assert_true(bytes[TRI_MEM_GRAD] <= 4 * (kind >= TRI_SHARD_ZERO2 ? share : all + padding));
                 assert_true(bytes[TRI_MEM_GATHER] <= (kind >= TRI_SHARD_ZERO3 ? 4 * (2 * largest + 32) : 0));
                 assert_true(bytes[TRI_MEM_COMM] <= (kind >= TRI_SHARD_ZERO2 ? 4 * (largest + 16) : 0));
-                assert_true((sent[TRI_ALL_GATHER] > 0) == (kind >= TRI_SHARD_ZERO1) && (sent[TRI_REDUCE_SCATTER] > 0) == (kind >= TRI_SHARD_ZERO1));
+                assert_true((sent[TRI_ALL_GATHER] > 0) == (kind >= TRI_SHARD_ZERO1));
+                assert_true((sent[TRI_REDUCE_SCATTER] > 0) == (kind >= TRI_SHARD_ZERO1));
                 assert_true(sent[TRI_ALL_REDUCE] > (kind == TRI_SHARD_NONE ? 4.0 * (double)all * (n - 1) / n : 0));
             }
             assert_int_equal(saved, all);
@@ -273,7 +277,8 @@ static tri_status spoiled_main(tri_world *world, void *argument) {
     float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at, before = *w; /* [count] */
     if (rank == 1) *w = NAN;
     tri_status status = tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, 1, t->feed, NULL);
-    if (status == TRI_OK && *(const int32_t *)tri__exec_slot(exec, 0, t->plan.train.apply)) status = tri__fail(TRI_DATA, "rank %d applies it", rank);
+    const int32_t *apply = tri__exec_slot(exec, 0, t->plan.train.apply);
+    if (status == TRI_OK && *apply) status = tri__fail(TRI_DATA, "rank %d applies it", rank);
     if (status == TRI_OK && rank == 0 && *w != before) status = tri__fail(TRI_DATA, "a weight changed");
     if (status == TRI_OK) status = tri__exec_find_bad(exec, 0, 1, t->feed, &line, &slot);
     if (status == TRI_OK) status = tri__fail(TRI_NOTFINITE, "%s", t->program[0]->slot[slot].name);
