@@ -46,6 +46,7 @@ TRI_API const char *tri_version(void);
  *
  * examples/loop.c is that program, and its losses are those of `trident train`. */
 typedef struct tri_session tri_session;
+typedef struct tri_world tri_world; /* one rank's place among many: see below */
 
 /* What the last step was. */
 typedef struct tri_step {
@@ -63,6 +64,9 @@ typedef struct tri_result {
 } tri_result;
 
 TRI_API tri_status tri_session_open(int n_options, const char *const *options, tri_session **session);
+/* The same as one rank of many: every rank of the world joins with the same options. Losses are those of the whole global batch, the same on all
+ * ranks and, but for rounding, for any number of them. */
+TRI_API tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **session);
 TRI_API void tri_session_close(tri_session *session); /* accepts NULL */
 /* Makes the next global batch current. *more is 0 after the last one of the last epoch (or --max-steps). */
 TRI_API tri_status tri_next_batch(tri_session *session, int *more);
@@ -86,7 +90,6 @@ TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
  *
  * Buffers from tri_heap_alloc are shared: peers read and write them directly. Any other memory works too and is copied through the
  * heap (between threads there is no difference). examples/ranks.c is a whole program. */
-typedef struct tri_world tri_world;
 typedef struct tri_group tri_group;
 typedef uint64_t tri_request;           /* of a posted operation; 0 is none */
 
@@ -113,7 +116,7 @@ typedef enum tri_reduction { TRI_SUM, TRI_AVERAGE, TRI_MIN, TRI_MAX, TRI_PRODUCT
 typedef struct tri_ranks {
     int n;                      /* ranks to start */
     int forks;                  /* 0: threads of this process; 1: forks of it, before anything else of it runs threads */
-    size_t heap_bytes;          /* shared heap of each rank; 0: 64 MiB */
+    size_t heap_bytes;          /* most that a rank's shared heap may grow to; 0: the machine's memory */
     double progress_timeout;    /* seconds without progress after which a rank counts as hung; 0: 30; at least 0.25 */
 } tri_ranks;
 typedef tri_status tri_rank_main(tri_world *world, void *argument);

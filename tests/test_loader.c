@@ -81,6 +81,50 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
     assert_int_equal(batch->tokens, tokens);
 }
 
+/* Three replicas of two microbatches: each loader fills its own parts of the same batches, and knows the whole batch's figures. */
+static void replicas_share_a_batch(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(53, 2, 3, 17);
+    tri_sampler mine;
+    assert_int_equal(tri__sampler_open(&mine, data, 10, 6, 1, 3), TRI_OK);
+    for (int replica = 0; replica < 3; replica++) {
+        tri_sampler sampler;
+        tri_loader *loader;
+        assert_int_equal(tri__sampler_open(&sampler, data, 10, 6, 1, 3), TRI_OK);
+        tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights, .position_base = {0, 2}, .epochs = 1,
+                                .first_part = 2 * replica, .parts = 2};
+        tri__sampler_maxima(&sampler, 1, &spec.maxima);
+        assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
+        for (int64_t k = 0; k < tri__sampler_batches(&mine); k++) {
+            const tri_batch *batch = tri__loader_next(loader, NULL);
+            const int64_t *rows;
+            int32_t part[16];
+            int64_t n = tri__sampler_batch(&mine, 0, k, &rows), at[2] = {0}, tokens = 0;
+            double weight = 0;
+            tri__sampler_split(&mine, rows, n, part);
+            assert_int_equal(batch->n, n);
+            assert_int_equal(batch->parts, 2);
+            for (int64_t i = 0; i < n; i++) {
+                int p = part[i] - 2 * replica;
+                if (p >= 0 && p < 2) assert_int_equal(batch->part[p].row[at[p]++], rows[i]);
+                weight += class_weights[data->labels[rows[i]]];
+                for (int t = 0; t < 2; t++) tokens += data->text[t].start[rows[i] + 1] - data->text[t].start[rows[i]];
+            }
+            for (int p = 0; p < 2; p++) {
+                assert_int_equal(batch->part[p].n, at[p]);
+                check_part(data, &batch->part[p]);
+            }
+            assert_true(batch->weight == weight);
+            assert_int_equal(batch->tokens, tokens);
+        }
+        assert_null(tri__loader_next(loader, NULL));
+        tri__loader_close(loader);
+        tri__sampler_close(&sampler);
+    }
+    tri__sampler_close(&mine);
+    made_dataset_free(data);
+}
+
 static void pause_a_little(long microseconds) {
     struct timespec time = {0, microseconds * 1000};
     nanosleep(&time, NULL);
@@ -165,7 +209,7 @@ static void closes_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(resumes_in_the_middle),
+        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch), cmocka_unit_test(resumes_in_the_middle),
         cmocka_unit_test(an_empty_table_has_no_batches), cmocka_unit_test(closes_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

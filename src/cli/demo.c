@@ -112,7 +112,7 @@ static tri_status train_and_score(demo *d, int which) {
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
     tri__settings_init(&settings);
     tri_status status = settings_of(d, v, &settings);
-    if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, &outcome);
+    if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, NULL, &outcome);
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);

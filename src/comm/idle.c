@@ -1,8 +1,9 @@
 /* idle.c - waiting without burning the machine: spin, yield, sleep; and waking those who sleep.
  *
  * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word is still the
- * same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes one of them see the
- * other. Who takes the asleep mark off also bumps the event word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
+ * same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes one of them see the other
+ * (__sync_synchronize: C11's atomic_thread_fence is refused by gcc under TSan). Who takes the asleep mark off also bumps the event
+ * word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
 #include "comm/control.h"
 
 #include <linux/futex.h>
@@ -16,6 +17,7 @@ enum {
     YIELDS = 64    /* about 100 us when nobody else wants the core */
 };
 static const double SLEEP_SECONDS = 0.005;
+static const useconds_t AWAKE_MICROSECONDS = 50;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -35,7 +37,7 @@ static void relax(void) {
 static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *idle) {
     idle->event = atomic_load(&line->event);
     if (!atomic_exchange(&line->asleep, 1)) atomic_fetch_add(&control->asleep, 1);
-    atomic_thread_fence(memory_order_seq_cst);
+    __sync_synchronize();
 }
 
 void tri__idle(tri_control *control, int local, tri_idle *idle) {
@@ -45,6 +47,7 @@ void tri__idle(tri_control *control, int local, tri_idle *idle) {
     if (atomic_load(&control->abort)) return;
     if (idle->round < SPINS) relax();
     else if (idle->round < SPINS + YIELDS) sched_yield();
+    else if (idle->awake) usleep(AWAKE_MICROSECONDS);
     else {
         if (idle->round > SPINS + YIELDS) tri__futex_wait(&line->event, idle->event, SLEEP_SECONDS);
         announce_sleep(control, line, idle);
@@ -60,7 +63,7 @@ static void wake_one(tri_control *control, tri_rank_line *line) {
 }
 
 void tri__control_wake(tri_control *control, const int *local, int n) {
-    atomic_thread_fence(memory_order_seq_cst);
+    __sync_synchronize();
     if (!atomic_load_explicit(&control->asleep, memory_order_relaxed)) return;
     if (!local) n = control->n < TRI_RANKS_PER_NODE ? control->n : TRI_RANKS_PER_NODE;
     for (int i = 0; i < n; i++)

@@ -45,6 +45,8 @@ tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
 /* The same for training data: preprocessing is fitted on the table first (spec->preprocess is not looked at, the policies for
  * bad rows must agree), and comes from the store together with the rows. */
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out);
+/* Of texts, numbers and labels: equal data has equal digests, in any file. */
+uint64_t tri__dataset_digest(const tri_dataset *data);
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
 json_t *tri__dataset_bad_json(const tri_dataset *dataset);

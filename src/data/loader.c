@@ -53,7 +53,7 @@ static size_t lay_out(tri_loader *loader, char *base) {
         tri_batch *batch = &loader->buffers[b].batch;
         loader->buffers[b].rows = carve(base, &at, all * sizeof *loader->buffers[b].rows);
         loader->buffers[b].part = carve(base, &at, all * sizeof *loader->buffers[b].part);
-        batch->parts = loader->spec.sampler->parts;
+        batch->parts = loader->spec.parts;
         batch->part = carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
         for (int p = 0; p < batch->parts; p++) {
             tri_micro micro = {0};
@@ -113,11 +113,11 @@ static void fill(const tri_loader *loader, buffer *into) {
     }
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t row = into->rows[i];
-        add_row(loader, &batch->part[into->part[i]], row);
+        int p = into->part[i] - loader->spec.first_part;
+        if (p >= 0 && p < batch->parts) add_row(loader, &batch->part[p], row);
+        for (int t = 0; t < data->n_texts; t++) batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0] : 1.0;
     }
-    for (int p = 0; p < batch->parts; p++)
-        for (int t = 0; t < data->n_texts; t++) batch->tokens += batch->part[p].tokens[t];
 }
 
 /* Waits until the buffer is empty and takes it; 0 when the loader is being closed. */
@@ -186,6 +186,8 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     tri_loader *loader = calloc(1, sizeof *loader);
     if (!loader) return tri__fail(TRI_RESOURCE, "out of memory for the loader");
     loader->spec = *spec;
+    if (!spec->parts) loader->spec.parts = spec->sampler->parts;
+    TRI_ASSERT(spec->first_part >= 0 && spec->first_part + loader->spec.parts <= spec->sampler->parts);
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
     loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
     loader->last = -1;

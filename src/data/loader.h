@@ -20,9 +20,9 @@ typedef struct tri_micro {
 
 typedef struct tri_batch {
     int64_t epoch, index, n;  /* batch `index` of the epoch, n samples in all */
-    int64_t tokens;           /* of all texts */
-    double weight;            /* sum over samples of class_weights[label]: the loss divisor */
-    int parts;
+    int64_t tokens;           /* of all texts and samples */
+    double weight;            /* sum over all samples of class_weights[label]: the loss divisor */
+    int parts;                /* that this loader fills */
     tri_micro *part;          /* [parts] */
 } tri_batch;
 
@@ -35,6 +35,7 @@ typedef struct tri_loader_spec {
     int position_base[2];          /* 0 for BERT, pad id + 1 for RoBERTa */
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
+    int first_part, parts;         /* which parts of a batch to fill: a replica's own; parts 0: all of the sampler's */
     int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */
 } tri_loader_spec;
 

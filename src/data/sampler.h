@@ -9,7 +9,7 @@ typedef struct tri_sampler {
     int64_t batch;     /* global batch size; the last batch of an epoch may be smaller */
     uint32_t seed;
     int shuffle;       /* 0: rows in file order */
-    int parts;         /* microbatches of a batch (times replicas, one day) */
+    int parts;         /* microbatches of a batch: replicas times those of each; a replica's lie together */
     int64_t *order;    /* [n] rows of the epoch below */
     int64_t epoch;     /* whose order is held; -1 none */
     int32_t *part;     /* [batch] scratch: the parts of a batch's rows */

@@ -8,6 +8,10 @@
 const char *tri_version(void) { return TRI_VERSION; }
 
 tri_status tri_session_open(int n_options, const char *const *options, tri_session **out) {
+    return tri_session_join(NULL, n_options, options, out);
+}
+
+tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **out) {
     tri_settings *settings = malloc(sizeof *settings);
     const char *word;
     int n_words = 0;
@@ -16,7 +20,7 @@ tri_status tri_session_open(int n_options, const char *const *options, tri_sessi
     tri__settings_init(settings);
     tri_status status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
     if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
-    if (status == TRI_OK) status = tri__session_open(settings, NULL, out);
+    if (status == TRI_OK) status = tri__session_open(settings, world, NULL, out);
     if (status == TRI_OK) { /* the session owns them from here on */
         (*out)->own = *settings;
         (*out)->settings = &(*out)->own;

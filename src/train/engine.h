@@ -4,11 +4,24 @@
 
 #include "base/machine.h"
 #include "checkpoint/checkpoint.h"
+#include "comm/world.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
 #include "train/assets.h"
 
+/* Where this rank stands. */
+typedef struct tri_place {
+    tri_world *world;      /* NULL: one rank, no one to talk to */
+    tri_mesh mesh;
+    int rank, replica;     /* replica: its place on the dp axis */
+    int64_t batch;         /* global batch size */
+} tri_place;
+/* The mesh that the settings ask for over the world's ranks (one without a world; `size` ranks when it is only planned: world NULL). */
+tri_status tri__place_make(const tri_settings *settings, tri_world *world, int size, int rank, tri_place *place);
+
 typedef struct tri_engine {
+    tri_place place;
+    tri_plan_in in;                /* what the plan was made of */
     tri_arena arena;
     tri_model model;
     const tri_device *device;
@@ -19,14 +32,22 @@ typedef struct tri_engine {
     int train, infer;              /* their indices in exec; train -1: none */
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
-    tri_piece *weights, *optimizer; /* in the arena */
-    int n_weights, n_optimizer;
+    tri_piece *weights, *optimizer; /* what this rank holds; in the arena, as all of these */
+    tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
+    int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
 } tri_engine;
 
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
-tri_status tri__engine_plan(const tri_settings *settings, const tri_assets *assets, int n_columns, int train, const tri_counts *max,
-                            const tri_counts *max_infer, tri_engine *engine);
+tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets, int n_columns, int train,
+                            const tri_counts *max, const tri_counts *max_infer, tri_engine *engine);
+/* Plans every rank of the mesh as this one was and proves that they fit together: train and, beside it, infer programs, [world] each, in the
+ * engine's arena. This rank's own plan is among them. */
+typedef struct tri_programs {
+    const tri_program **train, **infer; /* [world] */
+    int world;
+} tri_programs;
+tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
 /* Compares the plan with the memory there is (TRI_RESOURCE with figures), then allocates. */
 tri_status tri__engine_bind(tri_engine *engine);
 void tri__engine_close(tri_engine *engine);

@@ -32,9 +32,9 @@ tri_counts tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
     return max;
 }
 
-tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int64_t max_tokens, int64_t max_len, tri_counts *max) {
+tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler sampler;
-    TRI_TRY(tri__sampler_open(&sampler, data, batch, 1, 0, 0));
+    TRI_TRY(tri__sampler_open(&sampler, data, batch, parts, 0, 0));
     *max = tri__largest(&sampler, 1, max_tokens, max_len);
     tri__sampler_close(&sampler);
     return TRI_OK;
@@ -46,13 +46,30 @@ static void collect(const tri_engine *engine, const tri_micro *micro, float *pro
     for (int64_t i = 0; i < micro->n; i++) memcpy(probs + (size_t)micro->row[i] * classes, from + (size_t)i * classes, classes * sizeof *probs);
 }
 
+static tri_status check_room(const tri_program *program, const tri_counts *counts) {
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+        if (counts->of[sym] > program->max.of[sym])
+            return tri__fail(TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
+                             (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+    return TRI_OK;
+}
+
+/* Each row was computed by one replica, and is 0 on all others. */
+static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
+    if (!engine->place.world || engine->place.mesh.dp == 1) return TRI_OK;
+    return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32, TRI_SUM);
+}
+
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs) {
     const tri_program *program = engine->plan.infer.program;
     const double inv = 1;
+    int replicas = engine->place.mesh.dp;
     tri_loader *loader = NULL;
     tri_sampler sampler;
-    TRI_TRY(tri__sampler_open(&sampler, data, batch, 1, 0, 0));
-    tri_loader_spec spec = {.sampler = &sampler, .epochs = 1, .workers = engine->workers};
+    memset(probs, 0, (size_t)(data->n * engine->model.n_classes) * sizeof *probs);
+    TRI_TRY(tri__sampler_open(&sampler, data, batch * replicas, replicas, 0, 0));
+    tri_loader_spec spec = {
+        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers};
     for (int text = 0; text < engine->model.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&sampler, 1, &spec.maxima);
@@ -61,15 +78,11 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
     for (const tri_batch *next; status == TRI_OK && (next = tri__loader_next(loader, &waited));) {
         tri_feed feed;
         tri__feed(&next->part[0], engine, &inv, NULL, &feed);
-        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
-            if (feed.counts.of[sym] > program->max.of[sym])
-                status = tri__fail(TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
-                                   (long long)feed.counts.of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+        status = check_room(program, &feed.counts);
         if (status == TRI_OK) status = tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
-        if (status != TRI_OK) break;
-        collect(engine, &next->part[0], probs);
+        if (status == TRI_OK) collect(engine, &next->part[0], probs);
     }
     tri__loader_close(loader);
     tri__sampler_close(&sampler);
-    return status;
+    return status == TRI_OK ? share(engine, data->n, probs) : status;
 }

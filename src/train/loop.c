@@ -103,7 +103,7 @@ static tri_status end_epoch(loop *l, int last) {
     int64_t every = s->settings->save_every;
     if (every == 0) return TRI_OK;
     if (best || last || epoch % every == 0) TRI_TRY(save(l));
-    return best ? tri__checkpoint_mark_best(s->settings->output_dir, s->at.step) : TRI_OK;
+    return best && s->lead ? tri__checkpoint_mark_best(s->settings->output_dir, s->at.step) : TRI_OK;
 }
 
 static tri_status one_step(loop *l) {
@@ -130,7 +130,7 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
-        for (int64_t k = 0; k < s->engine.weights[i].slice.end; k++)
+        for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
             if (!isfinite(w[k])) return status;
     }
     strncpy(text, tri_error(), sizeof text - 1);
@@ -184,10 +184,11 @@ static tri_status run(loop *l) {
     return status;
 }
 
-tri_status tri__run_train(const tri_settings *settings, const tri_sink *sink) {
+tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink) {
     loop l = {.saved_step = -1};
-    TRI_TRY(tri__session_open(settings, sink, &l.s));
-    tri_status status = run(&l);
+    tri_status status = tri__session_open(settings, world, sink, &l.s);
+    if (status == TRI_OK) status = run(&l);
+    if (status != TRI_OK && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
     tri__scores_free(&l.valid);
     tri_session_close(l.s);

@@ -4,6 +4,8 @@
 #include "train/files.h"
 #include "train/inputs.h"
 #include "train/run.h"
+#include "base/machine.h"
+#include "base/text.h"
 #include "program/text.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
@@ -13,16 +15,16 @@ static void forward_message(void *context, tri_log_level level, const char *text
 }
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_assets *assets, const tri_log *log, const char *path, tri_counts *max,
-                             int *columns) {
+static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
+                             const char *path, tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
     tri_inputs inputs;
-    TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));
+    TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
     tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
-        status = tri__sampler_open(&sampler, data, s->batch_size, (int)s->num_microbatches, 1, (uint32_t)s->seed);
+        status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
     if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, s->model.max_sen_len), *columns = preprocess->width;
     tri__sampler_close(&sampler);
     tri__dataset_close(data);
@@ -30,16 +32,18 @@ static tri_status count_file(const tri_settings *s, const tri_assets *assets, co
     return status;
 }
 
-static tri_status count_rows(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_counts *max, int *columns) {
+static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
+                             tri_counts *max, int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
         if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
-        return count_file(s, assets, log, files.train, max, columns);
+        return count_file(s, place, assets, log, beside, files.train, max, columns);
     }
     *columns = s->model.tab_field_list.n;
     if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
-    int64_t rows = (s->batch_size + s->num_microbatches - 1) / s->num_microbatches, tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
+    int64_t parts = s->num_microbatches * place->mesh.dp, rows = (place->batch + parts - 1) / parts;
+    int64_t tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;
@@ -59,38 +63,79 @@ static json_t *program_json(const tri_program *p) {
                      "traffic_bytes", cost.bytes, "bytes", bytes);
 }
 
-static tri_status describe(const tri_settings *s, const tri_engine *engine, json_t **facts, char **program) {
-    const tri_program *train = engine->plan.train.program;
-    *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:[o], s:o}", "world_size", (int)s->world_size, "parameters",
+static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
+    const tri_counts *max = &all->train[0]->max;
+    json_t *ranks = json_array();
+    for (int rank = 0; rank < all->world; rank++) json_array_append_new(ranks, program_json(all->train[rank]));
+    *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
                        (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch", "primary_tokens",
-                       (json_int_t)train->max.of[TRI_SYM_T0], "secondary_tokens", (json_int_t)train->max.of[TRI_SYM_T1], "samples",
-                       (json_int_t)train->max.of[TRI_SYM_N], "ranks", program_json(train), "infer", program_json(engine->plan.infer.program));
+                       (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
+                       (json_int_t)max->of[TRI_SYM_N], "ranks", ranks, "infer", program_json(all->infer[0]));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
-    if (s->print_program >= s->world_size)
-        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %lld", (long long)s->print_program, (long long)s->world_size - 1);
-    return tri__program_text(train, program);
+    if (s->print_program >= all->world)
+        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program, all->world - 1);
+    return tri__program_text(all->train[s->print_program], program);
+}
+
+/* What run_plan and run_prepare share: everything up to all ranks' programs. */
+typedef struct planning {
+    tri_assets assets;
+    tri_engine engine;
+    tri_programs all;
+} planning;
+
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const char *beside, planning *p) {
+    tri_counts max;
+    tri_place place;
+    int columns = 0;
+    TRI_TRY(tri__model_config_check(&settings->model));
+    TRI_TRY(tri__settings_check(settings));
+    TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
+    TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
+    TRI_TRY(count_rows(settings, &place, &p->assets, log, beside, &max, &columns));
+    TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
+    return tri__engine_plan_all(&p->engine, &p->all);
+}
+
+static void close_planning(planning *p) {
+    tri__engine_close(&p->engine);
+    tri__assets_close(&p->assets);
 }
 
 tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
-    tri_assets assets = {0};
-    tri_engine engine = {0};
-    tri_counts max;
+    planning p = {0};
     tri_log log = {.say = forward_message, .context = (void *)sink};
     *facts = NULL;
     *program = NULL;
-    TRI_TRY(tri__model_config_check(&settings->model));
-    TRI_TRY(tri__settings_check(settings));
-    TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, &log, &assets));
-    int columns = 0;
-    tri_status status = count_rows(settings, &assets, &log, &max, &columns);
-    if (status == TRI_OK) status = tri__engine_plan(settings, &assets, columns, 1, &max, &max, &engine);
-    if (status == TRI_OK) status = describe(settings, &engine, facts, program);
+    tri_status status = plan_ranks(settings, &log, NULL, &p);
+    if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status != TRI_OK) {
         json_decref(*facts);
         *facts = NULL;
     }
-    tri__engine_close(&engine);
-    tri__assets_close(&assets);
+    close_planning(&p);
+    return status;
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Training and validation share their memory, class by class. */
+static tri_status compare_memory(const tri_programs *all) {
+    int64_t need = 0, have = tri__memory_available();
+    char a[32], b[32];
+    for (int rank = 0; rank < all->world; rank++)
+        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) need += larger(all->train[rank]->bytes[mem], all->infer[rank]->bytes[mem]);
+    if (need <= have) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "%d ranks need %s together, %s is free: take fewer ranks, a smaller --batch-size, or more --num-microbatches",
+                     all->world, tri__text_bytes((double)need, a), tri__text_bytes((double)have, b));
+}
+
+tri_status tri__run_prepare(const tri_settings *settings) {
+    planning p = {0};
+    tri_log silent = {0};
+    tri_status status = plan_ranks(settings, &silent, settings->output_dir, &p);
+    if (status == TRI_OK) status = compare_memory(&p.all);
+    close_planning(&p);
     return status;
 }

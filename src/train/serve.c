@@ -56,6 +56,7 @@ static void forward_message(void *context, tri_log_level level, const char *text
 /* How this machine and this call differ from the run that trained the model. */
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
+    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
     s->threads = asked->threads;
     s->batch_size = asked->batch_size;
     s->max_tokens = asked->max_tokens;
@@ -91,8 +92,12 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
 
     double begin = tri__clock();
     tri_counts max;
-    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
-    TRI_TRY(tri__engine_plan(&v->settings, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
+    tri_place place;
+    TRI_TRY(tri__place_make(&v->settings, NULL, 1, 0, &place));
+    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
+    TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
+    tri_programs all;
+    TRI_TRY(tri__engine_plan_all(&v->engine, &all));
     TRI_TRY(tri__engine_bind(&v->engine));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);

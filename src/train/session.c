@@ -1,11 +1,14 @@
 /* session.c - opens a run from settings to first batch, and takes its steps. */
 #include "train/session.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "train/inputs.h"
 #include "train/metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {
@@ -13,7 +16,8 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event) {
     event->step = session->at.step;
     event->steps = session->steps;
     event->epoch = session->batches ? (double)session->at.step / (double)session->batches : 0;
-    event->world = 1;
+    event->rank = session->place.rank;
+    event->world = tri__mesh_world(&session->place.mesh);
     return session->sink.emit ? session->sink.emit(session->sink.context, event) : TRI_OK;
 }
 
@@ -24,7 +28,7 @@ static void say(void *context, tri_log_level level, const char *text) {
     (void)tri__session_emit(session, &event);
 }
 
-static tri_status load_data(tri_session *s) {
+static tri_status load_tables(tri_session *s) {
     tri_data_files files;
     tri_inputs inputs;
     TRI_TRY(tri__data_files(s->settings->data_path, &files));
@@ -40,9 +44,20 @@ static tri_status load_data(tri_session *s) {
     return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
 }
 
+/* Ranks of a machine share the token stores: its first rank makes them, the others then open what it made. */
+static tri_status load_data(tri_session *s) {
+    tri_world *world = s->place.world;
+    if (!world) return load_tables(s);
+    tri__world_doing(world, TRI_DOING_LOAD, -1);
+    if (world->local == 0) TRI_TRY(load_tables(s));
+    TRI_TRY(tri_barrier(tri_group_world(world)));
+    return world->local == 0 ? TRI_OK : load_tables(s);
+}
+
 static tri_status plan_steps(tri_session *s) {
     const tri_settings *set = s->settings;
-    TRI_TRY(tri__sampler_open(&s->sampler, s->train, set->batch_size, (int)set->num_microbatches, 1, (uint32_t)set->seed));
+    int parts = (int)set->num_microbatches * s->place.mesh.dp;
+    TRI_TRY(tri__sampler_open(&s->sampler, s->train, s->place.batch, parts, 1, (uint32_t)set->seed));
     s->batches = tri__sampler_batches(&s->sampler);
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
@@ -50,14 +65,37 @@ static tri_status plan_steps(tri_session *s) {
     return TRI_OK;
 }
 
+/* Every rank must have been told the same and have read the same: settings, data, model, build. */
+static tri_status agree(const tri_session *s) {
+    if (!s->place.world) return TRI_OK;
+    json_t *told = tri__settings_json(s->settings);
+    json_object_del(told, "threads"); /* a matter of each rank */
+    char *text = told ? tri__json_line(told) : NULL;
+    json_decref(told);
+    if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
+    const tri_counts *max = &s->engine.plan.train.program->max;
+    uint64_t digest = tri__hash64(tri__dataset_digest(s->train), text, strlen(text));
+    digest = tri__hash64(digest, tri_version(), strlen(tri_version()));
+    digest = tri__hash64(digest, &s->engine.model.n_elements, sizeof s->engine.model.n_elements);
+    digest = tri__hash64(digest, max->of, sizeof max->of);
+    free(text);
+    return tri__world_agree(s->place.world, digest, "the version, the settings or the data");
+}
+
 static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
     tri_counts max = tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len), max_infer = max;
-    if (s->valid) TRI_TRY(tri__largest_of(s->valid, set->batch_size, 0, set->model.max_sen_len, &max_infer));
-    TRI_TRY(tri__engine_plan(set, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
+    if (s->valid)
+        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0, set->model.max_sen_len, &max_infer));
+    if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
+    TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
+    TRI_TRY(agree(s));
+    if (s->lead) {
+        tri_programs all;
+        TRI_TRY(tri__engine_plan_all(&s->engine, &all));
+    }
     TRI_TRY(tri__engine_bind(&s->engine));
-    const tri_program *program = s->engine.plan.train.program;
-    while (s->update_at < program->n_instrs && program->instr[s->update_at].mb >= 0) s->update_at++;
+    s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -68,6 +106,8 @@ static tri_status open_loader(tri_session *s) {
                             .first_epoch = s->at.epoch,
                             .first_batch = s->at.batch,
                             .epochs = s->epochs,
+                            .first_part = s->place.replica * s->engine.n_mb,
+                            .parts = s->engine.n_mb,
                             .workers = s->engine.workers};
     for (int text = 0; text < s->assets.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
@@ -82,18 +122,22 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
-    TRI_TRY(tri__folder_lock(s->settings->output_dir, &s->lock));
+    if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, &s->lock));
     TRI_TRY(open_engine(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     return open_loader(s);
 }
 
-tri_status tri__session_open(const tri_settings *settings, const tri_sink *sink, tri_session **out) {
-    tri_session *s = calloc(1, sizeof *s);
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out) {
+    tri_place place;
     *out = NULL;
+    TRI_TRY(tri__place_make(settings, world, 1, 0, &place));
+    tri_session *s = calloc(1, sizeof *s);
     if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
     s->settings = settings;
+    s->place = place;
+    s->lead = place.rank == 0;
     s->lock = -1;
     s->at = (tri_position){.best_loss = INFINITY, .best_step = -1};
     if (sink) s->sink = *sink;
@@ -144,6 +188,7 @@ static tri_status check_room(const tri_session *s) {
 tri_status tri_next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
+    if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
     s->batch = tri__loader_next(s->loader, &s->waited);
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
@@ -159,23 +204,43 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     return TRI_OK;
 }
 
-/* Says which value was the first to go wrong. */
+/* The words of the first rank that found something, on all ranks: they see the same loss and norm, so all of them are here. */
+static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
+    tri_world *world = s->place.world;
+    int first = 0, n = tri_world_size(world);
+    int32_t mine = found, *all = calloc((size_t)n, sizeof *all);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri_all_gather(tri_group_world(world), &mine, all, 1, NULL, TRI_I32);
+    while (first < n && !all[first]) first++;
+    free(all);
+    TRI_TRY(status);
+    return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first < n ? first : 0);
+}
+
+/* Says which value was the first to go wrong, and on which rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
-    int slot, at;
+    char words[1024] = "", rank[32] = "";
+    int slot = -1, at = -1;
     TRI_TRY(tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &at, &slot));
-    if (at < 0) return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
-    int unit = p->instr[at].unit;
-    return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
-                     "try a smaller --lr or more --warmup-steps, or look at this batch's numbers",
-                     (long long)s->at.step + 1, what, value, p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
-                     unit >= 0 ? p->unit[unit] : "");
+    int used = snprintf(words, sizeof words, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
+    if (s->place.world) snprintf(rank, sizeof rank, ", on rank %d", s->place.rank);
+    if (at >= 0) {
+        int unit = p->instr[at].unit;
+        snprintf(words + used, sizeof words - (size_t)used,
+                 "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a smaller --lr or more "
+                 "--warmup-steps, or look at this batch's numbers",
+                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "", unit >= 0 ? p->unit[unit] : "", rank);
+    }
+    if (s->place.world) TRI_TRY(agree_on_words(s, at >= 0, words));
+    return tri__fail(TRI_NOTFINITE, "%s", words);
 }
 
 static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->engine.exec, s->engine.train, slot); }
 
 tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
+    if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, s->update_at, (uint32_t)s->at.step + 1, s->feed, s->times));
     s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
     if (loss) *loss = s->last.loss;
@@ -219,6 +284,7 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
     float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_model_config *m = &s->settings->model;
+    if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_EVALUATE, s->at.step);
     tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
     if (status == TRI_OK)
         status = tri__scores(probs, s->valid->labels, s->valid->n, (int)classes, m->class_weights.n ? m->class_weights.at : NULL, scores);

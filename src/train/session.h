@@ -18,6 +18,8 @@ typedef struct tri_position {
 struct tri_session {
     tri_settings own;                 /* of a session opened by options */
     const tri_settings *settings;
+    tri_place place;
+    int lead;                         /* rank 0: the one that writes files and tells the world */
     tri_sink sink;
     tri_log log;
     int lock;                         /* of the run folder; -1 */
@@ -41,14 +43,17 @@ struct tri_session {
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
-/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings and sink outlive it. */
-tri_status tri__session_open(const tri_settings *settings, const tri_sink *sink, tri_session **out);
+/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every rank of
+ * the world opens its own; world NULL: one rank. */
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);
-/* resume.c: commits a checkpoint. */
+/* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. NULL when out of memory. */
+json_t *tri__session_recorded(const tri_session *session);
+/* save.c: commits a checkpoint; every rank calls it. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
 
 /* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */

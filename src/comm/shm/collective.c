@@ -20,8 +20,7 @@
 enum {
     NEW, ANNOUNCED, AGREED, GIVEN,  /* stages of a pending operation; GIVEN: all its tasks are */
     LEAST_TASK = 16 << 10, MOST_TASK = 256 << 10, /* bytes of a member's output */
-    TASKS_EACH = 4,                 /* for each member, where that is within these limits */
-    PATIENCE = 1000                 /* looks in vain before one asks whether the missing member is still there */
+    TASKS_EACH = 4                  /* for each member, where that is within these limits */
 };
 static const double CANCEL_SECONDS = 10;
 
@@ -57,7 +56,7 @@ int tri__shm_small(const tri_group *group, const tri_pending *p) {
 
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes) {
     uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
-    return segment->flat || (at <= segment->bytes && bytes <= segment->bytes - at);
+    return segment->flat || bytes == 0 || (at <= segment->bytes && bytes <= segment->bytes - at);
 }
 
 static int all_ready(const tri_group *group, const tri_shm_group *shm, uint64_t sequence, int *seen) {
@@ -114,7 +113,7 @@ static tri_status compare(tri_group *group, const tri_shm_group *shm, const tri_
 /* A member that has left will not come any more. */
 static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tri_pending *p) {
     int m = p->seen;
-    if (++p->polls < PATIENCE || !tri__world_left(group->world, group->local[m])) return TRI_OK;
+    if (!tri__world_left(group->world, group->local[m])) return TRI_OK;
     if (atomic_load(&tri__cell(shm, m, p->what.sequence)->ready) == p->what.sequence + 1) return TRI_OK;
     char mine[160];
     tri__describe(&p->what, group->n, mine, sizeof mine);
