@@ -44,9 +44,13 @@ static void doubles_close(double *v[TRI_MAX_ARGS]) {
 /* Outputs that are added to hold, beside the formula's value, what was there before. */
 static void check_forward(const kernel_call *k, double *const *v) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    double before = k->call.acc ? v[0][0] : 0; /* of the loss or the sum: the only such outputs, one element */
+    int64_t n = operand_count(k, 0);
+    double *before = calloc((size_t)n + 1, sizeof *before); /* only first operands are added to */
+    assert_non_null(before);
+    if (k->call.acc) memcpy(before, v[0], (size_t)n * sizeof *before);
     double_ops[k->at.op](k, v);
-    v[0][0] += before;
+    for (int64_t i = 0; i < n; i++) v[0][i] += before[i];
+    free(before);
     for (int a = 0; a < row->n_args; a++) {
         if (!tri__access_writes(row->arg[a].access)) continue;
         double largest = 0;

@@ -112,7 +112,8 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
-                          .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
+                          .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01,
+                          .max_grad_norm = 1};
     for (int replica = 0; replica < dp; replica++) {
         tiny_feed(t, n_mb, dp, replica);
         for (int mb = 0; mb < n_mb; mb++)
@@ -141,12 +142,13 @@ static inline void tiny_init(const tiny *t, tri_exec *exec) {
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
         tri_range held = t->plan.train.param_part[param->unit];
-        int64_t begin = param->at > held.begin ? param->at : held.begin, end = param->at + param->count < held.end ? param->at + param->count : held.end;
-        if (begin >= end) continue;
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + begin - held.begin; /* [end - begin] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, begin - param->at, end - begin, w);
+        tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
+        int64_t n = part.end - part.begin;
+        if (!n) continue;
+        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + part.begin - held.begin; /* [n] */
+        tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
         if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < end - begin; k++) w[k] += 1;
+            for (int64_t k = 0; k < n; k++) w[k] += 1;
     }
 }
 
