@@ -97,9 +97,25 @@ expect "runs of ranks are short" grep -q '^  others .*[0-9]-[0-9]' "$err"
 tr -d '\n ' <run/error.json >error
 expect_text error '"rank":0' '"code":137' '"phase":' '"cause":"killedbysignal9(SIGKILL)"' '"time":' '"ranks":[{' '"exit":137' '"life":'
 
+# A rank that is killed in the middle of training: the step is known.
+rm -rf run
+last_command="trident train, rank 1 killed"
+"$trident" $(train) --nproc-per-node 2 --epochs 3000 --max-steps 0 --save-every 0 >"$out" 2>"$err" &
+pid=$!
+until [ "$(grep -c '"event": *"train"' run/metrics.jsonl 2>/dev/null)" -ge 3 ] || [ ! -d /proc/$pid ]; do sleep 0.05; done 2>/dev/null
+read -r -a ranks <"/proc/$pid/task/$pid/children"
+kill -9 "${ranks[1]}"
+finish_bench
+expect_code 137
+expect_text "$err" "trident: rank 1: killed by signal 9 (SIGKILL)" "where      step"
+expect "the failure is said once" test "$(grep -c 'killed by signal' "$err")" = 1
+expect "its step is in error.json" is "$(json_number step run/error.json)" '>=' 1
+expect "no rank is left" gone 1000 "${ranks[@]}"
+
 # Ranks on this machine: the first lines.
 rm -rf run
 run $(train) --nproc-per-node 4
+expect_code 0
 expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" "batch      8 on each replica, 32 in all" \
     "transport  shm" "device     cpu, 1 thread a rank"
 expect "the first line is the launcher's" test "$(head -c 8 "$err")" = launcher

@@ -214,7 +214,8 @@ json_t *tri__verdict_json(const tri_verdict *v) {
         json_array_append_new(others, json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code", v->second[i].code, "cause",
                                                 text_json(v->second[i].text)));
     const char *phase = f->phase < TRI_DOING_COUNT ? tri__doing_text(f->phase) : NULL;
-    return json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
+    return json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
                      text_json(line), "cause", text_json(f->text), "step", (json_int_t)f->step, "phase", text_json(phase), "operation",
-                     text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", v->ended, "ranks", ranks, "others", others);
+                     text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", (json_int_t)v->ended, "ranks",
+                     ranks, "others", others);
 }
