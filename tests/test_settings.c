@@ -199,8 +199,6 @@ static const struct {
     {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"}, "global_batch_size 10 is not batch_size 4 x 4 replicas"},
     {{"--dp-size", "1"}, NULL},
     {{"--precision", "bf16"}, "--precision bf16: this build computes in fp32"},
-    {{"--shard", "zero1"}, "--shard zero1: this build keeps a whole copy on every replica"},
-    {{"--sharding-strategy", "FULL_SHARD"}, "--shard zero3:"},
     {{"--sharding-strategy", "NO_SHARD"}, NULL},
     {{"--schedule", "gpipe"}, "--schedule gpipe:"},
     {{"--schedule", "1F1B"}, NULL},

@@ -21,6 +21,17 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
     return TRI_OK;
 }
 
+static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
+    int64_t here = s->nproc_per_node / (place->mesh.pp * place->mesh.tp);
+    return (tri_sharding){.kind = (tri_shard_kind)s->shard,
+                          .size = (int)(s->shard_size ? s->shard_size : here < 1 ? 1 : here < place->mesh.dp ? here : place->mesh.dp),
+                          .bucket_mb = s->bucket_mb,
+                          .prefetch = (int)s->prefetch,
+                          .reshard = (tri_reshard)s->reshard_after_forward,
+                          .wrap = (tri_wrap)s->wrap,
+                          .wrap_min_params = s->wrap_min_params};
+}
+
 tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
@@ -47,7 +58,8 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .beta2 = s->adam_beta2,
                                .adam_eps = s->adam_eps,
                                .weight_decay = s->weight_decay,
-                               .max_grad_norm = s->max_grad_norm};
+                               .max_grad_norm = s->max_grad_norm,
+                               .sharding = sharding_of(s, place)};
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;

@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "program/text.h"
+#include "program/transfer.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
     const tri_sink *sink = context;
@@ -49,6 +50,16 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     return TRI_OK;
 }
 
+/* Bytes sent in a step, by kind of collective. */
+static json_t *sent_json(const tri_program *p) {
+    double bytes[TRI_COLLECTIVE_COUNT];
+    json_t *sent = json_object();
+    tri__program_sent(p, bytes);
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (bytes[kind] > 0) json_object_set_new(sent, tri__collective_name(kind), json_real(bytes[kind]));
+    return sent;
+}
+
 static json_t *program_json(const tri_program *p) {
     json_t *bytes = json_object();
     tri_cost cost = {0};
@@ -59,8 +70,8 @@ static json_t *program_json(const tri_program *p) {
         tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
         cost.flops += one.flops, cost.bytes += one.bytes;
     }
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
-                     "traffic_bytes", cost.bytes, "bytes", bytes);
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
+                     "traffic_bytes", cost.bytes, "bytes", bytes, "sent_bytes", sent_json(p));
 }
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {

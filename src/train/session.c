@@ -90,6 +90,8 @@ static tri_status open_engine(tri_session *s) {
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
     TRI_TRY(agree(s));
+    if (set->shard && s->place.mesh.dp == 1)
+        tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     if (s->lead) {
         tri_programs all;
         TRI_TRY(tri__engine_plan_all(&s->engine, &all));

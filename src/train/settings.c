@@ -261,7 +261,6 @@ static const struct {
     {"pp_size", "this build has no pipeline"},
     {"tp_size", "this build does not split layers"},
     {"precision", "this build computes in fp32"},
-    {"shard", "this build keeps a whole copy on every replica"},
     {"schedule", "this build has no pipeline; the default is 1f1b"},
     {"recompute", "this build keeps every activation"},
     {"offload", "this build keeps everything in one memory"},

@@ -29,6 +29,9 @@ typedef struct tri_settings {
     int64_t node_rank, master_port;
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, shard, schedule, recompute;   /* indices of their rows' choices */
+    int reshard_after_forward, wrap;             /* likewise */
+    int64_t shard_size, prefetch, wrap_min_params;
+    double bucket_mb;
     char *offload;
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
