@@ -358,15 +358,15 @@ static void profile_many(void **state) {
 
 static void tables(void **state) {
     (void)state;
-    tri_table table = {0};
+    tri_text_table table = {0};
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    tri__table_add(&table, "name\tbytes\tnote");
-    tri__table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
-    tri__table_add(&table, "longer name\t-\t-7 and so on");
-    assert_int_equal(tri__table_print(&table, out, 1), TRI_OK);
-    tri__table_free(&table);
+    tri__text_table_add(&table, "name\tbytes\tnote");
+    tri__text_table_add(&table, "%s\t%d\t%s", "\xc3\xa9t\xc3\xa9", 12345, "x");
+    tri__text_table_add(&table, "longer name\t-\t-7 and so on");
+    assert_int_equal(tri__text_table_print(&table, out, 1), TRI_OK);
+    tri__text_table_free(&table);
     fclose(out);
     assert_string_equal(text, "\033[1mname         bytes  note\033[0m\n"
                               "\xc3\xa9t\xc3\xa9          12345  x\n"

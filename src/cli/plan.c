@@ -24,21 +24,21 @@ static json_int_t whole(const json_t *object, const char *key) {
 
 /* One rank's training program beside the forward-only one. */
 static tri_status print_rank(const tri_cli *cli, const json_t *train, const json_t *infer) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char a[32], b[32], c[32];
-    tri__table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
+    tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         json_int_t step = whole(json_object_get(train, "bytes"), classes[i].key);
         json_int_t forward = whole(json_object_get(infer, "bytes"), classes[i].key);
-        tri__table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
+        tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
                        tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
-    tri__table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
+    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
                    (long long)whole(infer, "instructions"));
-    tri__table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
                    json_number_value(json_object_get(infer, "flops")) / 1e9);
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 
