@@ -181,9 +181,9 @@ static const struct {
     {"a\\u0000b", TRI_DATA, "u0000"},
     {"\xff", TRI_DATA, "decode byte"},
     {"pipe", TRI_IO, "no regular file"},
-    {"zero", TRI_IO, "no regular file"},
-    {"loop", TRI_IO, "loop"},
-    {"nowhere", TRI_NOINPUT, "nowhere"},
+    {"zero", TRI_DATA, "symbolic link"},
+    {"loop", TRI_DATA, "symbolic link"},
+    {"nowhere", TRI_DATA, "symbolic link"},
     {"missing", TRI_NOINPUT, "missing"},
 };
 
@@ -257,8 +257,9 @@ static void output_and_links(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(huge_json),           cmocka_unit_test(million_keys),   cmocka_unit_test(malformed_json), cmocka_unit_test(names_in_an_index),
-        cmocka_unit_test(names_in_a_manifest), cmocka_unit_test(traps_as_files), cmocka_unit_test(output_and_links),
+        cmocka_unit_test(huge_json),         cmocka_unit_test(million_keys),        cmocka_unit_test(malformed_json),
+        cmocka_unit_test(names_in_an_index), cmocka_unit_test(names_in_a_manifest), cmocka_unit_test(traps_as_files),
+        cmocka_unit_test(output_and_links),
     };
     return cmocka_run_group_tests_name("hostile", tests, setup, teardown);
 }

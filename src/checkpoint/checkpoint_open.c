@@ -122,10 +122,8 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     json_array_foreach(files, i, row) {
         const char *name = json_string_value(json_object_get(row, "name"));
         size_t length = strlen(name);
-        char path[TRI_PATH_MAX];
         if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0) continue;
-        TRI_TRY(tri__path_join(path, checkpoint->path, name));
-        TRI_TRY(tri__st_open(path, &checkpoint->shard[checkpoint->n_shards]));
+        TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
         if (json_object_set_new(checkpoint->shards, name, json_integer(checkpoint->n_shards++)))
             return tri__fail(TRI_RESOURCE, "out of memory");
     }
