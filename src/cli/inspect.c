@@ -94,6 +94,8 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .label = m->label_name,
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
+        .further = m->secondary_text_list.at,
+        .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},

@@ -93,6 +93,10 @@ static void describe_columns(json_t *config, json_t *comments, const tri_inspect
         comment(comments, "secondary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the next longest text",
                 in->column[in->secondary].words);
     }
+    json_t *further = json_array();
+    for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
+    if (in->n_further) json_object_set(config, "secondary_text_list", further);
+    json_decref(further);
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].role == TRI_INSPECT_TABULAR) json_array_append_new(tabular, json_string(in->column[c].name));
     for (int i = 0; i < in->n_warnings; i++)

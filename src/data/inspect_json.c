@@ -64,6 +64,10 @@ json_t *tri__inspect_json(const tri_inspection *in) {
                             in->primary < 0 ? NULL : in->column[in->primary].name, "secondary_text",
                             in->secondary < 0 ? NULL : in->column[in->secondary].name, "label_guessed", in->label >= 0 && !in->label_given, "texts_guessed",
                             in->primary >= 0 && !in->texts_given, "classes", classes_json(in), "warnings", warnings_json(in));
+    json_t *further = json_array();
+    for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
+    if (all && in->n_further) json_object_set(all, "secondary_text_list", further);
+    json_decref(further);
     if (all && in->majority >= 0) json_object_set_new(all, "majority", share(in->majority));
     return all;
 }
