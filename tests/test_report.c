@@ -216,7 +216,8 @@ static void progress_terminal(void **state) {
     send(&s.sink, train_event(101, 101));
     assert_screen(&s, "\r\033[K" FULL "  [--------------]"
                       "\r\033[Khello\nwarning: careful\n"
-                      "\r\033[Kepoch 2/2  step 101/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 24.8 s  [######------]"
+                      "\r\033[Kepoch 2/2  step 101/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left "
+                      "24.8 s  [######------]"
                       "\r\033[K");
 }
 
@@ -284,7 +285,8 @@ static void progress_quiet_and_color(void **state) {
 }
 
 static const tri_span spans[] = {
-    {.name = "linear", .unit = "primary.layer.0", .shape = "[8,64]", .begin = 0, .end = 0.003, .flops = 6e9, .bytes = 3e6, .step = 2, .mb = 0},
+    {.name = "linear", .unit = "primary.layer.0", .shape = "[8,64]", .begin = 0, .end = 0.003, .flops = 6e9, .bytes = 3e6,
+     .step = 2, .mb = 0},
     {.name = "gelu", .unit = "primary.layer.0", .shape = "", .begin = 0.003, .end = 0.0035, .bytes = 1e6, .step = 2, .mb = 0},
     {.name = "linear", .unit = "", .shape = "", .begin = 0.0035, .end = 0.0045, .flops = 2e9, .step = 3, .mb = -1},
     {.name = "load \"x\"", .unit = "", .shape = "", .begin = 0, .end = 1, .step = 2, .mb = -1, .track = 1},
@@ -309,8 +311,9 @@ static void trace_json(void **state) {
     assert_int_equal(json_integer_value(json_object_get(json_object_get(trace, "distributedInfo"), "world_size")), 4);
     json_decref(trace);
     char *text = text_of("trace-rank3.json", NULL);
-    assert_non_null(strstr(text, "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
-                                 "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
+    assert_non_null(strstr(
+        text, "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
+              "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
     assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"data\"}}"));
     assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":3,\"args\":{\"name\":\"rank 3\"}}"));
     free(text);

@@ -86,7 +86,8 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
         slice[i] = part.slice;
         if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
         for (size_t j = 0; j < i; j++)
-            if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j])) return bad_row(checkpoint, tensor->name, "two of its slices overlap");
+            if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j]))
+                return bad_row(checkpoint, tensor->name, "two of its slices overlap");
     }
     return elements == tri__shape_count(&tensor->shape) ? TRI_OK : bad_row(checkpoint, tensor->name, "its slices do not make it up");
 }

@@ -25,7 +25,8 @@ static void add_column(tri_text_table *table, const tri_inspection *in, const tr
     char name[NAME_CHARS * 4 + 4], tokens[64] = "\t\t", distinct[32];
     int64_t rows = in->split[in->base].rows;
     if (c->lengths.rows) snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
-    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?") : tri__inspect_role_name(c->role);
+    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?")
+                                                                    : tri__inspect_role_name(c->role);
     tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind), role,
                    rows ? 100.0 * (double)c->filled / (double)rows : 0.0, tri__text_count(c->distinct, distinct), tokens, c->example);
 }
@@ -40,11 +41,14 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     const char *about = estimated ? "~" : "";
     tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about, about);
     for (int c = 0; c < in->n_columns; c++) add_column(&table, in, &in->column[c]);
-    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path, tri__text_count(in->split[in->base].rows, rows), in->n_columns);
+    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path, tri__text_count(in->split[in->base].rows, rows),
+            in->n_columns);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     if (estimated)
-        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and --models-dir, count them\n", cli->out);
+        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and --models-dir, "
+              "count them\n",
+              cli->out);
     else if (measured) fputs("\nmedian, p95, max: tokens of a text, those around it included\n", cli->out);
     if (measured && measured < in->split[in->base].rows)
         fprintf(cli->out, "lengths are of %s evenly spaced rows\n", tri__text_count(measured, rows));
@@ -115,7 +119,9 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
     tri__text_table_add(&table, "padding would waste\tin batches of %d\tto %d tokens", TRI_INSPECT_BATCH, TRI_INSPECT_LONG);
     for (int c = 0; c < in->n_columns; c++) {
         const tri_inspect_lengths *l = &in->column[c].lengths;
-        if (l->rows) tri__text_table_add(&table, "%s\t%.1f %%\t%.1f %%", cell(in->column[c].name, name), 100 * l->waste_batch, 100 * l->waste_long);
+        if (l->rows)
+            tri__text_table_add(&table, "%s\t%.1f %%\t%.1f %%", cell(in->column[c].name, name), 100 * l->waste_batch,
+                                100 * l->waste_long);
     }
     tri_status status = TRI_OK;
     if (table.n > 1) {

@@ -192,7 +192,8 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
     TRI_TRY(tri__folder_make(spec->cache));
     int removed = tri__store_clean(spec->cache, origin);
     if (removed)
-        tri__say(spec->log, TRI_LOG_INFO, "%s: removed %d file%s that no run can use any more", spec->cache, removed, removed == 1 ? "" : "s");
+        tri__say(spec->log, TRI_LOG_INFO, "%s: removed %d file%s that no run can use any more", spec->cache, removed,
+                 removed == 1 ? "" : "s");
     return TRI_OK;
 }
 

@@ -18,7 +18,8 @@ static int is_alone(const char *name, const char *const *words) {
 
 /* How likely a column is the label; 0: it cannot be. Every row must have one, of few values. */
 static int label_score(const tri_inspection *out, int index) {
-    static const char *const names[] = {"label", "labels", "target", "targets", "class", "y", "outcome", "response", "answer", "sentiment", "category", NULL};
+    static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
+                                        "outcome", "response", "answer", "sentiment", "category", NULL};
     static const char *const words[] = {"label", "target", "outcome", NULL};
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
     enum { CLASSES = 100, FEW = 20 };

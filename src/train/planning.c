@@ -39,7 +39,8 @@ static tri_status count_rows(const tri_settings *s, const tri_assets *assets, co
     }
     *columns = s->model.tab_field_list.n;
     if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
-    int64_t rows = (s->batch_size + s->num_microbatches - 1) / s->num_microbatches, tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
+    int64_t rows = (s->batch_size + s->num_microbatches - 1) / s->num_microbatches,
+            tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;
@@ -55,20 +56,22 @@ static json_t *program_json(const tri_program *p) {
         tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
         cost.flops += one.flops, cost.bytes += one.bytes;
     }
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
-                     "traffic_bytes", cost.bytes, "bytes", bytes);
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops",
+                     cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes);
 }
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, json_t **facts, char **program) {
     const tri_program *train = engine->plan.train.program;
     *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:[o], s:o}", "world_size", (int)s->world_size, "parameters",
-                       (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch", "primary_tokens",
-                       (json_int_t)train->max.of[TRI_SYM_T0], "secondary_tokens", (json_int_t)train->max.of[TRI_SYM_T1], "samples",
-                       (json_int_t)train->max.of[TRI_SYM_N], "ranks", program_json(train), "infer", program_json(engine->plan.infer.program));
+                       (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
+                       "primary_tokens", (json_int_t)train->max.of[TRI_SYM_T0], "secondary_tokens",
+                       (json_int_t)train->max.of[TRI_SYM_T1], "samples", (json_int_t)train->max.of[TRI_SYM_N], "ranks",
+                       program_json(train), "infer", program_json(engine->plan.infer.program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= s->world_size)
-        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %lld", (long long)s->print_program, (long long)s->world_size - 1);
+        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %lld", (long long)s->print_program,
+                         (long long)s->world_size - 1);
     return tri__program_text(train, program);
 }
 

@@ -136,8 +136,8 @@ static tri_status check_room(const tri_session *s) {
     for (int mb = 0; mb < s->engine.n_mb; mb++)
         for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
             if (s->feed[mb].counts.of[sym] > max->of[sym])
-                return tri__fail(TRI_USAGE, "a microbatch has %lld tokens, --max-tokens gives room for %lld", (long long)s->feed[mb].counts.of[sym],
-                                 (long long)max->of[sym]);
+                return tri__fail(TRI_USAGE, "a microbatch has %lld tokens, --max-tokens gives room for %lld",
+                                 (long long)s->feed[mb].counts.of[sym], (long long)max->of[sym]);
     return TRI_OK;
 }
 
@@ -165,10 +165,11 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
     int slot = -1, at = tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &slot);
     if (at < 0) return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
     int unit = p->instr[at].unit;
-    return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
+    return tri__fail(TRI_NOTFINITE,
+                     "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
                      "try a smaller --lr or more --warmup-steps, or look at this batch's numbers",
-                     (long long)s->at.step + 1, what, value, p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
-                     unit >= 0 ? p->unit[unit] : "");
+                     (long long)s->at.step + 1, what, value, p->slot[slot].name, tri__op_row(p->instr[at].op)->name,
+                     unit >= 0 ? " of " : "", unit >= 0 ? p->unit[unit] : "");
 }
 
 static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->engine.exec, s->engine.train, slot); }
