@@ -82,7 +82,8 @@ def compare(case, options):
         for turn in range(options.rounds):
             ours.append(trident_step(options.build, case, folder, data, models, options))
             theirs.append(torch_step(case, options))
-            print(f"  {case} round {turn + 1}: trident {ours[-1]['step_ms']:.0f} ms, PyTorch {theirs[-1]['step_ms']:.0f} ms a step", flush=True)
+            print(f"  {case} round {turn + 1}: trident {ours[-1]['step_ms']:.0f} ms, "
+                  f"PyTorch {theirs[-1]['step_ms']:.0f} ms a step", flush=True)
     # Equal batches: the median step stands for all. Ragged batches differ in length: all steps count.
     rate = (lambda r: 1000 * BATCH[case] / r["step_ms"]) if case == "fixed" else (lambda r: r["samples_per_second"])
     mine, yours = statistics.median(map(rate, ours)), statistics.median(map(rate, theirs))

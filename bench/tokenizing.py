@@ -82,7 +82,8 @@ def measure(build, name, folder, tokenizer, texts, rounds):
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     result = {"tokenizer": name, "texts": len(texts), "MB": round(megabytes, 2),
               "huggingface_MB_s": round(megabytes / middle["huggingface"], 2), "trident_MB_s": round(megabytes / middle["trident"], 2),
-              "ratio": round(middle["huggingface"] / middle["trident"], 2), "second_thread": round(middle["trident"] / middle["trident_2"], 2),
+              "ratio": round(middle["huggingface"] / middle["trident"], 2),
+              "second_thread": round(middle["trident"] / middle["trident_2"], 2),
               "rounds": {key: [round(value, 4) for value in values] for key, values in times.items()}}
     print(json.dumps(result), flush=True)
     return result["ratio"] >= TARGET and result["second_thread"] >= TARGET_SECOND

@@ -22,7 +22,8 @@ int main(int argc, char **argv) {
         if (status == TRI_OK) printf("%.9g\n", loss);
     }
     tri_result result;
-    if (status == TRI_OK && tri_evaluate(session, &result) == TRI_OK) fprintf(stderr, "validation loss %.6f, accuracy %.4f\n", result.loss, result.accuracy);
+    if (status == TRI_OK && tri_evaluate(session, &result) == TRI_OK)
+        fprintf(stderr, "validation loss %.6f, accuracy %.4f\n", result.loss, result.accuracy);
     char folder[4096];
     if (status == TRI_OK) status = tri_save(session, folder, sizeof folder);
     if (status == TRI_OK) fprintf(stderr, "saved %s\n", folder);

@@ -9,7 +9,8 @@ enum { MAX_LEN = 64, TEXT_MAX = 300 }; /* ids; bytes of the text, which is cut *
 
 static void check_ids(const tri_tokenizer *tokenizer, const int32_t *ids, int n) {
     FUZZ_CHECK(n >= 0 && n <= MAX_LEN);
-    for (int i = 0; i < n; i++) FUZZ_CHECK(ids[i] >= 0 && ids[i] < tri__tokenizer_size(tokenizer) && tri__tokenizer_piece(tokenizer, ids[i]));
+    for (int i = 0; i < n; i++)
+        FUZZ_CHECK(ids[i] >= 0 && ids[i] < tri__tokenizer_size(tokenizer) && tri__tokenizer_piece(tokenizer, ids[i]));
 }
 
 /* Words that the cache knows give the same ids again. */

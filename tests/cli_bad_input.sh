@@ -49,7 +49,8 @@ make_config folder.json '"primary_tokenizer": "no-such-model"'
 refuses 66 no-such-model -- $(train folder.json)
 mkdir -p models
 checked refuses 66 no-such-model "models" -- $(train folder.json) --models-dir models
-make_config heads.json '"primary_encoder": {"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 64}'
+heads='"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 64'
+make_config heads.json '"primary_encoder": {'"$heads"'}'
 refuses 2 -- $(train heads.json)
 make_config long.json '"max_sen_len": 500'
 refuses 2 500 64 -- $(train long.json)

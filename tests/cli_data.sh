@@ -32,7 +32,8 @@ refuses 74 "config.json" -- $(train config.json data second) --cache-dir config.
 mkdir -p tabs lines
 for part in train valid test; do
     sed 's/,/\t/g; s/"//g; s/good\t/good,/; s/bad\t/bad,/' data/$part.csv >tabs/$part.tsv
-    awk -F'\t' 'NR > 1 { printf "{\"text\": \"%s\", \"track\": \"%s\", \"size\": %s, \"weight\": %s, \"label\": %s}\n", $1, $2, $3, $4, $5 }' tabs/$part.tsv >lines/$part.jsonl
+    awk -F'\t' 'NR > 1 { printf "{\"text\": \"%s\", \"track\": \"%s\", \"size\": %s, \"weight\": %s, \"label\": %s}\n",
+        $1, $2, $3, $4, $5 }' tabs/$part.tsv >lines/$part.jsonl
 done
 for form in tabs lines; do
     run $(train config.json $form $form-run)
@@ -71,10 +72,12 @@ expect_text "$err" "4 bad rows left out"
 # Categories, a quantile transform, missing numbers: kept with the model, applied by eval and predict.
 mkdir -p kinds
 for part in train valid test; do
-    awk -F, -v OFS=, 'NR == 1 { print $0, "colour", "shop"; next } { c = NR % 4; print $0, (c == 0 ? "red" : c == 1 ? "light blue" : c == 2 ? "green" : ""), 10 + NR % 3 }' \
+    awk -F, -v OFS=, 'NR == 1 { print $0, "colour", "shop"; next }
+        { c = NR % 4; print $0, (c == 0 ? "red" : c == 1 ? "light blue" : c == 2 ? "green" : ""), 10 + NR % 3 }' \
         data/$part.csv | sed '7s/,[0-9]*,\([0-9.]*\),\([01]\),/,,\1,\2,/' >kinds/$part.csv
 done
-make_config kinds.json '"tab_field_list": ["size", "colour", "shop"]' '"cat_field_list": ["shop"]' '"numeric_transform": "quantile_normal"' '"numeric_missing": "mean"'
+make_config kinds.json '"tab_field_list": ["size", "colour", "shop"]' '"cat_field_list": ["shop"]' \
+    '"numeric_transform": "quantile_normal"' '"numeric_missing": "mean"'
 run $(train kinds.json kinds kinds-run)
 expect_code 0
 expect_text "$err" "columns: size: numeric, 1 missing; colour: 3 categories, 24 missing; shop: 3 categories"
@@ -98,11 +101,13 @@ refuses 65 "many.csv:2:" '"colour"' "more than 256 different values" tab_field_l
 # The Multimodal-Toolkit's column_info.json beside the tables: an unnamed index, three texts, labels by index.
 mkdir -p toolkit
 for part in train test; do
-    awk -F'\t' -v OFS=, 'NR == 1 { print ",text,track,note,size,colour,label"; next } { print NR - 2, "\"" $1 "\"", $2, NR % 2 ? "fine" : "", $3, NR % 3 ? "red" : "blue", $5 }' \
+    awk -F'\t' -v OFS=, 'NR == 1 { print ",text,track,note,size,colour,label"; next }
+        { print NR - 2, "\"" $1 "\"", $2, NR % 2 ? "fine" : "", $3, NR % 3 ? "red" : "blue", $5 }' \
         tabs/$part.tsv >toolkit/$part.csv
 done
 cp toolkit/test.csv toolkit/val.csv
-echo '{"text_cols": ["text", "track", "note"], "num_cols": ["size"], "cat_cols": ["colour"], "label_col": "label", "label_list": ["kept", "sent back"]}' >toolkit/column_info.json
+echo '{"text_cols": ["text", "track", "note"], "num_cols": ["size"], "cat_cols": ["colour"], "label_col": "label",
+    "label_list": ["kept", "sent back"]}' >toolkit/column_info.json
 sed '1s/.*/{/; /_text_name"/d; /tab_field_list/d; /num_classes/d; /is_binary/d' config.json >bare.json
 run $(train bare.json toolkit toolkit-run)
 expect_code 0

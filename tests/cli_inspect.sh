@@ -9,7 +9,8 @@ make_posts() {
         print "row_id,Headline,Story,Days,City,Grade,is_late"
         for (i = first; i < first + rows; i++) {
             y = (i * 7 + int(i / 3)) % 2
-            printf "%d,%s the %s %d,\"the %s was %s, and it is %s in %s after %d days\",%s,%s,%d,%d\n", i, y ? "late" : "early", thing[i % 5 + 1], i, thing[i % 5 + 1],
+            printf "%d,%s the %s %d,\"the %s was %s, and it is %s in %s after %d days\",%s,%s,%d,%d\n",
+                i, y ? "late" : "early", thing[i % 5 + 1], i, thing[i % 5 + 1],
                 y ? "bad" : "good", y ? "lost" : "found", city[i % 4 + 1], i, i % 9 ? i % 11 : "", city[i % 4 + 1], 1 + 2 * y + (i % 2), y
         }
     }' >"$1"
@@ -48,12 +49,14 @@ run inspect posts --models-dir . --json --quiet
 expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect "quiet" test ! -s "$err"
-expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0}'
+expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' \
+    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0}'
 
 # The starter configuration trains as it is; columns that are given stand.
 run inspect posts --models-dir . --write-config start.json --quiet
 expect_code 0
-expect_text start.json '"label_name": "is_late"' '"primary_text_name": "Story"' '"secondary_text_name": "Headline"' '"Days"' '"City"' '"primary_tokenizer": "model"' \
+expect_text start.json '"label_name": "is_late"' '"primary_text_name": "Story"' '"secondary_text_name": "Headline"' \
+    '"Days"' '"City"' '"primary_tokenizer": "model"' \
     '"num_classes": 2' "a guess" '\"Grade\" alone gives the label'
 run train --config start.json --data-path posts --models-dir . --output-dir start --max-steps 3 --quiet
 expect_code 0
@@ -71,10 +74,12 @@ expect_text "$out" '"label":"City"' '"label_guessed":false' '"texts_guessed":fal
 { cat posts/test.csv; sed -n 5,7p posts/train.csv | sed 's/^/9/'; } >shared.csv && mv shared.csv posts/test.csv
 run inspect posts
 expect_code 0
-expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" 'rows of test have a "Story" that also stands in train'
+expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" \
+    'rows of test have a "Story" that also stands in train'
 
 # JSON lines and TSV are tables too.
-awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n", i, i % 2 ? "yes" : "no" }' >table.jsonl
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n",
+    i, i % 2 ? "yes" : "no" }' >table.jsonl
 run inspect table.jsonl
 expect_code 0
 expect_text "$out" "60 rows, 2 columns" "yes"
@@ -99,7 +104,9 @@ reviews="$root/../shared/data/reviews"
 if [ -d "$reviews" ]; then
     run inspect "$reviews"
     expect_code 0
-    expect_text "$out" "18,788 rows, 11 columns" 'warning: "Rating" alone gives the label of' "5 of 2,349 rows of valid equal a row of train in every column but row_id" \
-        "3 of 2,349 rows of test equal a row of train in every column but row_id" '2 of 2,349 rows of test have a "Review Text" that also stands in train'
+    expect_text "$out" "18,788 rows, 11 columns" 'warning: "Rating" alone gives the label of' \
+        "5 of 2,349 rows of valid equal a row of train in every column but row_id" \
+        "3 of 2,349 rows of test equal a row of train in every column but row_id" \
+        '2 of 2,349 rows of test have a "Review Text" that also stands in train'
 fi
 finish

@@ -77,7 +77,8 @@ make_model() {
     mkdir -p "$1"
     {
         printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'
-        printf '%s\n' good bad fine late early box lost found the a was is it and not very . , a b c d e f g h i j k l m n o p q r s t u v w x y z |
+        printf '%s\n' good bad fine late early box lost found the a was is it and not very . , \
+            a b c d e f g h i j k l m n o p q r s t u v w x y z |
             awk '!seen[$0]++'
         printf '##%s\n' a b c d e f g h i j k l m n o p q r s t u v w x y z
     } >"$1/vocab.txt"
@@ -91,14 +92,16 @@ make_table() {
         for (i = first; i < first + rows; i++) {
             y = (i * 7 + int(i / 3)) % 2
             word = y ? "bad" : "good"; place = y ? "lost" : "found"
-            printf "\"the box was %s, and it is %s\",%s a box %s,%d,%.2f,%d\n", word, i % 3 ? "fine" : "late", i % 2 ? "early" : "late", place, i % 11, (i % 17) / 4, y
+            printf "\"the box was %s, and it is %s\",%s a box %s,%d,%.2f,%d\n",
+                word, i % 3 ? "fine" : "late", i % 2 ? "early" : "late", place, i % 11, (i % 17) / 4, y
         }
     }' >"$1"
 }
 
 # make_config FILE [JSON MEMBERS...]: a tiny model of the table above; later members win over earlier ones.
 make_config() {
-    local file=$1 encoder='{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}'
+    local file=$1 encoder='{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, '
+    encoder+='"intermediate_size": 64, "max_position_embeddings": 64}'
     local keys=(
         '"label_name": "label"' '"primary_text_name": "text"' '"secondary_text_name": "track"' '"tab_field_list": ["size", "weight"]'
         "\"primary_tokenizer\": \"$work/model\"" "\"primary_encoder\": $encoder" "\"secondary_encoder\": $encoder"

@@ -58,7 +58,8 @@ sed 's/,[01]$//; s/,label$//' data/test.csv >unlabelled.csv
 run predict --checkpoint run --data-path unlabelled.csv
 expect_code 0
 expect "labels are not needed" cmp -s "$out" out.csv
-paste -d, <(cut -d, -f1 out.csv) <(sed 's/.*,//' data/test.csv) | awk -F, 'NR > 1 { n++; good += $1 == $2 } END { printf "%.9g\n", good / n }' >accuracy
+paste -d, <(cut -d, -f1 out.csv) <(sed 's/.*,//' data/test.csv) |
+    awk -F, 'NR > 1 { n++; good += $1 == $2 } END { printf "%.9g\n", good / n }' >accuracy
 expect "predict agrees with eval ($(cat accuracy))" is "$(cat accuracy)" == "$(json_number accuracy scores.json)"
 run predict --checkpoint run --data-path data/test.csv --json
 expect "40 JSON lines" test "$(grep -c '^{"label":.*"probabilities":' "$out")" = 40
@@ -69,7 +70,8 @@ expect_code 0
 expect "32 hex digits alone" grep -Exq '[0-9a-f]{32}' "$out"
 digest=$(cat "$out")
 for threads in 1 2 3; do
-    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 8 --batch-size 16 --lr 3e-3 --seed 1 --threads $threads --quiet
+    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 8 --batch-size 16 --lr 3e-3 \
+        --seed 1 --threads $threads --quiet
     expect_code 0
     run digest "threads$threads"
     expect "$threads threads give the same weights" test "$(cat "$out")" = "$digest"

@@ -320,6 +320,29 @@ static void damaged(void **state) {
     assert_non_null(strstr(tri_error(), "checkpoint-2"));
 }
 
+/* Files that the manifest lists, replaced by links to the same bytes outside of the checkpoint, and a folder likewise. */
+static void links(void **state) {
+    (void)state;
+    static const char *const names[] = {"weights-00000.safetensors", "config.json", "primary/vocab.txt", "primary"};
+    model m;
+    make_model(&m, 1);
+    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX], away[TRI_PATH_MAX];
+    tri_checkpoint *checkpoint;
+    assert_int_equal(save(&m, 2, NULL), TRI_OK);
+    assert_int_equal(tri__path_join(folder, run, "checkpoint-2"), TRI_OK);
+    assert_int_equal(tri__path_join(away, run, "away"), TRI_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(tri__path_join(path, folder, names[i]), TRI_OK);
+        assert_int_equal(rename(path, away), 0);
+        assert_int_equal(symlink(away, path), 0);
+        assert_int_equal(tri__checkpoint_open(folder, 0, &checkpoint), TRI_DATA);
+        if (!strstr(tri_error(), "symbolic link") || !strstr(tri_error(), names[i])) fail_msg("%s: \"%s\"", names[i], tri_error());
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(rename(away, path), 0);
+        assert_int_equal(newest(), 2);
+    }
+}
+
 static void nothing_there(void **state) {
     (void)state;
     tri_checkpoint *checkpoint;
@@ -367,6 +390,7 @@ static void killed(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {TEST(round_trip), TEST(slices),         TEST(resharded), TEST(digests),       TEST(replaced),
-                                       TEST(failed_save), TEST(best_and_prune), TEST(damaged),   TEST(nothing_there), TEST(killed)};
+                                       TEST(failed_save), TEST(best_and_prune), TEST(damaged),   TEST(nothing_there), TEST(killed),
+                                       TEST(links)};
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

@@ -26,7 +26,8 @@ typedef struct golden {
     tri_feed feed;
     double inv;
     float hyper[4];
-    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1], labels[MAX_SAMPLES], keyn[2 * MAX_SAMPLES];
+    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1], labels[MAX_SAMPLES],
+        keyn[2 * MAX_SAMPLES];
     float numbers[8 * MAX_SAMPLES];
 } golden;
 
@@ -67,9 +68,11 @@ static void pack(golden *g, const json_t *order) {
                 g->pos[text][*T] = (int32_t)i + tri__encoder_position_base(&g->assets.encoder[text]);
             }
             g->seq[text][k + 1] = (int32_t)*T;
-            g->micro.ids[text] = g->ids[text], g->micro.pos[text] = g->pos[text], g->micro.key[text] = g->key[text], g->micro.seq[text] = g->seq[text];
+            g->micro.ids[text] = g->ids[text], g->micro.pos[text] = g->pos[text], g->micro.key[text] = g->key[text],
+            g->micro.seq[text] = g->seq[text];
         }
-        for (int c = 0; c < columns; c++) g->numbers[(int)k * columns + c] = (float)json_number_value(json_array_get(get(sample, "numbers"), (size_t)c));
+        for (int c = 0; c < columns; c++)
+            g->numbers[(int)k * columns + c] = (float)json_number_value(json_array_get(get(sample, "numbers"), (size_t)c));
         g->labels[k] = (int32_t)json_integer_value(get(sample, "label"));
         weight += g->engine.class_weights[g->labels[k]];
         g->micro.n++;
@@ -146,7 +149,8 @@ static void check_gradients(golden *g) {
             float *want = malloc((size_t)param->count * sizeof *want); /* [count] */
             OK(tri__st_read_f32(&g->file, entry, 0, param->count, want));
             snprintf(name, sizeof name, "g.%s", g->engine.model.unit[param->unit].name);
-            const float *got = (float *)tri__exec_slot(g->engine.exec, g->engine.train, tri__program_find(train, name)) + param->at; /* [count] */
+            const float *unit = tri__exec_slot(g->engine.exec, g->engine.train, tri__program_find(train, name));
+            const float *got = unit + param->at; /* [count] */
             double norm = 0, difference = 0;
             for (int64_t k = 0; k < param->count; k++) norm += (double)want[k] * want[k], difference += pow((double)got[k] - want[k], 2);
             free(want);
@@ -170,7 +174,8 @@ static int update_at(const tri_program *program) {
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
     const json_t *recipe = get(g->json, "recipe");
-    g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"), (int64_t)real(recipe, "total_steps"), s);
+    g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"),
+                                            (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
     OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : update_at(train), (uint32_t)s + 1, &g->feed, NULL));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -177,8 +178,36 @@ static void refused(void **state) {
     tri__hf_close(hf);
 }
 
+/* Hugging Face's cache has links under the names of files. The file with the known name may be one; a shard, whose name the
+ * index makes up, may not: it could lead anywhere. */
+static void links(void **state) {
+    (void)state;
+    const tri_piece piece = whole("bert.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), two);
+    char path[TRI_PATH_MAX];
+    tri_hf *hf;
+    write_file("blob", &piece, 1);
+    assert_int_equal(tri__path_join(path, folder, "model.safetensors"), TRI_OK);
+    assert_int_equal(symlink("blob", path), 0);
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_non_null(hf);
+    tri__hf_close(hf);
+    assert_int_equal(unlink(path), 0);
+
+    write_text("model.safetensors.index.json", "{\"weight_map\": {\"bert.embeddings.LayerNorm.weight\": \"shard.safetensors\"}}");
+    assert_int_equal(tri__path_join(path, folder, "shard.safetensors"), TRI_OK);
+    assert_int_equal(symlink("blob", path), 0);
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_DATA);
+    assert_null(hf);
+    assert_non_null(strstr(tri_error(), "shard.safetensors"));
+    assert_non_null(strstr(tri_error(), "symbolic link"));
+    assert_int_equal(unlink(path), 0);
+    write_file("shard.safetensors", &piece, 1); /* and the same as a file is read */
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    tri__hf_close(hf);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(refused)};
+    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(links), TEST(refused)};
     return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
 }

@@ -61,9 +61,11 @@ static void write_kinds(char path[static 128]) {
     FILE *out = begin("kinds.csv", path);
     fputs(",key,order,customer_id,price,count,city,same,nothing,some,title,story,is_late\n", out);
     for (int i = 0; i < 200; i++)
-        fprintf(out, "%d,k%07x,%d,%d,%d.%02d,%d,%s,yes,,%s,\"parcel %d, %s\",\"The box number %d went to %s and came back after %d days, as %d people said\",%d\n", i,
-                (unsigned)i * 2654435761u >> 4, 1000 + i * 3, i % 17, i * 7919 % 200, i % 100, i * i % 23, cities[i % 5], i % 3 ? "x" : "", i % 60, cities[i % 5], i, cities[i * 7 % 5],
-                i % 9, i, i % 4 == 0);
+        fprintf(out,
+                "%d,k%07x,%d,%d,%d.%02d,%d,%s,yes,,%s,\"parcel %d, %s\",\"The box number %d went to %s and came back after %d "
+                "days, as %d people said\",%d\n",
+                i, (unsigned)i * 2654435761u >> 4, 1000 + i * 3, i % 17, i * 7919 % 200, i % 100, i * i % 23, cities[i % 5],
+                i % 3 ? "x" : "", i % 60, cities[i % 5], i, cities[i * 7 % 5], i % 9, i, i % 4 == 0);
     fclose(out);
 }
 
@@ -98,8 +100,8 @@ static void kinds_and_parts(void **state) {
         const tri_inspect_column *c = &in->column[column(in, rows[i].name)];
         if (c->kind != rows[i].kind || c->role != rows[i].role || c->filled != rows[i].filled || c->distinct != rows[i].distinct ||
             strcmp(c->example, rows[i].example))
-            fail_msg("\"%s\": %s, part %d, filled %lld, distinct %lld, \"%s\"", rows[i].name, tri__inspect_kind_name(c->kind), c->role, (long long)c->filled,
-                     (long long)c->distinct, c->example);
+            fail_msg("\"%s\": %s, part %d, filled %lld, distinct %lld, \"%s\"", rows[i].name, tri__inspect_kind_name(c->kind),
+                     c->role, (long long)c->filled, (long long)c->distinct, c->example);
     }
     assert_int_equal(in->label, column(in, "is_late"));
     assert_false(in->label_given);
@@ -136,6 +138,36 @@ static void given_columns(void **state) {
     assert_null(in);
 }
 
+/* Texts that are joined to the secondary one are part of its length, and are measured nowhere else. */
+static void further_texts(void **state) {
+    (void)state;
+    char path[128], note[] = "note", place[] = "place", *list[] = {place, note};
+    FILE *out = begin("further.csv", path);
+    fputs("story,title,note,place,label\n", out);
+    for (int i = 0; i < 40; i++) /* a title of 2 words, a place of 1, in every fourth row a note of 3 */
+        fprintf(out, "some words about a parcel and row %d,two %c,%s,town%d,%d\n", i, 'a' + i % 26, i % 4 ? "" : "and three more",
+                i, i % 2);
+    fclose(out);
+    tri_inspect_spec spec = {.path = {path}, .label = "label", .primary = "story", .secondary = "title", .threads = 2};
+    tri_inspection *in = inspect(&spec);
+    assert_int_equal(in->column[in->secondary].lengths.max, 4); /* [CLS] and [SEP] among them */
+    assert_int_equal(in->column[column(in, "note")].role, TRI_INSPECT_NO_ROLE);
+    tri__inspect_free(in);
+    spec.further = list, spec.n_further = 2;
+    in = inspect(&spec);
+    assert_int_equal(in->column[in->secondary].lengths.median, 5);
+    assert_int_equal(in->column[in->secondary].lengths.max, 8);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(in->column[column(in, list[i])].role, TRI_INSPECT_SECONDARY);
+        assert_int_equal(in->column[column(in, list[i])].lengths.rows, 0);
+    }
+    json_t *json = tri__inspect_json(in), *names = json_object_get(json, "secondary_text_list");
+    assert_int_equal(json_array_size(names), 2);
+    assert_string_equal(json_string_value(json_array_get(names, 0)), "place"); /* in the order in which they are joined */
+    json_decref(json);
+    tri__inspect_free(in);
+}
+
 static void whole_words(void **state) {
     (void)state;
     static const char *const words[] = {"id", "label", NULL};
@@ -153,7 +185,8 @@ static void write_leak(const char *name, int first, int rows, int wrong, char pa
         unsigned noise = (unsigned)i * 2654435761u >> 8;
         int label = noise % 3 == 0;
         int seen = wrong && i % wrong == 0 ? !label : label;
-        fprintf(out, "some words of row %d,%d,%d.%d,%s,c%d,%s\n", i, seen + 4, (int)(noise % 500) + (label ? 600 : 0), i % 10, cities[i % 5], i, label ? "yes" : "no");
+        fprintf(out, "some words of row %d,%d,%d.%d,%s,c%d,%s\n", i, seen + 4, (int)(noise % 500) + (label ? 600 : 0), i % 10,
+                cities[i % 5], i, label ? "yes" : "no");
     }
     fclose(out);
 }
@@ -367,10 +400,11 @@ static void tallies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_and_parts),  cmocka_unit_test(given_columns),       cmocka_unit_test(whole_words),
-        cmocka_unit_test(deciding_columns), cmocka_unit_test(rare_class),          cmocka_unit_test(shared_rows),
-        cmocka_unit_test(missing_columns),  cmocka_unit_test(lengths_and_padding), cmocka_unit_test(tokens_counted),
-        cmocka_unit_test(poor_tables),      cmocka_unit_test(same_for_any_threads), cmocka_unit_test(tallies),
+        cmocka_unit_test(kinds_and_parts), cmocka_unit_test(given_columns),    cmocka_unit_test(further_texts),
+        cmocka_unit_test(whole_words),     cmocka_unit_test(deciding_columns), cmocka_unit_test(rare_class),
+        cmocka_unit_test(shared_rows),     cmocka_unit_test(missing_columns),  cmocka_unit_test(lengths_and_padding),
+        cmocka_unit_test(tokens_counted),  cmocka_unit_test(poor_tables),      cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(tallies),
     };
     return cmocka_run_group_tests_name("inspect", tests, setup, teardown);
 }

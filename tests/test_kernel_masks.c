@@ -128,7 +128,8 @@ static void test_masks(void **state) {
         assert_true(n > 100000);
         assert_true(fabs((double)all.kept / n - (1 - p)) < 0.01);
         for (int op = 0; op < TRI_OP_COUNT; op++)
-            if (tri__op_arg((tri_op)op, "key") >= 0 && !all.seen[op]) fail_msg("no case shows the mask of %s", tri__op_row((tri_op)op)->name);
+            if (tri__op_arg((tri_op)op, "key") >= 0 && !all.seen[op])
+                fail_msg("no case shows the mask of %s", tri__op_row((tri_op)op)->name);
     }
 }
 

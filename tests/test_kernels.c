@@ -145,7 +145,8 @@ static void test_not_a_number_shows(void **state) {
 static void test_clip_and_skip(void **state) {
     (void)state;
     static const struct { double sum; float max_norm, coef; int apply; } rows[] = {
-        {4, 1, 0.5f, 1}, {4, 0, 1, 1}, {4, 2, 1, 1}, {0, 1, 1, 1}, {0.25, 1, 1, 1}, {INFINITY, 1, 0, 0}, {NAN, 1, 1, 0}, {INFINITY, 0, 1, 0},
+        {4, 1, 0.5f, 1}, {4, 0, 1, 1},        {4, 2, 1, 1},   {0, 1, 1, 1},
+        {0.25, 1, 1, 1}, {INFINITY, 1, 0, 0}, {NAN, 1, 1, 0}, {INFINITY, 0, 1, 0},
     };
     static const char *const devices[] = {"cpu", "reference"};
     for (int d = 0; d < 2; d++) {

@@ -40,7 +40,8 @@ static tri_table *table_of(const char *text) {
 static char *names[] = {"text", "title", "x", "y"};
 
 static tri_preprocess_spec spec_of(int n_columns, int n_classes) {
-    return (tri_preprocess_spec){.label_name = "label", .text = {{names, 1}, {0}}, .columns = {names + 2, n_columns}, .n_classes = n_classes};
+    return (tri_preprocess_spec){
+        .label_name = "label", .text = {{names, 1}, {0}}, .columns = {names + 2, n_columns}, .n_classes = n_classes};
 }
 
 static tri_status fit(const tri_table *table, int n_columns, int n_classes, tri_preprocess **out) {
@@ -121,21 +122,23 @@ static void transforms_by_quantiles_as_scikit_learn(void **state) {
     } cases[] = {
         {small, 11, 11,
          {0, 1, 1.5, 2, 3, 4.25, 5, 5.5, 8.9999999999, 9, 10, -1e300, 1e300},
-         {-5.199337582605575, -5.199337582605575, -1.0364333894937894, -0.8416212335729142, -0.3853204664075676, 0.06270677794321385,
-          0.524400512708041, 1.0364333894937898, 5.19933758270342, 5.19933758270342, 5.19933758270342, -5.199337582605575, 5.19933758270342}},
+         {-5.199337582605575, -5.199337582605575, -1.0364333894937894, -0.8416212335729142, -0.3853204664075676,
+          0.06270677794321385, 0.524400512708041, 1.0364333894937898, 5.19933758270342, 5.19933758270342, 5.19933758270342,
+          -5.199337582605575, 5.19933758270342}},
         {constant, 5, 5, {6, 7, 8}, {-5.199337582605575, -5.199337582605575, 5.19933758270342}},
         {single, 1, 1, {2.5, 3}, {-5.199337582605575, 5.19933758270342}},
         {big, 2500, 1000,
          {0, 0.1, 1, 10, 100, 500, 1000, 2000, 2405.6, 2500},
-         {-5.199337582605575, -2.879568883798913, -2.5342448444109325, -1.9341167907611445, -1.1743865247136833, -0.38063600076671633,
-          0.14518229534576577, 1.1987681129573682, 5.19933758270342, 5.19933758270342}},
+         {-5.199337582605575, -2.879568883798913, -2.5342448444109325, -1.9341167907611445, -1.1743865247136833,
+          -0.38063600076671633, 0.14518229534576577, 1.1987681129573682, 5.19933758270342, 5.19933758270342}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double quantile[TRI_QUANTILES_MAX];
         assert_int_equal(tri__quantiles_fit(cases[i].values, cases[i].n, quantile), cases[i].quantiles);
         for (int k = 0; k < 13 && (k == 0 || cases[i].out[k] != 0); k++) {
             double got = tri__quantile_normal(cases[i].in[k], quantile, cases[i].quantiles);
-            if (fabs(got - cases[i].out[k]) > 1e-9) fail_msg("case %zu: %g gives %.15g, not %.15g", i, cases[i].in[k], got, cases[i].out[k]);
+            if (fabs(got - cases[i].out[k]) > 1e-9)
+                fail_msg("case %zu: %g gives %.15g, not %.15g", i, cases[i].in[k], got, cases[i].out[k]);
         }
     }
     static const double p[] = {1e-7, 1e-3, 0.02425, 0.3, 0.5, 0.9, 0.975}; /* scipy.stats.norm.ppf */
@@ -168,7 +171,8 @@ static void refuses_what_is_no_number(void **state) {
         assert_error(strstr(bad[i], "999") ? "too large" : "is not a decimal number");
         tri__table_close(table);
     }
-    static const char *const good[] = {"1", "-1", "+1", "1.", ".5", "1e5", "1E-5", "\t1.25 ", "1e-999", "00012", "123456789012345678901234567890"};
+    static const char *const good[] = {
+        "1", "-1", "+1", "1.", ".5", "1e5", "1E-5", "\t1.25 ", "1e-999", "00012", "123456789012345678901234567890"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char text[128];
         snprintf(text, sizeof text, "text,x,label\na,\"%s\",0\n", good[i]);
@@ -193,7 +197,8 @@ static void bad_rows_count_for_nothing(void **state) {
     tri__preprocess_free(made);
     tri__table_close(table);
     char text[1024] = "text,x,label\n"; /* labels: 20 good ones, one missing, one that is none, whose rows hold 1000 */
-    for (int i = 0; i < 22; i++) sprintf(text + strlen(text), "t,%d,%s\n", i < 20 ? 1 : 1000, i < 20 ? i % 2 ? "1" : "0" : i == 20 ? "" : "7");
+    for (int i = 0; i < 22; i++)
+        sprintf(text + strlen(text), "t,%d,%s\n", i < 20 ? 1 : 1000, i < 20 ? i % 2 ? "1" : "0" : i == 20 ? "" : "7");
     table = table_of(text);
     assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
     assert_true(made->column[0].mean == 1);
@@ -314,7 +319,8 @@ static void a_list_of_labels_fixes_the_classes(void **state) {
         tri_preprocess *made;
         assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), cases[i].error ? TRI_DATA : TRI_OK);
         if (cases[i].error) assert_error(cases[i].error);
-        for (int row = 0; row < 4 && made; row++) assert_int_equal(tri__labels_class(made, tri__table_field(table, row, 1)), cases[i].want[row]);
+        for (int row = 0; row < 4 && made; row++)
+            assert_int_equal(tri__labels_class(made, tri__table_field(table, row, 1)), cases[i].want[row]);
         tri__preprocess_free(made);
         tri__table_close(table);
     }
@@ -399,15 +405,18 @@ static void comes_back_from_json(void **state) {
 
 static void damaged_json_is_refused(void **state) {
     (void)state;
-    static const char whole[] = "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], \"secondary_text\": [], \"columns\": [%s]}";
+    static const char whole[] = "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], "
+                                "\"secondary_text\": [], \"columns\": [%s]}";
     static const struct {
         const char *column, *error;
     } cases[] = {
         {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 1}", NULL},
         {"7", "name of a column must be a text"},
         {"{\"name\": \"x\", \"transform\": \"square\", \"fill\": 1}", "transform of column \"x\""},
-        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": 0, \"deviation\": 0}", "deviation of column \"x\" must be above 0"},
-        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": \"0\", \"deviation\": 1}", "mean of a column must be a number"},
+        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": 0, \"deviation\": 0}",
+         "deviation of column \"x\" must be above 0"},
+        {"{\"name\": \"x\", \"transform\": \"standard\", \"fill\": 1, \"mean\": \"0\", \"deviation\": 1}",
+         "mean of a column must be a number"},
         {"{\"name\": \"x\", \"transform\": \"quantile_normal\", \"fill\": 1, \"quantiles\": []}", "1 to 1000 numbers"},
         {"{\"name\": \"x\", \"transform\": \"quantile_normal\", \"fill\": 1, \"quantiles\": [2, 1]}", "rising"},
         {"{\"name\": \"x\", \"categories\": [\"b\", \"a\"]}", "not sorted"},
@@ -456,8 +465,9 @@ static void reads_column_info(void **state) {
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": [\"Class\"], \"label_col\": \"y\","
-         " \"label_list\": [\"No\", 1, true], \"note\": {}}", NULL},
+        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": [\"Class\"], "
+         "\"label_col\": \"y\", \"label_list\": [\"No\", 1, true], \"note\": {}}",
+         NULL},
         {"{\"text_cols\": [\"t\"], \"label_col\": \"y\"}", NULL},
         {"{\"text_cols\": [\"t\"]}", "label_col must name"},
         {"{\"text_cols\": [], \"label_col\": \"y\"}", "text_cols must name"},

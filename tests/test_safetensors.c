@@ -234,8 +234,10 @@ static void malformed(void **state) {
     }
     assert_int_equal(open_text("{" A4 "}", 4, 5), TRI_DATA);
     assert_non_null(strstr(tri_error(), "cut short"));
-    const uint64_t n = sizeof "{" A4 "}" - 1, lengths[] = {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 8, INT64_MAX, 1ull << 63, 100000001, n + 5};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) assert_int_equal(open_text("{" A4 "}", 4, (int64_t)(lengths[i] - n)), TRI_DATA);
+    const uint64_t n = sizeof "{" A4 "}" - 1,
+                   lengths[] = {UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 8, INT64_MAX, 1ull << 63, 100000001, n + 5};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        assert_int_equal(open_text("{" A4 "}", 4, (int64_t)(lengths[i] - n)), TRI_DATA);
     assert_int_equal(open_text("{" A4 "}", 4, -200), TRI_DATA);
     assert_int_equal(open_text("{" A4 "}", 4, -1), TRI_DATA);
 }

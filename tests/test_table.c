@@ -237,6 +237,7 @@ static const struct {
     {"{\"a\":NaN}\n", "status 3:1:6: 'N' where a value (NaN and Infinity are not JSON; write null) was expected\n"},
     {"{\"a\":01}\n", "status 3:1:6: a number that JSON does not know\n"},
     {"{\"a\":1.}\n", "status 3:1:6: a number that JSON does not know\n"},
+    {"{\"\\\\u0061\":1}\n{\"\\u0061\":2}\n", "[\\u0061][a]\n1:12[1]1:1[]\n2:1[]2:11[2]\nbad 0\n"}, /* two keys, one text */
     {"{\"a\":\"x}\n", "status 3:1:6: string is never closed; it begins here\n"},
     {"{\"a\":\"x\ty\"}\n", "status 3:1:8: control character 0x09 in a string; write \\u0009\n"},
     {"{\"a\":\"\\x\"}\n", "status 3:1:7: unknown escape after a backslash\n"},

@@ -104,30 +104,41 @@ static void refuses_bad_tokenizer_json(void **state) {
         {"{}", TRI_DATA, "there is no model"},
         {"{\"model\": {\"type\": \"Unigram\"}}", TRI_USAGE, "model Unigram is not known here; known are WordPiece and BPE"},
         {"{\"model\": {\"vocab\": {}}}", TRI_USAGE, "model without a type"},
-        {"{\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"?\", " PIECES "}}", TRI_DATA, "the unknown token \"?\" is missing"},
-        {"{\"model\": {\"type\": \"WordPiece\", \"max_input_chars_per_word\": 100000, " PIECES "}}", TRI_DATA, "max_input_chars_per_word"},
+        {"{\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"?\", " PIECES "}}", TRI_DATA,
+         "the unknown token \"?\" is missing"},
+        {"{\"model\": {\"type\": \"WordPiece\", \"max_input_chars_per_word\": 100000, " PIECES "}}", TRI_DATA,
+         "max_input_chars_per_word"},
         {"{\"model\": {\"type\": \"BPE\", " BYTES "}}", TRI_DATA, "model.merges must be an array"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [[\"a\", \"c\"]], " BYTES "}}", TRI_DATA, "merge 1: \"c\" is no piece"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [\"a b\", 1], " BYTES "}}", TRI_DATA, "merge 2: a merge should be"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"dropout\": 0.1, " BYTES "}}", TRI_USAGE, "dropout"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"byte_fallback\": true, " BYTES "}}", TRI_USAGE, "byte_fallback"},
-        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"end_of_word_suffix\": \"</w>\", " BYTES "}}", TRI_USAGE, "end_of_word_suffix"},
-        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"unk_token\": \"<unk>\", " BYTES "}}", TRI_DATA, "\"<unk>\" is missing"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"end_of_word_suffix\": \"</w>\", " BYTES "}}", TRI_USAGE,
+         "end_of_word_suffix"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"unk_token\": \"<unk>\", " BYTES "}}", TRI_DATA,
+         "\"<unk>\" is missing"},
         {"{\"normalizer\": {\"type\": \"Precompiled\"}, " WORDPIECE "}", TRI_USAGE, "normalizer Precompiled is not known here"},
-        {"{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": \"Nmt\"}]}, " WORDPIECE "}", TRI_USAGE, "normalizer Nmt"},
+        {"{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": \"Nmt\"}]}, " WORDPIECE "}",
+         TRI_USAGE, "normalizer Nmt"},
         {"{\"normalizer\": {}, " WORDPIECE "}", TRI_DATA, "normalizer has no type"},
         {"{\"pre_tokenizer\": {\"type\": \"Metaspace\"}, " WORDPIECE "}", TRI_USAGE, "pre_tokenizer Metaspace is not known here"},
         {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, " WORDPIECE "}", TRI_USAGE, "WordPiece does not go with"},
-        {"{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Whitespace\"}]}, " WORDPIECE "}", TRI_USAGE,
-         "ByteLevel must be the last"},
+        {"{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+         "\"Whitespace\"}]}, " WORDPIECE "}",
+         TRI_USAGE, "ByteLevel must be the last"},
         {"{\"pre_tokenizer\": {\"type\": \"Punctuation\", \"behavior\": \"Odd\"}, " WORDPIECE "}", TRI_USAGE, "behavior Odd"},
         {"{\"post_processor\": {\"type\": \"Magic\"}, " WORDPIECE "}", TRI_USAGE, "post_processor Magic is not known here"},
-        {"{\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"a\", 7], \"sep\": [\"a\", 1]}, " WORDPIECE "}", TRI_DATA, "cls must be [token, id]"},
-        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [], \"pair\": []}, " WORDPIECE "}", TRI_DATA, "a template has A once"},
-        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\", \"type_id\": 0}}]}, " WORDPIECE "}", TRI_DATA,
-         "no ids for \"x\""},
-        {"{\"added_tokens\": [{\"id\": 9, \"content\": \"x\"}], " WORDPIECE "}", TRI_DATA, "the added token \"x\" should have the id 3"},
-        {"{\"added_tokens\": [{\"id\": 2147483648, \"content\": \"a\"}], " WORDPIECE "}", TRI_DATA, "the added token \"a\" should have the id 1"},
+        {"{\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"a\", 7], \"sep\": [\"a\", 1]}, " WORDPIECE "}",
+         TRI_DATA, "cls must be [token, id]"},
+        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [], \"pair\": []}, " WORDPIECE "}", TRI_DATA,
+         "a template has A once"},
+        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\", \"type_id\": "
+         "0}}]}, " WORDPIECE "}",
+         TRI_DATA, "no ids for \"x\""},
+        {"{\"added_tokens\": [{\"id\": 9, \"content\": \"x\"}], " WORDPIECE "}", TRI_DATA,
+         "the added token \"x\" should have the id 3"},
+        {"{\"added_tokens\": [{\"id\": 2147483648, \"content\": \"a\"}], " WORDPIECE "}", TRI_DATA,
+         "the added token \"a\" should have the id 1"},
         {"{\"added_tokens\": [{\"id\": 3, \"content\": \"\"}], " WORDPIECE "}", TRI_DATA, "empty content"},
         {"{\"added_tokens\": 1, " WORDPIECE "}", TRI_DATA, "added_tokens must be an array"},
     };
@@ -140,7 +151,9 @@ static void refuses_bad_tokenizer_json(void **state) {
 
 static void reads_files_without_types(void **state) {
     make_folder(state);
-    put("tokenizer.json", "{\"model\": {\"unk_token\": \"[UNK]\", \"max_input_chars_per_word\": 100, \"continuing_subword_prefix\": \"##\", " PIECES "}}");
+    put("tokenizer.json",
+        "{\"model\": {\"unk_token\": \"[UNK]\", \"max_input_chars_per_word\": 100, \"continuing_subword_prefix\": \"##\", " PIECES
+        "}}");
     tri_tokenizer *tokenizer = load();
     int32_t ids[8];
     assert_int_equal(tri__tokenizer_encode(tokenizer, "ab", 2, 8, ids), 2);
@@ -224,7 +237,8 @@ static double time_of(const tri_tokenizer *tokenizer, const char *unit, size_t s
 
 static void takes_linear_time(void **state) {
     (void)state;
-    static const char *const units[] = {"a", "aaab", "a ", " ", "\n", "'s", "!", "1", "\xCC\x81", "a\xCC\x81\xCC\xA7", "<s>", "<", "<s", "\xE4\xB8\xAD"};
+    static const char *const units[] = {"a",   "aaab", "a ", " ",           "\n", "'s", "!", "1", "\xCC\x81", "a\xCC\x81\xCC\xA7",
+                                        "<s>", "<",    "<s", "\xE4\xB8\xAD"};
     make_byte_level();
     tri_tokenizer *tokenizer = load();
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {

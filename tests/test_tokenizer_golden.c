@@ -64,7 +64,8 @@ static void check(const tri_tokenizer *tokenizer, const char *file, int line, co
     for (int turn = 0; turn < 2; turn++) {
         int n = text ? tri__tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), MAX_LEN, ids)
                      : tri__tokenizer_encode_pair(tokenizer, json_string_value(a), json_string_length(a), json_string_value(b),
-                                                  json_string_length(b), (int)json_integer_value(json_object_get(one, "max_len")), ids, types);
+                                                  json_string_length(b), (int)json_integer_value(json_object_get(one, "max_len")),
+                                                  ids, types);
         compare(file, line, "ids", json_object_get(one, "ids"), ids, n, one);
         if (!text) compare(file, line, "types", json_object_get(one, "types"), types, n, one);
     }

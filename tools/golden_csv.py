@@ -187,7 +187,8 @@ def read_line(text):
 
 
 def json_value(rng):
-    text = "".join(rng.choice(["a", '"', "\\", "/", "\b\f\n\r\t", "é", "中", "😀", "\x7f", "\u2028", "{", "}", ",", ":", "\x01"]) for _ in range(rng.randint(0, 8)))
+    text = "".join(rng.choice(["a", '"', "\\", "/", "\b\f\n\r\t", "é", "中", "😀", "\x7f", "\u2028", "{", "}", ",", ":",
+                               "\x01"]) for _ in range(rng.randint(0, 8)))
     return rng.choice([text, text, text, rng.randint(-(10**20), 10**20), rng.random() * 10 ** rng.randint(-30, 30), True, False, None])
 
 
@@ -199,7 +200,8 @@ def json_text(rng):
     line = blank() + "{" + blank() + ("," + blank()).join(members) + "}" + blank()
     if rng.random() < 0.4 and line:
         at = rng.randrange(len(line))
-        extra = rng.choice(["", "", '"', "\\", "\\u12", "\\ud83d", "\\u0000", "[1]", "{}", "NaN", "01", "1.", ".5", "1e", "+1", "-", ",", "}", "\x02", "a", "tru"])
+        extra = rng.choice(["", "", '"', "\\", "\\u12", "\\ud83d", "\\u0000", "[1]", "{}", "NaN", "01", "1.", ".5", "1e", "+1",
+                            "-", ",", "}", "\x02", "a", "tru"])
         line = line[:at] + extra + line[at + rng.randint(0, 2) :]
     return line.replace("\n", " ")
 

@@ -26,26 +26,37 @@ RARE = "éèñüçßøłıİÅΑΩσςаЖאبกあアー中国한ᄒ" "ᅡᆫ�
 
 TEXTS = [
     "", " ", "\t\r\n", "Hello, WORLD!", "unaffable", "The dress fits perfectly.", "i'm 5'8\" and 110lbs", "don't -- stop...",
-    "caf\u00e9 cafe\u0301 CAF\u00c9", "na\u00efve r\u00e9sum\u00e9", "\u0130stanbul I\u0307 \u0131", "\u03a3\u03b1\u03c2 \u03a3\u0391\u03a3",
+    "caf\u00e9 cafe\u0301 CAF\u00c9", "na\u00efve r\u00e9sum\u00e9", "\u0130stanbul I\u0307 \u0131",
+    "\u03a3\u03b1\u03c2 \u03a3\u0391\u03a3",
     "stra\u00dfe STRASSE \u1e9e", "\u4e2d\u56fd\u4e2d", "a\u4e2db", "\u3042\u30a2\u30fc", "\ud55c\uad6d\uc5b4", "\u1112\u1161\u11ab",
-    "soft\u00adhyphen zero\u200bwidth \ufefffeed", "\u00a0nbsp\u2003em\u2028line\u2029para\u3000wide", "nul\x00byte bell\x07 esc\x1b del\x7f",
-    "\ufffd\ufffd replacement", "\ue000private", "\u037e \u0387 \u1fef \u226e \u2260", "\u00a1hola! \u00bfqu\u00e9?", "\u201cquoted\u201d \u2018it\u2019s\u2019 \u2014 dash",
-    "$100 + 5% = #1 @home ~ ^ ` |", "[CLS] in the text [SEP]", "[MASK]", "a[MASK]b", "[UNK][PAD]", "[cls] [Sep]", "[[SEP]]", "[SEP", "##ing ## #",
+    "soft\u00adhyphen zero\u200bwidth \ufefffeed", "\u00a0nbsp\u2003em\u2028line\u2029para\u3000wide",
+    "nul\x00byte bell\x07 esc\x1b del\x7f",
+    "\ufffd\ufffd replacement", "\ue000private", "\u037e \u0387 \u1fef \u226e \u2260", "\u00a1hola! \u00bfqu\u00e9?",
+    "\u201cquoted\u201d \u2018it\u2019s\u2019 \u2014 dash",
+    "$100 + 5% = #1 @home ~ ^ ` |", "[CLS] in the text [SEP]", "[MASK]", "a[MASK]b", "[UNK][PAD]", "[cls] [Sep]", "[[SEP]]",
+    "[SEP", "##ing ## #",
     "<s> in </s> the <mask> text", "a <mask>", "a  <mask>  b", "<mask><mask>", "<|endoftext|>x", "<s", "<<s>>", "<S>",
     "x" * 99, "x" * 100, "x" * 101, "x" * 1000, "\u00e9" * 100, "e\u0301" * 100, "e\u0301" * 101, "\ud55c" * 34, "a b " * 20,
-    "e\u0327\u0301 e\u0301\u0327", "a\u302e\u1b44b", "a\u302e\u0301\u1b44b", "a\u302e\u034f\u1b44b", "\u1b44\ua953\u302e\u302f\u1b44", "\u09cb \u09c7\u09be",
-    "\U0001f600 smile\U0001f600s", "\U00010d50\U00010d51", "\u0898 \u08d4 \U000111c9", "\ufb01ne \uff21\uff22", "\u2126 \u212b \u00c5", "\U0002f800 \uf900 \u8c48",
-    "\U000e0001tag", "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u064b", "\u05e9\u05c1\u05dc\u05d5\u05dd", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\u0928\u092e\u0938\u094d\u0924\u0947",
-    "Love this dress!  it's sooo pretty.\r\ni happened to find it in a store", "1,234.56e-7", "http://a.b/c?d=e&f#g", "it's a \"test\": (one) [two] {three}",
-    "I'll we've they're I'd I'm can't 'S 'LL it''s '' 'tis x'sy 'll'll", "  two  three   four    ", "\n\nlines\n \n \tend\n", " \u00a0 x\u00a0 y\u00a0", "a\u3000 b\u2003\u2003c",
-    "3.14 \u0663\u0664 \u2167\u00bd\u00b2 x2y 2x", "!?!? ... -- \u2026", "\ufdfa \u1e9b\u0323 \u3392 \u2460", "\uac00\u11a8 \u1100\u1161\u11a8", "a\u0345\u0301\u0327\u0315", "\u0344\u0390",
+    "e\u0327\u0301 e\u0301\u0327", "a\u302e\u1b44b", "a\u302e\u0301\u1b44b", "a\u302e\u034f\u1b44b",
+    "\u1b44\ua953\u302e\u302f\u1b44", "\u09cb \u09c7\u09be",
+    "\U0001f600 smile\U0001f600s", "\U00010d50\U00010d51", "\u0898 \u08d4 \U000111c9", "\ufb01ne \uff21\uff22",
+    "\u2126 \u212b \u00c5", "\U0002f800 \uf900 \u8c48",
+    "\U000e0001tag", "\u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u064b", "\u05e9\u05c1\u05dc\u05d5\u05dd",
+    "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\u0928\u092e\u0938\u094d\u0924\u0947",
+    "Love this dress!  it's sooo pretty.\r\ni happened to find it in a store", "1,234.56e-7", "http://a.b/c?d=e&f#g",
+    "it's a \"test\": (one) [two] {three}",
+    "I'll we've they're I'd I'm can't 'S 'LL it''s '' 'tis x'sy 'll'll", "  two  three   four    ", "\n\nlines\n \n \tend\n",
+    " \u00a0 x\u00a0 y\u00a0", "a\u3000 b\u2003\u2003c",
+    "3.14 \u0663\u0664 \u2167\u00bd\u00b2 x2y 2x", "!?!? ... -- \u2026", "\ufdfa \u1e9b\u0323 \u3392 \u2460",
+    "\uac00\u11a8 \u1100\u1161\u11a8", "a\u0345\u0301\u0327\u0315", "\u0344\u0390",
 ]
 
 
 def random_texts(seed, n):
     """Short texts that mix what is hard."""
     chance = random.Random(seed)
-    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ", "e\u0301\u0327\u302e\u1b44\u034f a", "0 1\u00b2 x\n\t'sdmlre "]
+    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ", "e\u0301\u0327\u302e\u1b44\u034f a",
+             "0 1\u00b2 x\n\t'sdmlre "]
     for _ in range(n):
         yield "".join(chance.choice(chance.choice(pools)) for _ in range(chance.choice([3, 8, 20])))
 
@@ -65,7 +76,8 @@ def byte_alphabet():
     return [chr(byte) if byte in plain else chr(256 + others.index(byte)) for byte in range(256)]
 
 
-def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\u00e9", "e\u0301", "  "), extra=("<s>", "</s>", "<unk>"), **options):
+def byte_model(words=("the", "dress", "hello", " the", " dress", " it", "'s", "\u00e9", "e\u0301", "  "),
+               extra=("<s>", "</s>", "<unk>"), **options):
     """A byte-level BPE that knows all bytes, and merges that build these words from their left."""
     alphabet = byte_alphabet()
     vocabulary = {char: i for i, char in enumerate(alphabet)}
@@ -96,7 +108,8 @@ def byte_level(vocabulary, merges, roberta):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if roberta:
         ids = [tokenizer.token_to_id(token) for token in ("</s>", "<s>")]
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids[0]), ("<s>", ids[1]), trim_offsets=True, add_prefix_space=False)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids[0]), ("<s>", ids[1]), trim_offsets=True,
+                                                                add_prefix_space=False)
     tokenizer.add_special_tokens(special(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if roberta else ["<|endoftext|>"]))
     return tokenizer
 
@@ -140,7 +153,8 @@ def components():
         for strip in (None, False, True):
             yield small_wordpiece(n.BertNormalizer(lowercase=lower, strip_accents=strip), p.BertPreTokenizer())
     yield small_wordpiece(n.BertNormalizer(clean_text=False), p.BertPreTokenizer())
-    yield small_wordpiece(n.BertNormalizer(handle_chinese_chars=False), p.BertPreTokenizer(), processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
+    yield small_wordpiece(n.BertNormalizer(handle_chinese_chars=False), p.BertPreTokenizer(),
+                          processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
     yield small_wordpiece(n.Lowercase(), words, processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)))
     yield small_wordpiece(n.Sequence([n.Strip(), n.NFD(), n.StripAccents(), n.Lowercase()]), blanks, None)
     yield small_wordpiece(n.NFKC(), p.Sequence([blanks, p.Punctuation()]), processors.Sequence([processors.ByteLevel()]))
@@ -160,13 +174,17 @@ def components():
     yield small_bytes(None, space=True, before=[blanks])
     yield small_bytes(None, before=[words, p.Punctuation("contiguous")], ignore_merges=True)
     yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")], unk_token="<unk>"))
-    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")], unk_token="<unk>", fuse_unk=True))
+    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")],
+                               unk_token="<unk>", fuse_unk=True))
     token = AddedToken
     yield with_tokens(small_wordpiece(n.BertNormalizer(), p.BertPreTokenizer()), special(SPECIALS) + [
-        token("dress"), token("Fit"), token("\u00e9t", single_word=True), token("the", single_word=True, lstrip=True), token("CAF", normalized=True),
-        token("[x]", lstrip=True, rstrip=True, normalized=False), token("[xy]", normalized=False), token("[", normalized=False, rstrip=True)])
+        token("dress"), token("Fit"), token("\u00e9t", single_word=True), token("the", single_word=True, lstrip=True),
+        token("CAF", normalized=True),
+        token("[x]", lstrip=True, rstrip=True, normalized=False), token("[xy]", normalized=False),
+        token("[", normalized=False, rstrip=True)])
     yield with_tokens(small_bytes(None, space=True), special(["<s>", "</s>", "<unk>", "<pad>"]) + special(["<mask>"], lstrip=True))
-    yield with_tokens(small_bytes(n.NFC()), [token("e\u0301"), token("  ", normalized=False), token("!", lstrip=True), token("?", rstrip=True)])
+    yield with_tokens(small_bytes(n.NFC()), [token("e\u0301"), token("  ", normalized=False), token("!", lstrip=True),
+                                            token("?", rstrip=True)])
 
 
 def line(**row):
@@ -256,7 +274,8 @@ def classes():
     def flags(char):
         letter = count(gpt2, "a" + char) == 1
         space = count(words, char) == 0
-        return (letter | (not letter and count(gpt2, "1" + char) == 1) << 1 | space << 2 | (not space and count(words, "a" + char) == 1) << 3 |
+        return (letter | (not letter and count(gpt2, "1" + char) == 1) << 1 | space << 2 |
+                (not space and count(words, "a" + char) == 1) << 3 |
                 (count(bert_split, "a" + char + "a") == 3) << 4 | (clean.normalize_str(char) == "") << 5 |
                 (strip.normalize_str(char) == "") << 6 | (marks.normalize_str(char) == "") << 7)
 
@@ -270,7 +289,8 @@ def classes():
         print(text)
 
     each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
-    print("""/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about each code
+    print("""\
+/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about each code
  * point: tools/golden_tokenizer.py --classes prints this file. */
 #include "data/unicode.h"
 

@@ -21,25 +21,60 @@ static tri_status fail_errno(const char *verb, const char *path, tri_status miss
     return tri__fail(code, "cannot %s %s: %s", verb, path, strerror(cause));
 }
 
-tri_status tri__file_open(const char *path, int *fd, size_t *size) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0) return fail_errno("open", path, TRI_NOINPUT);
+/* The size of a regular file; anything else is refused, and closed. */
+static tri_status regular_size(const char *path, int fd, size_t *size) {
     struct stat info;
     tri_status status = TRI_OK;
-    if (fstat(*fd, &info)) status = fail_errno("read", path, TRI_IO);
+    if (fstat(fd, &info)) status = fail_errno("read", path, TRI_IO);
     else if (S_ISDIR(info.st_mode)) status = tri__fail(TRI_IO, "%s is a folder; a file is expected", path);
     else if (!S_ISREG(info.st_mode))
         status = tri__fail(TRI_IO, "%s is no regular file (a pipe or a device); copy it to a file first", path);
-    if (status != TRI_OK) close(*fd);
+    if (status != TRI_OK) close(fd);
     else *size = (size_t)info.st_size;
     return status;
 }
 
-tri_status tri__file_map(const char *path, tri_map *map) {
-    *map = (tri_map){0};
-    int fd = -1;
-    size_t size = 0;
-    TRI_TRY(tri__file_open(path, &fd, &size));
+tri_status tri__file_open(const char *path, int *fd, size_t *size) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return fail_errno("open", path, TRI_NOINPUT);
+    return regular_size(path, *fd, size);
+}
+
+/* Opens `part` of the open folder `at`, itself and not what it may point to; `path` stands in the message. */
+static tri_status open_part(int at, const char *part, int flags, const char *path, int *fd) {
+    struct stat info;
+    *fd = openat(at, part, flags | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd >= 0) return TRI_OK;
+    int cause = errno;
+    if (fstatat(at, part, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
+        return tri__fail(TRI_DATA,
+                         "%s: '%s' is a symbolic link, and a name that comes out of an index or a manifest is not followed out of its "
+                         "folder; make a copy with the files themselves (cp -rL) and use that",
+                         path, part);
+    errno = cause;
+    return fail_errno("open", path, TRI_NOINPUT);
+}
+
+static tri_status open_listed(const char *folder, const char *name, const char *path, int *fd) {
+    char part[TRI_PATH_MAX];
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0) return fail_errno("open the folder", folder, TRI_NOINPUT);
+    tri_status status = TRI_OK;
+    for (const char *slash; status == TRI_OK && (slash = strchr(name, '/')); name = slash + 1) {
+        int inner;
+        snprintf(part, sizeof part, "%.*s", (int)(slash - name), name);
+        status = open_part(at, part, O_PATH | O_DIRECTORY, path, &inner);
+        if (status != TRI_OK) break;
+        close(at);
+        at = inner;
+    }
+    if (status == TRI_OK) status = open_part(at, name, O_RDONLY | O_NONBLOCK, path, fd);
+    close(at);
+    return status;
+}
+
+/* Takes the descriptor. */
+static tri_status map_open(const char *path, int fd, size_t size, tri_map *map) {
     tri_status status = TRI_OK;
     if (size == 0) {
         *map = (tri_map){.data = "", .size = 0};
@@ -50,6 +85,25 @@ tri_status tri__file_map(const char *path, tri_map *map) {
     }
     close(fd);
     return status;
+}
+
+tri_status tri__file_map(const char *path, tri_map *map) {
+    *map = (tri_map){0};
+    int fd = -1;
+    size_t size = 0;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    return map_open(path, fd, size, map);
+}
+
+tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map) {
+    *map = (tri_map){0};
+    char path[TRI_PATH_MAX];
+    int fd = -1;
+    size_t size = 0;
+    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_TRY(open_listed(folder, name, path, &fd));
+    TRI_TRY(regular_size(path, fd, &size));
+    return map_open(path, fd, size, map);
 }
 
 void tri__file_unmap(tri_map *map) {

@@ -86,7 +86,8 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
         slice[i] = part.slice;
         if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
         for (size_t j = 0; j < i; j++)
-            if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j])) return bad_row(checkpoint, tensor->name, "two of its slices overlap");
+            if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j]))
+                return bad_row(checkpoint, tensor->name, "two of its slices overlap");
     }
     return elements == tri__shape_count(&tensor->shape) ? TRI_OK : bad_row(checkpoint, tensor->name, "its slices do not make it up");
 }
@@ -122,10 +123,8 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     json_array_foreach(files, i, row) {
         const char *name = json_string_value(json_object_get(row, "name"));
         size_t length = strlen(name);
-        char path[TRI_PATH_MAX];
         if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0) continue;
-        TRI_TRY(tri__path_join(path, checkpoint->path, name));
-        TRI_TRY(tri__st_open(path, &checkpoint->shard[checkpoint->n_shards]));
+        TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
         if (json_object_set_new(checkpoint->shards, name, json_integer(checkpoint->n_shards++)))
             return tri__fail(TRI_RESOURCE, "out of memory");
     }

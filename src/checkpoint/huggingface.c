@@ -29,17 +29,24 @@ static int ends(const char *text, const char *end) {
 }
 
 /* `names`: an object whose keys are the shards, all of them plain names. */
-static tri_status open_files(tri_hf *hf, const json_t *names) {
+static tri_status open_shards(tri_hf *hf, const json_t *names) {
     const char *name;
     json_t *value;
     hf->file = calloc(json_object_size(names) + 1, sizeof *hf->file);
     if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     json_object_foreach((json_t *)names, name, value) {
-        char path[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(path, hf->folder, name));
-        TRI_TRY(tri__st_open(path, &hf->file[hf->n_files]));
+        TRI_TRY(tri__st_open_listed(hf->folder, name, &hf->file[hf->n_files]));
         hf->n_files++;
     }
+    return TRI_OK;
+}
+
+/* A single file has a known name, so it may be a link, as it is in Hugging Face's cache. */
+static tri_status open_single(tri_hf *hf, const char *path) {
+    hf->file = calloc(1, sizeof *hf->file);
+    if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    TRI_TRY(tri__st_open(path, &hf->file[0]));
+    hf->n_files = 1;
     return TRI_OK;
 }
 
@@ -58,7 +65,7 @@ static tri_status open_index(tri_hf *hf, const char *path, const json_t *index) 
         }
         if (!json_object_get(names, name)) json_object_set_new(names, name, json_integer((json_int_t)json_object_size(names)));
     }
-    if (status == TRI_OK) status = open_files(hf, names);
+    if (status == TRI_OK) status = open_shards(hf, names);
     if (status == TRI_OK)
         json_object_foreach((json_t *)map, tensor, shard) {
             const tri_st_file *file = &hf->file[json_integer_value(json_object_get(names, json_string_value(shard)))];
@@ -74,12 +81,7 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     char path[TRI_PATH_MAX];
     *found = 1;
     TRI_TRY(tri__path_join(path, hf->folder, single_name));
-    if (tri__is_file(path)) {
-        json_t *names = json_pack("{s:i}", single_name, 0);
-        tri_status status = open_files(hf, names);
-        json_decref(names);
-        return status;
-    }
+    if (tri__is_file(path)) return open_single(hf, path);
     TRI_TRY(tri__path_join(path, hf->folder, index_name));
     if (tri__is_file(path)) {
         json_t *index;

@@ -103,7 +103,7 @@ static tri_status check_file(const char *folder, const json_t *row, int deep) {
     char path[TRI_PATH_MAX], hex[33];
     TRI_TRY(tri__path_join(path, folder, name));
     tri_map map;
-    TRI_TRY(tri__file_map(path, &map));
+    TRI_TRY(tri__file_map_listed(folder, name, &map));
     tri_status status = TRI_OK;
     if ((json_int_t)map.size != json_integer_value(bytes)) {
         status = tri__fail(TRI_DATA, "%s has %zu bytes, the manifest says %lld", path, map.size, (long long)json_integer_value(bytes));

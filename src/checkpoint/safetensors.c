@@ -132,13 +132,28 @@ static tri_status open_mapped(tri_st_file *file) {
     return index_entries(file);
 }
 
-tri_status tri__st_open(const char *path, tri_st_file *file) {
-    *file = (tri_st_file){.path = strdup(path)};
-    if (!file->path) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = tri__file_map(path, &file->map);
+/* `status`: what mapping `map` gave; takes the map. */
+static tri_status open_map(const char *path, tri_status status, tri_map map, tri_st_file *file) {
+    *file = (tri_st_file){.path = strdup(path), .map = map};
+    if (status == TRI_OK && !file->path) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) status = open_mapped(file);
     if (status != TRI_OK) tri__st_close(file);
     return status;
+}
+
+tri_status tri__st_open(const char *path, tri_st_file *file) {
+    tri_map map;
+    tri_status status = tri__file_map(path, &map);
+    return open_map(path, status, map, file);
+}
+
+tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file) {
+    char path[TRI_PATH_MAX];
+    tri_map map;
+    *file = (tri_st_file){0};
+    TRI_TRY(tri__path_join(path, folder, name));
+    tri_status status = tri__file_map_listed(folder, name, &map);
+    return open_map(path, status, map, file);
 }
 
 void tri__st_close(tri_st_file *file) {

@@ -24,6 +24,8 @@ typedef struct tri_st_file {
 
 /* Every rule of the reference reader; TRI_DATA naming the file, the tensor and the rule. */
 tri_status tri__st_open(const char *path, tri_st_file *file);
+/* A shard whose name an index or a manifest gave: as tri__file_map_listed. */
+tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file);
 void tri__st_close(tri_st_file *file);
 const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name);
 const char *tri__st_metadata(const tri_st_file *file, const char *key); /* NULL when absent */

@@ -76,7 +76,7 @@ typedef struct rig {
     int n, me;
     float *in, *out;      /* [largest size] in the shared heap; out NULL where every operation is in place */
     char *from, *to;      /* [COPY_BYTES] of rank 0 */
-    tri_table table;
+    tri_text_table table;
 } rig;
 
 /* Times of the calls of one operation and size. */
@@ -230,7 +230,7 @@ static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
     if (!r->plan->settings->json) {
         char mpi[64] = "";
         if (r->plan->native) snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
-        tri__table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6, rate / 1e9,
+        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6, rate / 1e9,
                        bus * rate / 1e9, rate / copy_rate, mpi);
         return TRI_OK;
     }
@@ -284,7 +284,7 @@ static tri_status set_up(rig *r) {
     if (both == MAP_FAILED) return tri__fail(TRI_RESOURCE, "no memory for two copies of 128 MiB, the measure of memory's speed");
     memset(both, 1, 2 * (size_t)COPY_BYTES);
     r->from = both, r->to = both + COPY_BYTES;
-    tri__table_add(&r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
+    tri__text_table_add(&r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
                                               : "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy");
     return TRI_OK;
 }
@@ -296,8 +296,8 @@ static tri_status run_rank(tri_world *world, const plan *p) {
     for (int i = 0; i < OPS; i++)
         for (int k = 0; p->asked[i] && k < (op_rows[i].kind == TRI_BARRIER ? 1 : p->n_sizes) && status == TRI_OK; k++)
             status = measure(&r, &op_rows[i], p->bytes[k], s);
-    if (status == TRI_OK && r.me == 0 && !p->settings->json) status = tri__table_print(&r.table, p->cli->out, p->cli->out_color);
-    tri__table_free(&r.table);
+    if (status == TRI_OK && r.me == 0 && !p->settings->json) status = tri__text_table_print(&r.table, p->cli->out, p->cli->out_color);
+    tri__text_table_free(&r.table);
     if (r.from) munmap(r.from, 2 * (size_t)COPY_BYTES);
     free(s);
     return status;

@@ -177,15 +177,15 @@ static tri_status print_json(const demo *d) {
 
 static tri_status print_table(const demo *d) {
     FILE *out = d->cli->out;
-    tri_table table = {0};
-    tri__table_add(&table, "model\taccuracy\tF1\tPR AUC\tROC AUC");
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "model\taccuracy\tF1\tPR AUC\tROC AUC");
     for (int i = 0; i < VARIANTS; i++) {
         const tri_scores *s = &d->scores[i];
-        tri__table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
+        tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
                        s->roc_auc);
     }
-    tri_status status = tri__table_print(&table, out, d->cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, out, d->cli->out_color);
+    tri__text_table_free(&table);
     TRI_TRY(status);
     fprintf(out,
             "\nThe label is the majority of three hints, one in each input; %d %% of the labels are wrong on purpose.\n"

@@ -194,15 +194,15 @@ static tri_status print_findings(const tri_cli *cli, const finding *f, int json)
         json_decref(object);
         return status;
     }
-    tri_table table = {0};
-    tri__table_add(&table, "what\tfound\tdetail, or what its absence costs");
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "what\tfound\tdetail, or what its absence costs");
     for (int i = 0; i < PROBES; i++) {
         const char *cost = f[i].found || !f[i].cost ? "" : f[i].cost;
-        tri__table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail,
+        tri__text_table_add(&table, "%s\t%s\t%s%s%s", f[i].name, f[i].found ? "yes" : "no", f[i].detail,
                        *f[i].detail && *cost ? "; " : "", cost);
     }
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 

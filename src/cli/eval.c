@@ -8,19 +8,19 @@
 #include "train/run.h"
 
 static tri_status print_scores(const tri_cli *cli, const tri_scores *s) {
-    tri_table whole = {0}, classes = {0};
-    tri__table_add(&whole, "rows\tloss\taccuracy\tF1 macro\tPR AUC\tROC AUC\tlog loss");
-    tri__table_add(&whole, "%lld\t%.6f\t%.4f\t%.4f\t%.4f\t%.4f\t%.6f", (long long)s->rows, s->loss, s->accuracy,
+    tri_text_table whole = {0}, classes = {0};
+    tri__text_table_add(&whole, "rows\tloss\taccuracy\tF1 macro\tPR AUC\tROC AUC\tlog loss");
+    tri__text_table_add(&whole, "%lld\t%.6f\t%.4f\t%.4f\t%.4f\t%.4f\t%.6f", (long long)s->rows, s->loss, s->accuracy,
                    s->f1_macro, s->pr_auc, s->roc_auc, s->log_loss);
-    tri__table_add(&classes, "class\trows\tprecision\trecall\tF1");
+    tri__text_table_add(&classes, "class\trows\tprecision\trecall\tF1");
     for (int c = 0; c < s->n_classes; c++)
-        tri__table_add(&classes, "%d\t%lld\t%.4f\t%.4f\t%.4f", c, (long long)s->support[c], s->precision[c],
+        tri__text_table_add(&classes, "%d\t%lld\t%.4f\t%.4f\t%.4f", c, (long long)s->support[c], s->precision[c],
                        s->recall[c], s->f1[c]);
-    tri_status status = tri__table_print(&whole, cli->out, cli->out_color);
+    tri_status status = tri__text_table_print(&whole, cli->out, cli->out_color);
     fputc('\n', cli->out);
-    if (status == TRI_OK) status = tri__table_print(&classes, cli->out, cli->out_color);
-    tri__table_free(&classes);
-    tri__table_free(&whole);
+    if (status == TRI_OK) status = tri__text_table_print(&classes, cli->out, cli->out_color);
+    tri__text_table_free(&classes);
+    tri__text_table_free(&whole);
     return status;
 }
 

@@ -26,7 +26,8 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
     if (n < 0) return tri__fail(TRI_NOINPUT, "%s: no such folder (--models-dir)", models_dir);
     for (int i = 0; i < n; i++) {
         char folder[TRI_PATH_MAX];
-        if (!name[0] && entry[i]->d_name[0] != '.' && tri__path_join(folder, models_dir, entry[i]->d_name) == TRI_OK && holds_tokenizer(folder))
+        if (!name[0] && entry[i]->d_name[0] != '.' && tri__path_join(folder, models_dir, entry[i]->d_name) == TRI_OK &&
+            holds_tokenizer(folder))
             strcpy(name, entry[i]->d_name);
         free(entry[i]);
     }
@@ -68,7 +69,8 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
         if (model[t].folder[0]) TRI_TRY(tri__tokenizer_load(model[t].folder, &model[t].tokenizer));
         if (settings->quiet) continue;
         if (model[t].tokenizer) fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
-        else if (model[t].name[0]) fprintf(cli->err, "tokenizer: no folder of %s here; lengths are estimated (--models-dir)\n", model[t].name);
+        else if (model[t].name[0])
+            fprintf(cli->err, "tokenizer: no folder of %s here; lengths are estimated (--models-dir)\n", model[t].name);
     }
     return TRI_OK;
 }
@@ -94,6 +96,8 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .label = m->label_name,
         .primary = m->primary_text_name,
         .secondary = m->secondary_text_name,
+        .further = m->secondary_text_list.at,
+        .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},

@@ -52,12 +52,13 @@ static int is_roberta(const tri_tokenizer *tokenizer, int *pad) {
 /* Without weights to start from, a small encoder learns more from a small table than a large one, and in minutes. */
 static json_t *small_encoder(const tri_tokenizer *tokenizer, int width) {
     int pad, roberta = is_roberta(tokenizer, &pad);
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert", "hidden_size", width, "num_hidden_layers", 2,
-                     "num_attention_heads", 4, "intermediate_size", 4 * width, "max_position_embeddings", TRI_INSPECT_LONG + (roberta ? pad + 1 : 0),
-                     "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert", "hidden_size", width,
+                     "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size", 4 * width, "max_position_embeddings",
+                     TRI_INSPECT_LONG + (roberta ? pad + 1 : 0), "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
 }
 
-static void describe_model(json_t *config, json_t *comments, const tri_settings *settings, const tri_inspection *in, const tri_inspect_model *model) {
+static void describe_model(json_t *config, json_t *comments, const tri_settings *settings, const tri_inspection *in,
+                           const tri_inspect_model *model) {
     const json_t *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
     const char *const names[] = {"primary", "secondary"};
     int n = in->secondary >= 0 ? 2 : 1, random = 0;
@@ -67,14 +68,17 @@ static void describe_model(json_t *config, json_t *comments, const tri_settings 
         json_object_set_new(config, key, json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         snprintf(key, sizeof key, "%s_encoder", names[t]);
         if (given[t]) json_object_set(config, key, (json_t *)given[t]);
-        else if (model[t].folder[0] && !has_weights(&model[t])) json_object_set_new(config, key, small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
+        else if (model[t].folder[0] && !has_weights(&model[t]))
+            json_object_set_new(config, key,
+                                small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
         random |= model[t].folder[0] && !has_weights(&model[t]);
     }
     if (!model[0].name[0])
         comment(comments, "primary_tokenizer", "a guess: no tokenizer was given; trident train needs its folder under --models-dir");
     if (random)
-        comment(comments, "primary_encoder", "the folder has no weights, so the encoder starts from random ones and is small; with model.safetensors in it, remove "
-                                             "the *_encoder objects and set lr to 2e-5");
+        comment(comments, "primary_encoder",
+                "the folder has no weights, so the encoder starts from random ones and is small; with model.safetensors in it, "
+                "remove the *_encoder objects and set lr to 2e-5");
     json_object_set_new(config, "pooling", json_string(random ? "mean" : "pooler"));
     json_object_set_new(config, "lr", json_real(random ? 3e-4 : 2e-5));
 }
@@ -83,23 +87,30 @@ static void describe_columns(json_t *config, json_t *comments, const tri_inspect
     const char *label = in->column[in->label].name;
     json_t *tabular = json_array(), *deciding = json_array();
     json_object_set_new(config, "label_name", json_string(label));
-    comment(comments, "label_name", in->label_given ? "as given: %d classes" : "a guess: %d classes, in every row; see part in trident inspect for others",
+    comment(comments, "label_name",
+            in->label_given ? "as given: %d classes"
+                            : "a guess: %d classes, in every row; see part in trident inspect for others",
             in->n_base_classes);
     json_object_set_new(config, "primary_text_name", json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the longest text",
             in->column[in->primary].words);
     if (in->secondary >= 0) {
         json_object_set_new(config, "secondary_text_name", json_string(in->column[in->secondary].name));
-        comment(comments, "secondary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the next longest text",
-                in->column[in->secondary].words);
+        comment(comments, "secondary_text_name", "%s: %.0f words in the mean",
+                in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
     }
+    json_t *further = json_array();
+    for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
+    if (in->n_further) json_object_set(config, "secondary_text_list", further);
+    json_decref(further);
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].role == TRI_INSPECT_TABULAR) json_array_append_new(tabular, json_string(in->column[c].name));
     for (int i = 0; i < in->n_warnings; i++)
         if (strcmp(in->warning[i].what, "decides_label") == 0 && in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
             json_array_append_new(deciding, json_string(in->warning[i].text));
     if (json_array_size(tabular)) {
-        comment(comments, "tab_field_list", "%s; categories become one number each", in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
+        comment(comments, "tab_field_list", "%s; categories become one number each",
+                in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
         json_object_set(config, "tab_field_list", tabular);
     }
     if (json_array_size(deciding)) json_object_set(comments, "careful", deciding);
@@ -107,7 +118,8 @@ static void describe_columns(json_t *config, json_t *comments, const tri_inspect
     json_decref(deciding);
 }
 
-static void describe_training(json_t *config, json_t *comments, const char *data, const tri_settings *settings, const char *path, const tri_inspection *in) {
+static void describe_training(json_t *config, json_t *comments, const char *data, const tri_settings *settings, const char *path,
+                              const tri_inspection *in) {
     int64_t rows = in->split[in->base].rows, steps = (rows + BATCH - 1) / BATCH;
     int epochs = 3;
     json_object_set_new(config, "is_binary", json_boolean(in->n_base_classes == 2));
@@ -121,17 +133,18 @@ static void describe_training(json_t *config, json_t *comments, const char *data
     json_object_set_new(config, "epochs", json_integer(epochs));
     json_object_set_new(config, "weight_decay", json_real(0.01));
     json_object_set_new(config, "warmup_steps", json_integer(steps * epochs / 16));
-    comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", path, data, settings->models_dir ? " --models-dir " : "",
-            settings->models_dir ? settings->models_dir : "");
+    comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", path, data,
+            settings->models_dir ? " --models-dir " : "", settings->models_dir ? settings->models_dir : "");
 }
 
-tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *in, const tri_inspect_model *model) {
+tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *in,
+                                     const tri_inspect_model *model) {
     const char *table = in->split[in->base].path;
     if (in->label < 0) return tri__fail(TRI_DATA, "%s: no column looks like a label; name it with --label-name", table);
     if (in->primary < 0) return tri__fail(TRI_DATA, "%s: no column looks like a text; name it with --primary-text-name", table);
     if (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX)
-        return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class", table, in->column[in->label].name,
-                         in->n_base_classes, CLASSES_MAX);
+        return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class", table,
+                         in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
     json_t *config = json_object(), *comments = json_object();
     describe_columns(config, comments, in);
     describe_model(config, comments, settings, in, model);

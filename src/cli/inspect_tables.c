@@ -21,30 +21,34 @@ static const char *cell(const char *name, char out[static NAME_CHARS * 4 + 4]) {
     return used ? out : strcpy(out, "(unnamed)");
 }
 
-static void add_column(tri_table *table, const tri_inspection *in, const tri_inspect_column *c) {
+static void add_column(tri_text_table *table, const tri_inspection *in, const tri_inspect_column *c) {
     char name[NAME_CHARS * 4 + 4], tokens[64] = "\t\t", distinct[32];
     int64_t rows = in->split[in->base].rows;
     if (c->lengths.rows) snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
-    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?") : tri__inspect_role_name(c->role);
-    tri__table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind), role,
+    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?")
+                                                                    : tri__inspect_role_name(c->role);
+    tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind), role,
                    rows ? 100.0 * (double)c->filled / (double)rows : 0.0, tri__text_count(c->distinct, distinct), tokens, c->example);
 }
 
 static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char rows[32];
     int estimated = 0;
     int64_t measured = 0;
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].lengths.rows) estimated |= in->column[c].lengths.estimated, measured = in->column[c].lengths.rows;
     const char *about = estimated ? "~" : "";
-    tri__table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about, about);
+    tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about, about);
     for (int c = 0; c < in->n_columns; c++) add_column(&table, in, &in->column[c]);
-    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path, tri__text_count(in->split[in->base].rows, rows), in->n_columns);
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path, tri__text_count(in->split[in->base].rows, rows),
+            in->n_columns);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     if (estimated)
-        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and --models-dir, count them\n", cli->out);
+        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and --models-dir, "
+              "count them\n",
+              cli->out);
     else if (measured) fputs("\nmedian, p95, max: tokens of a text, those around it included\n", cli->out);
     if (measured && measured < in->split[in->base].rows)
         fprintf(cli->out, "lengths are of %s evenly spaced rows\n", tri__text_count(measured, rows));
@@ -59,11 +63,11 @@ static void add_count(char *row, size_t size, int64_t count) {
 }
 
 static tri_status print_splits(const tri_cli *cli, const tri_inspection *in) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char row[512] = "", name[NAME_CHARS * 4 + 4];
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path) snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s", tri__split_name(s));
-    tri__table_add(&table, "missing in%s", row);
+    tri__text_table_add(&table, "missing in%s", row);
     for (int c = 0; c < in->n_columns; c++) {
         int64_t missing = 0;
         snprintf(row, sizeof row, "%s", cell(in->column[c].name, name));
@@ -72,26 +76,26 @@ static tri_status print_splits(const tri_cli *cli, const tri_inspection *in) {
             add_count(row, sizeof row, in->column[c].missing[s]);
             missing |= in->column[c].missing[s];
         }
-        if (missing) tri__table_add(&table, "%s", row);
+        if (missing) tri__text_table_add(&table, "%s", row);
     }
     snprintf(row, sizeof row, "of rows");
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path) add_count(row, sizeof row, in->split[s].rows);
-    tri__table_add(&table, "%s", row);
+    tri__text_table_add(&table, "%s", row);
     fputc('\n', cli->out);
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 
 static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
     if (in->label < 0) return TRI_OK;
-    tri_table table = {0};
+    tri_text_table table = {0};
     char row[512], name[NAME_CHARS * 4 + 4], count[32];
     snprintf(row, sizeof row, "%s", cell(in->column[in->label].name, name));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path) snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\tshare", tri__split_name(s));
-    tri__table_add(&table, "%s", row);
+    tri__text_table_add(&table, "%s", row);
     for (int i = 0; i < in->n_classes && i < CLASSES_SHOWN; i++) {
         snprintf(row, sizeof row, "%s", cell(in->classes[i].label, name));
         for (int s = 0; s < TRI_SPLITS; s++) {
@@ -100,29 +104,31 @@ static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
             snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\t%.2f %%", tri__text_count(in->classes[i].rows[s], count),
                      rows > 0 ? 100.0 * (double)in->classes[i].rows[s] / rows : 0.0);
         }
-        tri__table_add(&table, "%s", row);
+        tri__text_table_add(&table, "%s", row);
     }
     fprintf(cli->out, "\nlabel%s:\n", in->label_given ? "" : " (a guess; --label-name names another)");
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     if (in->n_classes > CLASSES_SHOWN) fprintf(cli->out, "... %d classes in all\n", in->n_classes);
-    tri__table_free(&table);
+    tri__text_table_free(&table);
     return status;
 }
 
 static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4];
-    tri__table_add(&table, "padding would waste\tin batches of %d\tto %d tokens", TRI_INSPECT_BATCH, TRI_INSPECT_LONG);
+    tri__text_table_add(&table, "padding would waste\tin batches of %d\tto %d tokens", TRI_INSPECT_BATCH, TRI_INSPECT_LONG);
     for (int c = 0; c < in->n_columns; c++) {
         const tri_inspect_lengths *l = &in->column[c].lengths;
-        if (l->rows) tri__table_add(&table, "%s\t%.1f %%\t%.1f %%", cell(in->column[c].name, name), 100 * l->waste_batch, 100 * l->waste_long);
+        if (l->rows)
+            tri__text_table_add(&table, "%s\t%.1f %%\t%.1f %%", cell(in->column[c].name, name), 100 * l->waste_batch,
+                                100 * l->waste_long);
     }
     tri_status status = TRI_OK;
     if (table.n > 1) {
         fputc('\n', cli->out);
-        status = tri__table_print(&table, cli->out, cli->out_color);
+        status = tri__text_table_print(&table, cli->out, cli->out_color);
     }
-    tri__table_free(&table);
+    tri__text_table_free(&table);
     return status;
 }
 

@@ -28,19 +28,19 @@ static const char *rank_text(int rank, char out[static 16]) {
 }
 
 static tri_status print_ranks(const tri_cli *cli, const grid *g) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char previous[16], next[16];
-    tri__table_add(&table, "rank\tmachine\tcoordinates\tpp group\ttp group\tdp group\tprevious stage\tnext stage");
+    tri__text_table_add(&table, "rank\tmachine\tcoordinates\tpp group\ttp group\tdp group\tprevious stage\tnext stage");
     for (int rank = 0; rank < g->world; rank++) {
         tri_coords at = tri__mesh_coords(&g->mesh, rank);
         int first[TRI_AXIS_COUNT];
         for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
-        tri__table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node, at.pp, g->mesh.pp,
+        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node, at.pp, g->mesh.pp,
                        at.tp, g->mesh.tp, at.dp, g->mesh.dp, first[TRI_AXIS_PP], first[TRI_AXIS_TP], first[TRI_AXIS_DP],
                        rank_text(tri__mesh_previous(&g->mesh, rank), previous), rank_text(tri__mesh_next(&g->mesh, rank), next));
     }
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 
@@ -54,17 +54,17 @@ static const char *members_text(const int *members, int n, char out[static 256])
 }
 
 static tri_status print_groups(const tri_cli *cli, const grid *g) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char text[256];
-    tri__table_add(&table, "group\tfirst rank\tsize\tranks");
+    tri__text_table_add(&table, "group\tfirst rank\tsize\tranks");
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
         for (int rank = 0; rank < g->world; rank++) {
             if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not its group's first */
             int n = group_of(g, rank, axis);
-            tri__table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n, members_text(g->members, n, text));
+            tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n, members_text(g->members, n, text));
         }
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 

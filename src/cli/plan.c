@@ -26,21 +26,21 @@ static json_int_t whole(const json_t *object, const char *key) {
 
 /* One rank's training program beside the forward-only one. */
 static tri_status print_rank(const tri_cli *cli, const json_t *train, const json_t *infer) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     char a[32], b[32], c[32];
-    tri__table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
+    tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
         json_int_t step = whole(json_object_get(train, "bytes"), classes[i].key);
         json_int_t forward = whole(json_object_get(infer, "bytes"), classes[i].key);
-        tri__table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
+        tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
                        tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
-    tri__table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
+    tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
                    (long long)whole(infer, "instructions"));
-    tri__table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
                    json_number_value(json_object_get(infer, "flops")) / 1e9);
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 
@@ -54,14 +54,14 @@ static int is_used(const json_t *ranks, const char *key) {
 
 /* Several ranks: a line each. */
 static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     size_t index;
     json_t *rank;
     char line[512] = "rank", text[32];
     for (size_t i = 0; i < CLASSES; i++)
         if (is_used(ranks, classes[i].key)) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
     strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
-    tri__table_add(&table, "%s", line);
+    tri__text_table_add(&table, "%s", line);
     json_array_foreach(ranks, index, rank) {
         double sent = 0;
         const char *kind;
@@ -73,10 +73,10 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
                 tri__text_bytes((double)whole(json_object_get(rank, "bytes"), classes[i].key), text);
                 strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
             }
-        tri__table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
+        tri__text_table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
     }
-    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
     return status;
 }
 

@@ -185,22 +185,25 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
     return 1;
 }
 
-tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room) {
-    int n = fields->preprocess->text[text].n;
-    if (n == 1) return tri__table_field(fields->table, row, fields->text[text][0]);
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer, size_t *room) {
+    if (n == 1) return tri__table_field(table, row, columns[0]);
     size_t need = 0, used = 0;
-    for (int i = 0; i < n; i++) need += tri__table_field(fields->table, row, fields->text[text][i]).length + 1;
+    for (int i = 0; i < n; i++) need += tri__table_field(table, row, columns[i]).length + 1;
     if (need > *room) {
         char *grown = realloc(*buffer, 2 * need);
         if (!grown) return (tri_field_text){NULL, 1};
         *buffer = grown, *room = 2 * need;
     }
     for (int i = 0; i < n; i++) {
-        tri_field_text field = tri__table_field(fields->table, row, fields->text[text][i]);
+        tri_field_text field = tri__table_field(table, row, columns[i]);
         if (!field.length) continue;
         if (used) (*buffer)[used++] = ' ';
         memcpy(*buffer + used, field.text, field.length);
         used += field.length;
     }
     return (tri_field_text){used ? *buffer : "", used};
+}
+
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room) {
+    return tri__fields_join(fields->table, row, fields->text[text], fields->preprocess->text[text].n, buffer, room);
 }

@@ -62,6 +62,9 @@ tri_status tri__fields_find(const tri_table *table, const tri_preprocess *prepro
 void tri__fields_free(tri_fields *fields);
 /* The numbers [width] of a row. 0 when a field is bad: `bad` says which. */
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
+/* The fields of some columns with a space between, empty ones left out; of several in *buffer, which grows. A NULL text with
+ * length 1: out of memory. */
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer, size_t *room);
 /* A row's text; joined ones in *buffer, which grows. A NULL text with length 1: out of memory. */
 tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room);
 

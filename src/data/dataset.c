@@ -17,7 +17,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { KEY_VERSION = 1, READ_BYTES = 1 << 20 };
+enum { KEY_VERSION = 2, READ_BYTES = 1 << 20 };
 
 /* A dataset, and what its pointers point into. */
 typedef struct whole {
@@ -59,26 +59,41 @@ static void add_bytes(XXH3_state_t *hash, const void *data, size_t bytes) {
 
 static void add_text(XXH3_state_t *hash, const char *text) { add_bytes(hash, text, strlen(text)); }
 
-/* By read, not by a map: a file that shrinks meanwhile is only short. */
-static tri_status add_file(XXH3_state_t *hash, const char *path, stamp *out) {
+static tri_key digest(const XXH3_state_t *hash) {
+    XXH128_hash_t value = XXH3_128bits_digest(hash);
+    return (tri_key){value.low64, value.high64};
+}
+
+/* By read, not by a map: a file that shrinks meanwhile is only short. `hash` is used up. */
+static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
     int fd;
-    size_t size, total = 0;
+    size_t size;
     TRI_TRY(tri__file_open(path, &fd, &size));
     char *buffer = malloc(READ_BYTES);
     tri_status status = buffer ? take_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    XXH3_128bits_reset(hash);
     for (ssize_t n = 1; status == TRI_OK && n != 0;) {
         n = read(fd, buffer, READ_BYTES);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
-        else XXH3_128bits_update(hash, buffer, (size_t)n), total += (size_t)n;
+        else XXH3_128bits_update(hash, buffer, (size_t)n);
     }
-    if (status == TRI_OK) XXH3_128bits_update(hash, &total, sizeof total);
+    *key = digest(hash);
     free(buffer);
     close(fd);
     return status;
 }
 
-static tri_status hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, stamp *stamp) {
+/* The same for every name of a file. */
+static uint64_t hash_place(const char *path) {
+    char *real = realpath(path, NULL);
+    const char *text = real ? real : path;
+    uint64_t value = XXH3_64bits(text, strlen(text));
+    free(real);
+    return value;
+}
+
+static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, const tri_key *table) {
     const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
     int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts};
     add_bytes(hash, numbers, sizeof numbers);
@@ -88,21 +103,22 @@ static tri_status hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, con
         uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
         add_bytes(hash, &tokenizer, sizeof tokenizer);
     }
-    return add_file(hash, spec->path, stamp);
+    add_bytes(hash, table, sizeof *table);
 }
 
-static tri_status make_key(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_key *key, stamp *stamp) {
+static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin, stamp *stamp) {
     json_t *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
     char *recipe = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    if (recipe && hash) {
+    if (recipe && hash) status = hash_file(hash, spec->path, stamp, &origin->table);
+    if (status == TRI_OK) {
         XXH3_128bits_reset(hash);
         add_text(hash, fit ? "fit" : "apply");
-        status = hash_all(hash, spec, recipe, n_texts, stamp);
-        XXH128_hash_t value = XXH3_128bits_digest(hash);
-        *key = (tri_key){value.low64, value.high64};
+        hash_all(hash, spec, recipe, n_texts, &origin->table);
+        origin->key = digest(hash);
+        origin->place = hash_place(spec->path);
     }
     XXH3_freeState(hash);
     free(recipe);
@@ -171,8 +187,18 @@ static tri_status write_notes(const tri_bad_list *bad, const tri_preprocess *fit
     return status;
 }
 
+/* A place for the store, in a cache without files that no run can use. */
+static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_origin *origin) {
+    TRI_TRY(tri__folder_make(spec->cache));
+    int removed = tri__store_clean(spec->cache, origin);
+    if (removed)
+        tri__say(spec->log, TRI_LOG_INFO, "%s: removed %d file%s that no run can use any more", spec->cache, removed,
+                 removed == 1 ? "" : "s");
+    return TRI_OK;
+}
+
 /* Makes the store; path NULL: in memory. fitted: where to put a fit's result. */
-static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path, const tri_key *key,
+static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path, const tri_store_origin *origin,
                        const stamp *stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
     tri_store_writer *writer = NULL;
@@ -184,8 +210,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
                                  &table);
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
-    if (status == TRI_OK && path) status = tri__folder_make(spec->cache);
-    if (status == TRI_OK) status = tri__store_create(path, key, &writer);
+    if (status == TRI_OK && path) status = prepare_cache(spec, origin);
+    if (status == TRI_OK) status = tri__store_create(path, origin, &writer);
     if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
     if (status == TRI_OK) status = write_notes(bad, fit ? preprocess : NULL, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
@@ -227,18 +253,18 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
 
 static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w, tri_preprocess **fitted) {
     char path[TRI_PATH_MAX];
-    tri_key key = {0};
+    tri_store_origin origin = {0};
     stamp stamp = {0};
-    if (!spec->cache) return make(spec, fit, NULL, &key, &stamp, w, fitted);
-    TRI_TRY(make_key(spec, fit, &key, &stamp));
-    TRI_TRY(tri__store_path(spec->cache, &key, path));
-    tri_status status = tri__store_open(path, &key, &w->store);
+    if (!spec->cache) return make(spec, fit, NULL, &origin, &stamp, w, fitted);
+    TRI_TRY(find_origin(spec, fit, &origin, &stamp));
+    TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
+    tri_status status = tri__store_open(path, &origin.key, &w->store);
     if (status == TRI_OK) status = look_in(path, w, fitted);
     w->data.from_store = status == TRI_OK;
     if (status == TRI_OK || status == TRI_RESOURCE) return status;
     forget(w);
     if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
-    return make(spec, fit, path, &key, &stamp, w, fitted);
+    return make(spec, fit, path, &origin, &stamp, w, fitted);
 }
 
 static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted, tri_dataset **out) {

@@ -105,6 +105,7 @@ void tri__inspect_free(tri_inspection *inspection) {
     }
     for (int s = 0; s < TRI_SPLITS; s++) free(inspection->split[s].path);
     free(inspection->warning);
+    free(inspection->further);
     free(inspection->classes);
     free(inspection->column);
     free(inspection);

@@ -53,7 +53,7 @@ typedef struct tri_inspect_column {
     int key;                        /* nearly every value is another */
     double words;                   /* in the mean */
     char *example;                  /* one line, cut; "" when empty */
-    tri_inspect_lengths lengths;    /* of text columns */
+    tri_inspect_lengths lengths;    /* of text columns; the secondary text's with all that is joined to it */
     double rule;                    /* share of rows whose label this column alone gives; -1: not tried */
 } tri_inspect_column;
 
@@ -77,6 +77,8 @@ typedef struct tri_inspection {
     tri_inspect_column *column;
     int n_columns;
     int label, primary, secondary;     /* columns; -1: none */
+    int *further;                      /* [n_further] columns joined to the secondary text, in their order */
+    int n_further;
     int label_given, texts_given, tabular_given; /* by the configuration, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
     int n_classes, n_base_classes;     /* kept; of base, the others follow */
@@ -89,6 +91,8 @@ typedef struct tri_inspection {
 typedef struct tri_inspect_spec {
     const char *path[TRI_SPLITS];             /* NULL or "": none; at least one */
     const char *label, *primary, *secondary;  /* columns; NULL: guessed */
+    char *const *further;                     /* [n_further] joined to the secondary text, which must be given then */
+    int n_further;
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
     const tri_tokenizer *tokenizer[2];        /* of the secondary text: [1], of all others [0]; NULL: estimated */

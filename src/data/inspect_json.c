@@ -8,8 +8,9 @@ static json_t *splits_json(const tri_inspection *in) {
     json_t *all = json_object();
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path)
-            json_object_set_new(all, tri__split_name(s), json_pack("{s:s, s:I, s:I}", "path", in->split[s].path, "rows", (json_int_t)in->split[s].rows,
-                                                                   "bad_rows", (json_int_t)in->split[s].bad));
+            json_object_set_new(all, tri__split_name(s),
+                                json_pack("{s:s, s:I, s:I}", "path", in->split[s].path, "rows", (json_int_t)in->split[s].rows,
+                                          "bad_rows", (json_int_t)in->split[s].bad));
     return all;
 }
 
@@ -22,16 +23,18 @@ static json_t *missing_json(const tri_inspection *in, const tri_inspect_column *
 }
 
 static json_t *column_json(const tri_inspection *in, const tri_inspect_column *column) {
-    json_t *row = json_pack("{s:s, s:s, s:s?, s:b, s:I, s:I, s:s, s:o}", "name", column->name, "kind", tri__inspect_kind_name(column->kind), "role",
-                            column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate, "filled",
-                            (json_int_t)column->filled, "distinct", (json_int_t)column->distinct, "example", column->example, "missing",
-                            missing_json(in, column));
+    json_t *row = json_pack("{s:s, s:s, s:s?, s:b, s:I, s:I, s:s, s:o}", "name", column->name, "kind",
+                            tri__inspect_kind_name(column->kind), "role",
+                            column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate,
+                            "filled", (json_int_t)column->filled, "distinct", (json_int_t)column->distinct, "example",
+                            column->example, "missing", missing_json(in, column));
     const tri_inspect_lengths *l = &column->lengths;
     if (l->rows)
         json_object_set_new(row, "tokens",
-                            json_pack("{s:i, s:i, s:i, s:I, s:b, s:I, s:o, s:o}", "median", l->median, "p95", l->p95, "max", l->max, "over_512",
-                                      (json_int_t)l->n_long, "estimated", l->estimated, "rows", (json_int_t)l->rows, "padding_batch_32",
-                                      share(l->waste_batch), "padding_512", share(l->waste_long)));
+                            json_pack("{s:i, s:i, s:i, s:I, s:b, s:I, s:o, s:o}", "median", l->median, "p95", l->p95, "max",
+                                      l->max, "over_512", (json_int_t)l->n_long, "estimated", l->estimated, "rows",
+                                      (json_int_t)l->rows, "padding_batch_32", share(l->waste_batch), "padding_512",
+                                      share(l->waste_long)));
     if (column->rule >= 0) json_object_set_new(row, "label_accuracy", share(column->rule));
     return row;
 }
@@ -51,7 +54,8 @@ static json_t *warnings_json(const tri_inspection *in) {
     json_t *all = json_array();
     for (int i = 0; i < in->n_warnings; i++) {
         const tri_inspect_warning *w = &in->warning[i];
-        json_array_append_new(all, json_pack("{s:s, s:s?, s:s}", "what", w->what, "column", w->column < 0 ? NULL : in->column[w->column].name, "text", w->text));
+        json_array_append_new(all, json_pack("{s:s, s:s?, s:s}", "what", w->what, "column",
+                                             w->column < 0 ? NULL : in->column[w->column].name, "text", w->text));
     }
     return all;
 }
@@ -59,11 +63,16 @@ static json_t *warnings_json(const tri_inspection *in) {
 json_t *tri__inspect_json(const tri_inspection *in) {
     json_t *columns = json_array();
     for (int c = 0; c < in->n_columns; c++) json_array_append_new(columns, column_json(in, &in->column[c]));
-    json_t *all = json_pack("{s:o, s:s, s:o, s:s?, s:s?, s:s?, s:b, s:b, s:o, s:o}", "splits", splits_json(in), "described", tri__split_name(in->base), "columns",
-                            columns, "label", in->label < 0 ? NULL : in->column[in->label].name, "primary_text",
-                            in->primary < 0 ? NULL : in->column[in->primary].name, "secondary_text",
-                            in->secondary < 0 ? NULL : in->column[in->secondary].name, "label_guessed", in->label >= 0 && !in->label_given, "texts_guessed",
-                            in->primary >= 0 && !in->texts_given, "classes", classes_json(in), "warnings", warnings_json(in));
+    json_t *all = json_pack("{s:o, s:s, s:o, s:s?, s:s?, s:s?, s:b, s:b, s:o, s:o}", "splits", splits_json(in), "described",
+                            tri__split_name(in->base), "columns", columns, "label", in->label < 0 ? NULL : in->column[in->label].name,
+                            "primary_text", in->primary < 0 ? NULL : in->column[in->primary].name, "secondary_text",
+                            in->secondary < 0 ? NULL : in->column[in->secondary].name, "label_guessed",
+                            in->label >= 0 && !in->label_given, "texts_guessed", in->primary >= 0 && !in->texts_given, "classes",
+                            classes_json(in), "warnings", warnings_json(in));
+    json_t *further = json_array();
+    for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
+    if (all && in->n_further) json_object_set(all, "secondary_text_list", further);
+    json_decref(further);
     if (all && in->majority >= 0) json_object_set_new(all, "majority", share(in->majority));
     return all;
 }

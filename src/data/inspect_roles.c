@@ -2,6 +2,7 @@
  * guessed from kinds and names. A guess is a score for each column; the highest wins, ties go to the first. */
 #include "data/inspect_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,7 +18,8 @@ static int is_alone(const char *name, const char *const *words) {
 
 /* How likely a column is the label; 0: it cannot be. Every row must have one, of few values. */
 static int label_score(const tri_inspection *out, int index) {
-    static const char *const names[] = {"label", "labels", "target", "targets", "class", "y", "outcome", "response", "answer", "sentiment", "category", NULL};
+    static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
+                                        "outcome", "response", "answer", "sentiment", "category", NULL};
     static const char *const words[] = {"label", "target", "outcome", NULL};
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
     enum { CLASSES = 100, FEW = 20 };
@@ -62,6 +64,19 @@ static int longest_text(const tri_inspection *out, int also_categories) {
     return best;
 }
 
+/* The columns that are joined to the secondary text. */
+static tri_status find_further(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    out->further = calloc((size_t)in->spec->n_further + 1, sizeof *out->further);
+    if (!out->further) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    for (int i = 0; i < in->spec->n_further; i++) {
+        TRI_TRY(find_column(in, in->spec->further[i], &out->further[i]));
+        out->column[out->further[i]].role = TRI_INSPECT_SECONDARY;
+        out->n_further++;
+    }
+    return TRI_OK;
+}
+
 static tri_status find_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
     out->texts_given = in->spec->primary != NULL;
@@ -70,6 +85,8 @@ static tri_status find_texts(tri_inspector *in) {
     if (out->primary < 0) out->primary = longest_text(out, 1);
     if (in->spec->secondary) TRI_TRY(find_column(in, in->spec->secondary, &out->secondary));
     else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0);
+    TRI_ASSERT(in->spec->secondary || !in->spec->n_further);
+    TRI_TRY(find_further(in));
     if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
     if (out->secondary >= 0) out->column[out->secondary].role = TRI_INSPECT_SECONDARY;
     return TRI_OK;

@@ -136,7 +136,8 @@ tri_status tri__inspect_rules(tri_inspector *in) {
         if (in->klass[out->base][row] >= 0 && takes_part(out, out->base, row, 0)) seen[in->klass[out->base][row]]++;
     otherwise = most_frequent(seen, out->n_classes);
     for (int64_t row = 0; row < out->split[out->scored].rows; row++)
-        if (in->klass[out->scored][row] >= 0 && takes_part(out, out->scored, row, 1)) rows++, right += in->klass[out->scored][row] == otherwise;
+        if (in->klass[out->scored][row] >= 0 && takes_part(out, out->scored, row, 1))
+            rows++, right += in->klass[out->scored][row] == otherwise;
     if (rows < ROWS_MIN) return TRI_OK;
     out->majority = (double)right / (double)rows;
     for (int c = 0; c < out->n_columns; c++)

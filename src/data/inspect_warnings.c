@@ -34,8 +34,8 @@ static tri_status warn_deciding(tri_inspector *in) {
         const tri_inspect_column *column = &out->column[c];
         if (column->rule < 0.9 || column->rule <= out->majority || 1 - column->rule > (1 - out->majority) / 2) continue;
         TRI_TRY(tri__inspect_warn(in, "decides_label", c,
-                                  "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); leave it out if "
-                                  "it is not known when you predict",
+                                  "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); "
+                                  "leave it out if it is not known when you predict",
                                   column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
                                   out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
     }
@@ -63,7 +63,8 @@ static void name_keys(const tri_inspection *out, const uint8_t *counts, char *te
     text[0] = 0;
     for (int c = 0; c < out->n_columns; c++)
         if (!counts[c] && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : " but ", out->column[c].name[0] ? out->column[c].name : "the first");
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : " but ",
+                                     out->column[c].name[0] ? out->column[c].name : "the first");
 }
 
 static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint8_t *counts) {
@@ -83,8 +84,9 @@ static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint
         }
     int64_t again = out->split[out->base].rows - seen[out->base].n;
     if (again)
-        TRI_TRY(tri__inspect_warn(in, "repeated_rows", -1, "%s of %s rows of %s equal an earlier one in every column%s", tri__text_count(again, many),
-                                  tri__text_count(out->split[out->base].rows, all), tri__split_name(out->base), keys));
+        TRI_TRY(tri__inspect_warn(in, "repeated_rows", -1, "%s of %s rows of %s equal an earlier one in every column%s",
+                                  tri__text_count(again, many), tri__text_count(out->split[out->base].rows, all),
+                                  tri__split_name(out->base), keys));
     return TRI_OK;
 }
 
@@ -149,9 +151,10 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     int64_t row = 0, line, at;
     while (tri__field_number(tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
     tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
-    return tri__inspect_warn(in, "bad_numbers", c, "\"%s\": %lld of %lld values are no decimal numbers, the first at %s:%lld:%lld; training refuses them",
-                             column->name, (long long)(column->filled - column->numbers), (long long)column->filled, out->split[out->base].path,
-                             (long long)line, (long long)at);
+    return tri__inspect_warn(in, "bad_numbers", c,
+                             "\"%s\": %lld of %lld values are no decimal numbers, the first at %s:%lld:%lld; training refuses them",
+                             column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
+                             out->split[out->base].path, (long long)line, (long long)at);
 }
 
 static tri_status warn_column(tri_inspector *in, int c) {
@@ -183,7 +186,9 @@ static tri_status warn_further(tri_inspector *in) {
             const char *name = tri__table_name(in->table[s], c);
             int known = 0;
             for (int i = 0; i < out->n_columns; i++) known |= strcmp(name, out->column[i].name) == 0;
-            if (!known) TRI_TRY(tri__inspect_warn(in, "missing_column", -1, "\"%s\" of %s is not in %s", name, out->split[s].path, out->split[out->base].path));
+            if (!known)
+                TRI_TRY(tri__inspect_warn(in, "missing_column", -1, "\"%s\" of %s is not in %s", name, out->split[s].path,
+                                          out->split[out->base].path));
         }
     return TRI_OK;
 }
@@ -212,9 +217,11 @@ static tri_status warn_labels(tri_inspector *in) {
         most = rows > most ? rows : most;
     }
     if (out->n_base_classes > 1 && most >= UNEVEN * least)
-        TRI_TRY(tri__inspect_warn(in, "imbalance", out->label, "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
+        TRI_TRY(tri__inspect_warn(in, "imbalance", out->label,
+                                  "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
                                   "PR AUC rather than accuracy, or set class_weights",
-                                  rare, 100.0 * (double)least / (double)label->filled, 100.0 * (double)most / (double)label->filled));
+                                  rare, 100.0 * (double)least / (double)label->filled,
+                                  100.0 * (double)most / (double)label->filled));
     return TRI_OK;
 }
 
@@ -226,7 +233,9 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
                                       out->split[s].path));
     TRI_TRY(warn_labels(in));
     TRI_TRY(warn_deciding(in));
-    if (out->primary < 0) TRI_TRY(tri__inspect_warn(in, "no_text", -1, "no column looks like a text; a model needs one: name it with --primary-text-name"));
+    if (out->primary < 0)
+        TRI_TRY(tri__inspect_warn(in, "no_text", -1,
+                                  "no column looks like a text; a model needs one: name it with --primary-text-name"));
     TRI_TRY(warn_duplicates(in));
     TRI_TRY(warn_texts(in));
     for (int c = 0; c < out->n_columns; c++) TRI_TRY(warn_column(in, c));

@@ -26,11 +26,13 @@ static int by_column(const void *a, const void *b) {
     return x->column < y->column ? -1 : x->column > y->column;
 }
 
-/* The number of a key in the piece; most objects have the keys of the first one, in its order. */
+/* The number of a key in the piece; most objects have the keys of the first one, in its order. A key with an escape is decoded
+ * before it is compared: as it stands it may be the same as another key's decoded text. */
 static int number_of(tri_keys *keys, const char *text, size_t length, int likely) {
-    if (likely < keys->n && keys->key[likely].length == length && !memcmp(keys->text + keys->key[likely].at, text, length))
-        return likely;
-    if (!memchr(text, '\\', length)) return tri__keys_add(keys, text, length);
+    if (!memchr(text, '\\', length)) {
+        int same = likely < keys->n && keys->key[likely].length == length && !memcmp(keys->text + keys->key[likely].at, text, length);
+        return same ? likely : tri__keys_add(keys, text, length);
+    }
     char *plain = malloc(length);
     if (!plain) return -1;
     memcpy(plain, text, length);

@@ -56,7 +56,8 @@ json_t *tri__preprocess_json(const tri_preprocess *p) {
         }
     return json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name, "label_by_index",
                      p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
-                     texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n), "columns", columns);
+                     texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n),
+                     "columns", columns);
 }
 
 json_t *tri__preprocess_spec_json(const tri_preprocess_spec *s) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,22 +16,24 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { ALIGN = 64, VERSION = 1, WIDTH_MAX = 1 << 25 };
+enum { ALIGN = 64, VERSION = 2, WIDTH_MAX = 1 << 25 };
 static const char MAGIC[8] = "TRITOKEN";
 
 typedef struct header {
     char magic[8];
     uint32_t version, sections;
-    tri_key key;
+    tri_store_origin origin;
     uint64_t file_bytes, body_hash; /* body: all after the header */
     int64_t rows, width;
     struct {
         uint64_t offset, bytes;
     } section[TRI_SECTION_COUNT];
+    uint64_t zero[6];               /* fills the header up to a multiple of ALIGN: no byte of a store is outside the hashes */
     uint64_t header_hash;           /* of all before it */
 } header;
 
-enum { BODY = (sizeof(header) + ALIGN - 1) / ALIGN * ALIGN };
+enum { BODY = sizeof(header) };
+_Static_assert(BODY % ALIGN == 0, "sections are aligned");
 
 struct tri_store_writer {
     header header;
@@ -77,7 +80,7 @@ static tri_status check_header(const char *path, const header *h, const tri_key 
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->version != VERSION || h->sections != TRI_SECTION_COUNT)
         return damaged(path, "is no token store of this version");
     if (h->header_hash != hash_header(h)) return damaged(path, "its header is damaged");
-    if (h->key.low != key->low || h->key.high != key->high) return damaged(path, "was made of something else");
+    if (h->origin.key.low != key->low || h->origin.key.high != key->high) return damaged(path, "was made of something else");
     if (h->file_bytes != size) return damaged(path, "is cut short or has grown");
     if (h->rows < 0 || h->rows > INT32_MAX || h->width < 0 || h->width > WIDTH_MAX) return damaged(path, "its sizes are impossible");
     for (int s = 0; s < TRI_SECTION_COUNT; s++) {
@@ -97,6 +100,14 @@ static int starts_rise(const tri_store *store, tri_section starts, tri_section i
     return !wrong;
 }
 
+int tri__store_superseded(int fd, const tri_store_origin *origin) {
+    header h;
+    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.magic, MAGIC, sizeof MAGIC)) return 0;
+    if (h.version < VERSION) return 1;
+    int other = h.origin.table.low != origin->table.low || h.origin.table.high != origin->table.high;
+    return h.version == VERSION && h.header_hash == hash_header(&h) && h.origin.place == origin->place && other;
+}
+
 static void find_sections(tri_store *store) {
     const header *h = (const header *)store->map.data;
     store->rows = h->rows, store->width = h->width;
@@ -104,12 +115,38 @@ static void find_sections(tri_store *store) {
         store->section[s] = store->map.data + h->section[s].offset, store->bytes[s] = h->section[s].bytes;
 }
 
+/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c). On a file system without
+ * locks there is none, and nothing is removed. 0 when the file was removed before it was locked. */
+static int keep(int fd) {
+    struct stat info;
+    while (flock(fd, LOCK_SH) && errno == EINTR) continue;
+    return fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
+static tri_status map_store(const char *path, int fd, size_t size, tri_store *out) {
+    void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) return fail_errno("map", path);
+    *out = (tri_store){.map = {.data = data, .size = size}, .fd = fd};
+    return TRI_OK;
+}
+
+static tri_status map_locked(const char *path, tri_store *out) {
+    int fd;
+    size_t size;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    tri_status status = !keep(fd)     ? tri__fail(TRI_NOINPUT, "%s was just removed", path)
+                        : size < BODY ? damaged(path, "is cut short")
+                                      : map_store(path, fd, size, out);
+    if (status != TRI_OK) close(fd);
+    return status;
+}
+
 tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out) {
     *out = (tri_store){0};
     tri_store store = {0};
-    TRI_TRY(tri__file_map(path, &store.map));
+    TRI_TRY(map_locked(path, &store));
     const header *h = (const header *)store.map.data;
-    tri_status status = store.map.size < BODY ? damaged(path, "is cut short") : check_header(path, h, key, store.map.size);
+    tri_status status = check_header(path, h, key, store.map.size);
     if (status == TRI_OK) {
         madvise((void *)store.map.data, store.map.size, MADV_WILLNEED);
         if (XXH3_64bits(store.map.data + BODY, store.map.size - BODY) != h->body_hash) status = damaged(path, "its content is damaged");
@@ -120,11 +157,12 @@ tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out)
             status = damaged(path, "its rows are out of order");
     }
     if (status == TRI_OK) *out = store;
-    else tri__file_unmap(&store.map);
+    else tri__store_close(&store);
     return status;
 }
 
 void tri__store_close(tri_store *store) {
+    if (store->map.size) close(store->fd);
     tri__file_unmap(&store->map);
     *store = (tri_store){0};
 }
@@ -134,20 +172,22 @@ static tri_status open_temporary(tri_store_writer *w) {
         int length = snprintf(w->temporary, TRI_PATH_MAX, "%s.tmp-%ld-%d", w->path, (long)getpid(), attempt);
         if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "the path is too long: %s", w->path);
         w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0) return TRI_OK;
-        if (errno != EEXIST) break;
+        if (w->fd >= 0 && keep(w->fd)) return TRI_OK;
+        if (w->fd >= 0) close(w->fd);
+        else if (errno != EEXIST) break;
+        w->fd = -1;
     }
     tri_status status = fail_errno("create", w->temporary);
     w->temporary[0] = 0;
     return status;
 }
 
-tri_status tri__store_create(const char *path, const tri_key *key, tri_store_writer **out) {
+tri_status tri__store_create(const char *path, const tri_store_origin *origin, tri_store_writer **out) {
     *out = NULL;
     tri_store_writer *w = calloc(1, sizeof *w);
     if (!w) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     w->fd = -1;
-    w->header = (header){.version = VERSION, .sections = TRI_SECTION_COUNT, .key = *key};
+    w->header = (header){.version = VERSION, .sections = TRI_SECTION_COUNT, .origin = *origin};
     memcpy(w->header.magic, MAGIC, sizeof MAGIC);
     for (int s = 0; s < TRI_SECTION_COUNT; s++) w->header.section[s].offset = BODY;
     w->hash = XXH3_createState();
@@ -208,12 +248,11 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
 tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, tri_store *out) {
     *out = (tri_store){0};
     tri_status status = finish(w, rows, width);
+    if (status == TRI_OK) status = map_store(w->path, w->fd, w->at, out);
     if (status == TRI_OK) {
-        void *data = mmap(NULL, w->at, PROT_READ, MAP_SHARED, w->fd, 0);
-        if (data == MAP_FAILED) status = fail_errno("map", w->path);
-        else *out = (tri_store){.map = {.data = data, .size = w->at}};
+        w->fd = -1; /* the store's now */
+        find_sections(out);
     }
-    if (status == TRI_OK) find_sections(out);
     tri__store_abandon(w);
     return status;
 }

@@ -9,6 +9,13 @@ typedef struct tri_key {
     uint64_t low, high;      /* of xxh3-128 over all that a store was made of */
 } tri_key;
 
+/* What a store was made of, and where that came from. */
+typedef struct tri_store_origin {
+    tri_key key;             /* of all of it: the store's name */
+    tri_key table;           /* of the table's bytes alone */
+    uint64_t place;          /* xxh3-64 of the table's path, links resolved */
+} tri_store_origin;
+
 typedef enum tri_section {
     TRI_SECTION_NUMBERS,     /* float [n, width] */
     TRI_SECTION_LABELS,      /* int32 [n]; empty: none */
@@ -22,6 +29,7 @@ typedef enum tri_section {
 
 typedef struct tri_store {
     tri_map map;
+    int fd;                                  /* open while the map is: its lock says that the store is in use */
     int64_t rows, width;
     const void *section[TRI_SECTION_COUNT];  /* aligned to 64 */
     size_t bytes[TRI_SECTION_COUNT];
@@ -36,12 +44,19 @@ tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out)
 void tri__store_close(tri_store *store); /* accepts a zeroed one */
 
 /* path NULL: in memory. */
-tri_status tri__store_create(const char *path, const tri_key *key, tri_store_writer **out);
+tri_status tri__store_create(const char *path, const tri_store_origin *origin, tri_store_writer **out);
 /* Sections may come in any order, each once. */
 tri_status tri__store_begin(tri_store_writer *writer, tri_section section);
 tri_status tri__store_append(tri_store_writer *writer, const void *data, size_t bytes);
 /* Makes it visible to others, all of it or nothing, and maps it. The writer is freed in any case. */
 tri_status tri__store_commit(tri_store_writer *writer, int64_t rows, int64_t width, tri_store *out);
 void tri__store_abandon(tri_store_writer *writer); /* accepts NULL */
+
+/* Whether no build like this one can use the store open as `fd` again: it is of an older version, or of the same table with
+ * another content. What is no store is not. */
+int tri__store_superseded(int fd, const tri_store_origin *origin);
+/* Removes from a folder of stores, before `origin` is made there: those superseded, and what builders that died left
+ * behind. What any process has open stays. Returns how many files went; failures only leave files where they are. */
+int tri__store_clean(const char *folder, const tri_store_origin *origin);
 
 #endif

@@ -198,7 +198,10 @@ static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const j
     const tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
     int byte_level = pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL;
     if (!json_is_object(it)) return tri__fail(TRI_DATA, "%s: there is no model", path);
-    if (!type) type = json_object_get(it, "merges") ? "BPE" : json_object_get(it, "max_input_chars_per_word") ? "WordPiece" : "without a type";
+    if (!type)
+        type = json_object_get(it, "merges")                     ? "BPE"
+               : json_object_get(it, "max_input_chars_per_word") ? "WordPiece"
+                                                                 : "without a type";
     if (!strcmp(type, "WordPiece")) return model_wordpiece(tokenizer, path, it, size, byte_level);
     if (!strcmp(type, "BPE")) return model_bpe(tokenizer, path, it, size, byte_level);
     return tri__fail(TRI_USAGE, "%s: model %.80s is not known here; known are WordPiece and BPE", path, type);

@@ -222,7 +222,8 @@ static tri_status load(tri_tokenizer *tokenizer, const char *folder) {
     static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
     char path[TRI_PATH_MAX], count[32];
     if (!tri__is_folder(folder))
-        return tri__fail(TRI_NOINPUT, "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+        return tri__fail(TRI_NOINPUT,
+                         "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
                          folder);
     int found = 0;
     for (; found < 3; found++) {
@@ -235,8 +236,8 @@ static tri_status load(tri_tokenizer *tokenizer, const char *folder) {
         TRI_TRY(load_plain(tokenizer, folder, path, found == 2));
     } else {
         TRI_TRY(tri__tokenizer_read_json(tokenizer, path));
-        snprintf(tokenizer->describe, sizeof tokenizer->describe, "%s, %s pieces, by tokenizer.json", tokenizer->is_bpe ? "BPE" : "WordPiece",
-                 tri__text_count(tokenizer->size, count));
+        snprintf(tokenizer->describe, sizeof tokenizer->describe, "%s, %s pieces, by tokenizer.json",
+                 tokenizer->is_bpe ? "BPE" : "WordPiece", tri__text_count(tokenizer->size, count));
     }
     return tri__word_cache_open(tokenizer->vocabulary.n, &tokenizer->cache);
 }

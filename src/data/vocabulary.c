@@ -147,7 +147,8 @@ static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const 
     size_t length = strlen(piece);
     if (!length) return tri__fail(TRI_DATA, "%s: id %d has an empty piece", path, id);
     if (vocabulary->length[id])
-        return tri__fail(TRI_DATA, "%s: id %d belongs to \"%.80s\" and to \"%.80s\"", path, id, vocabulary->text + vocabulary->start[id], piece);
+        return tri__fail(TRI_DATA, "%s: id %d belongs to \"%.80s\" and to \"%.80s\"", path, id,
+                         vocabulary->text + vocabulary->start[id], piece);
     int32_t before = tri__vocabulary_add(vocabulary, id, piece, length);
     return before < 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
 }

@@ -160,7 +160,6 @@ static tri_status emit(void *context, const tri_event *event) {
         break;
     case TRI_EVENT_END:
         begin_line(out, event, "end");
-        put_field(out, "seconds", event->seconds);
         TRI_TRY(put_facts(out, event->facts));
         break;
     case TRI_EVENT_PROFILE:

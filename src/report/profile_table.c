@@ -62,21 +62,21 @@ static const char *rate_text(double amount, double seconds, char out[static 32])
 }
 
 static tri_status print(const cost *costs, int n, FILE *out, int color) {
-    tri_table table = {0};
+    tri_text_table table = {0};
     double total = 0;
     int shown = n < SHOWN ? n : SHOWN;
     char flops[32], bytes[32];
     for (int i = 0; i < n; i++) total += costs[i].seconds;
     fprintf(out, "%d costliest of %d operations, %.1f ms recorded\n", shown, n, 1e3 * total);
-    tri__table_add(&table, "operation\tcalls\ttotal ms\tshare\tavg us\tGFLOP/s\tGB/s");
+    tri__text_table_add(&table, "operation\tcalls\ttotal ms\tshare\tavg us\tGFLOP/s\tGB/s");
     for (int i = 0; i < shown; i++) {
         const cost *c = &costs[i];
-        tri__table_add(&table, "%s\t%lld\t%.1f\t%.1f%%\t%.1f\t%s\t%s", c->name, (long long)c->calls, 1e3 * c->seconds,
+        tri__text_table_add(&table, "%s\t%lld\t%.1f\t%.1f%%\t%.1f\t%s\t%s", c->name, (long long)c->calls, 1e3 * c->seconds,
                        100 * tri__rate(c->seconds, total), 1e6 * c->seconds / (double)c->calls, rate_text(c->flops, c->seconds, flops),
                        rate_text(c->bytes, c->seconds, bytes));
     }
-    tri_status status = tri__table_print(&table, out, color);
-    tri__table_free(&table);
+    tri_status status = tri__text_table_print(&table, out, color);
+    tri__text_table_free(&table);
     return status;
 }
 

@@ -10,7 +10,7 @@
 
 enum { COLUMNS = 32 };
 
-void tri__table_add(tri_table *table, const char *format, ...) {
+void tri__text_table_add(tri_text_table *table, const char *format, ...) {
     if (table->n == table->capacity) {
         int larger = 2 * table->capacity + 8;
         char **grown = realloc(table->row, (size_t)larger * sizeof *grown);
@@ -57,7 +57,7 @@ static void print_row(const char *row, const int *width, const int *right, FILE 
     }
 }
 
-tri_status tri__table_print(const tri_table *table, FILE *out, int color) {
+tri_status tri__text_table_print(const tri_text_table *table, FILE *out, int color) {
     int width[COLUMNS] = {0}, right[COLUMNS];
     if (table->failed) return tri__fail(TRI_RESOURCE, "no memory for a table");
     for (int c = 0; c < COLUMNS; c++) right[c] = table->n > 1;
@@ -79,8 +79,8 @@ tri_status tri__table_print(const tri_table *table, FILE *out, int color) {
     return TRI_OK;
 }
 
-void tri__table_free(tri_table *table) {
+void tri__text_table_free(tri_text_table *table) {
     for (int r = 0; r < table->n; r++) free(table->row[r]);
     free(table->row);
-    *table = (tri_table){0};
+    *table = (tri_text_table){0};
 }

@@ -39,7 +39,9 @@ static void put_span(FILE *out, const tri_span *span, int rank) {
 
 static void put_trace(FILE *out, const tri_event *event) {
     int used[TRACKS] = {1};
-    fprintf(out, "{\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"backend\":\"none\",\"rank\":%d,\"world_size\":%d},\n\"traceEvents\":[\n",
+    fprintf(out,
+            "{\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"backend\":\"none\",\"rank\":%d,\"world_size\":%d},\n"
+            "\"traceEvents\":[\n",
             event->rank, event->world);
     fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", event->rank, event->rank);
     fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", event->rank, event->rank);

@@ -18,7 +18,9 @@ tri_status tri__assets_folder(const char *models_dir, const char *name, const ch
     if (strchr(name, '/') && tri__is_folder(out)) return TRI_OK;
     out[0] = 0;
     if (models_dir) return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, models_dir, name);
-    return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key, name);
+    return tri__fail(TRI_NOINPUT,
+                     "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key,
+                     name);
 }
 
 /* The architecture; *fixed: config.json or the object says how large the vocabulary is. */

@@ -140,7 +140,9 @@ tri_status tri__engine_bind(tri_engine *engine) {
         need += most;
     }
     if (need > have)
-        return tri__fail(TRI_RESOURCE, "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter --max-sen-len",
+        return tri__fail(TRI_RESOURCE,
+                         "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
+                         "--max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
     TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, &engine->exec));
     list_pieces(engine);

@@ -43,7 +43,8 @@ tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, in
 static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
     size_t classes = (size_t)engine->model.n_classes;
     const float *from = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs); /* [n, classes] */
-    for (int64_t i = 0; i < micro->n; i++) memcpy(probs + (size_t)micro->row[i] * classes, from + (size_t)i * classes, classes * sizeof *probs);
+    for (int64_t i = 0; i < micro->n; i++)
+        memcpy(probs + (size_t)micro->row[i] * classes, from + (size_t)i * classes, classes * sizeof *probs);
 }
 
 static tri_status check_room(const tri_program *program, const tri_counts *counts) {

@@ -17,7 +17,8 @@ tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *asse
                             tri_inputs *out);
 /* Training data: fits the preprocessing too. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const char *path, tri_preprocess **preprocess, tri_dataset **out);
-tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess, int need_labels, tri_dataset **out);
+tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess, int need_labels,
+                            tri_dataset **out);
 
 /* Threads for computing, and for assembling batches beside it: at least one, at most the cores that are left. */
 int tri__threads(const tri_settings *settings);

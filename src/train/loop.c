@@ -42,9 +42,10 @@ static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
     json_t *facts = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
-                              e->device->describe(), "parameters", (json_int_t)e->model.n_elements, "rows", (json_int_t)s->train->n, "valid_rows",
-                              (json_int_t)(s->valid ? s->valid->n : 0), "steps", (json_int_t)s->steps, "start_step", (json_int_t)s->at.step,
-                              "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
+                              e->device->describe(), "parameters", (json_int_t)e->model.n_elements, "rows",
+                              (json_int_t)s->train->n, "valid_rows", (json_int_t)(s->valid ? s->valid->n : 0), "steps",
+                              (json_int_t)s->steps, "start_step", (json_int_t)s->at.step, "threads", e->threads, "microbatches",
+                              e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
                               tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
     json_t *bad = bad_rows_json(s);

@@ -36,8 +36,9 @@ static tri_status check_same(const tri_session *s, const json_t *was, const char
         char *a = old ? tri__json_line(old) : NULL, *b = tri__json_line(value); /* as text: numbers to the digits that are kept */
         if (!b) status = tri__fail(TRI_RESOURCE, "out of memory");
         else if (!a || strcmp(a, b) != 0)
-            status = tri__fail(TRI_USAGE, "%s was written with %s = %s, this run asks for %s: use --resume never, or another --output-dir", path,
-                               key, a ? a : "nothing", b);
+            status = tri__fail(TRI_USAGE,
+                               "%s was written with %s = %s, this run asks for %s: use --resume never, or another --output-dir",
+                               path, key, a ? a : "nothing", b);
         free(a);
         free(b);
     }

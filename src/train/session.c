@@ -182,8 +182,8 @@ static tri_status check_room(const tri_session *s) {
     for (int mb = 0; mb < s->engine.n_mb; mb++)
         for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
             if (s->feed[mb].counts.of[sym] > max->of[sym])
-                return tri__fail(TRI_USAGE, "a microbatch has %lld tokens, --max-tokens gives room for %lld", (long long)s->feed[mb].counts.of[sym],
-                                 (long long)max->of[sym]);
+                return tri__fail(TRI_USAGE, "a microbatch has %lld tokens, --max-tokens gives room for %lld",
+                                 (long long)s->feed[mb].counts.of[sym], (long long)max->of[sym]);
     return TRI_OK;
 }
 

@@ -1,0 +1,47 @@
+/* store_clean.c - a cache must not grow for ever: files that no run can use go when the next store is made. A file is removed only
+ * by who locks it alone, and whoever reads or makes a store has it locked (store.c); so a file in use is never touched. */
+#include "data/store.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char ending[] = ".tokens", temporary[] = ".tmp-";
+enum { KEY_DIGITS = 32 };
+
+/* What follows "<key>.tokens", NULL for other names: the folder may be anybody's. */
+static const char *after_name(const char *name) {
+    size_t digits = strspn(name, "0123456789abcdef");
+    if (digits != KEY_DIGITS || strncmp(name + digits, ending, sizeof ending - 1) != 0) return NULL;
+    return name + digits + sizeof ending - 1;
+}
+
+/* "<key>.tokens.tmp-<process>-<attempt>", which store.c writes. */
+static int is_temporary(const char *rest) {
+    return strncmp(rest, temporary, sizeof temporary - 1) == 0 && isdigit((unsigned char)rest[sizeof temporary - 1]);
+}
+
+static int clean_one(int folder, const char *name, const tri_store_origin *origin) {
+    const char *rest = after_name(name);
+    if (!rest || (*rest && !is_temporary(rest))) return 0;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) return 0;
+    struct stat info;
+    int removed = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+                  (*rest || tri__store_superseded(fd, origin)) && unlinkat(folder, name, 0) == 0;
+    close(fd);
+    return removed;
+}
+
+int tri__store_clean(const char *folder, const tri_store_origin *origin) {
+    int removed = 0;
+    DIR *files = opendir(folder);
+    if (!files) return 0;
+    for (struct dirent *entry; (entry = readdir(files));) removed += clean_one(dirfd(files), entry->d_name, origin);
+    closedir(files);
+    return removed;
+}
