@@ -36,6 +36,7 @@ static const char *const run_list[] = {
     "rdzv_backend=static", "rdzv_endpoint", "rdzv_id=none", "rdzv_conf", "master_addr", "master_port=0", "log_dir", "redirects=0", "tee=0",
     "local_ranks_filter",
     "shard=none", "shard_size=0", "bucket_mb=25", "prefetch=1", "reshard_after_forward=auto", "wrap=layer", "wrap_min_params=100000000",
+    "check_replicas=0",
     "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
     "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};

@@ -31,6 +31,8 @@ struct tri_world {
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
     struct tri_watcher *watcher;     /* thread that watches local peers where no supervisor does; NULL */
+    double wait_seconds;     /* in waits so far */
+    double idle_seconds;     /* of these, without anything to do */
     tri_status failed;       /* what the first failure became for this rank; TRI_OK */
 };
 

@@ -66,6 +66,8 @@ static void put_train(FILE *out, const tri_event *event) {
     put_field(out, "tokens_per_second", tri__rate((double)event->tokens, seconds));
     put_field(out, "step_ms", 1e3 * seconds);
     put_field(out, "loader_share", tri__rate(event->loader_seconds, seconds));
+    put_field(out, "comm_share", tri__rate(event->comm_seconds, seconds));
+    put_field(out, "idle_share", tri__rate(event->idle_seconds, seconds));
     put_integer(out, "mem_bytes", event->mem_bytes);
     put_field(out, "gflops", tri__rate(event->flops, seconds) / 1e9);
 }

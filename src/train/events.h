@@ -47,6 +47,7 @@ typedef struct tri_event {
     double epoch;                  /* epochs taken, fractional */
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
+    double comm_seconds, idle_seconds; /* of transfers: moving data, waiting for others; as loader_seconds, the mean over ranks */
     int64_t samples, tokens;       /* of the step */
     double flops;                  /* of the step, counted from the program */
     int64_t mem_bytes;             /* planned */

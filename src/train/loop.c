@@ -64,6 +64,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .grad_norm = last->grad_norm,
                                                 .step_seconds = seconds,
                                                 .loader_seconds = l->s->waited,
+                                                .comm_seconds = l->s->comm,
+                                                .idle_seconds = l->s->idle,
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,

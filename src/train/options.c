@@ -133,6 +133,8 @@ const tri_option tri__run_options[] = {
         .help = "what is gathered at once: a unit (layer, embeddings, head), or units joined up to wrap_min_params"),
     ROW(INT, wrap_min_params, .value = "100000000", .min = 1, .max = 1e15, .scope = "train,plan,config",
         .help = "parameters that a block has at least, with wrap size"),
+    ROW(INT, check_replicas, .value = "0", .min = 0, .max = 1e15, .scope = "train,config",
+        .help = "steps between comparisons of the replicas' weights; 0: only before the first"),
     ROW(CHOICE, schedule, .value = "1f1b", .choices = "gpipe|1f1b|interleaved|zb-h1|zbv", .scope = "train,plan,config",
         .help = "order of microbatches in the pipeline"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,config",

@@ -128,6 +128,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(open_engine(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
+    TRI_TRY(tri__session_compare_replicas(s));
     return open_loader(s);
 }
 
@@ -249,6 +250,19 @@ tri_status tri_forward_backward(tri_session *s, double *loss) {
     return isfinite(s->last.loss) ? TRI_OK : not_finite(s, "loss", s->last.loss);
 }
 
+/* What the step took, from all ranks: operations are summed, seconds averaged. */
+static tri_status gather_figures(tri_session *s) {
+    tri_world *world = s->place.world;
+    if (!world) return TRI_OK;
+    double wait = world->wait_seconds, idle = world->idle_seconds, n = tri_world_size(world);
+    double figure[] = {s->last.flops, s->waited, wait - idle, idle};
+    world->wait_seconds = world->idle_seconds = 0;
+    TRI_TRY(tri_all_reduce(tri_group_world(world), figure, figure, 4, TRI_F64, TRI_SUM));
+    s->last.flops = figure[0];
+    s->waited = figure[1] / n, s->comm = figure[2] / n, s->idle = figure[3] / n;
+    return TRI_OK;
+}
+
 tri_status tri_update(tri_session *s) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
@@ -262,6 +276,7 @@ tri_status tri_update(tri_session *s) {
     s->last.grad_norm = *(const double *)result(s, s->engine.plan.train.norm);
     if (!*(const int32_t *)result(s, s->engine.plan.train.apply)) return not_finite(s, "gradients' norm", s->last.grad_norm);
 
+    TRI_TRY(gather_figures(s));
     s->at.loss_sum += s->last.loss * s->batch->weight;
     s->at.weight_sum += s->batch->weight;
     s->at.step++;
@@ -271,7 +286,8 @@ tri_status tri_update(tri_session *s) {
     s->last.step = s->at.step;
     s->last.epoch = (double)s->at.step / (double)s->batches;
     s->batch = NULL;
-    return TRI_OK;
+    int64_t every = set->check_replicas;
+    return every && s->at.step % every == 0 ? tri__session_compare_replicas(s) : TRI_OK;
 }
 
 tri_status tri_step_metrics(const tri_session *s, tri_step *out) {

@@ -39,7 +39,8 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
-    double waited;                    /* seconds for the loader */
+    double waited;                    /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
+    double comm, idle;                /* seconds of transfers: moving data, waiting for others */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
@@ -55,6 +56,9 @@ tri_status tri__session_resume(tri_session *session);
 json_t *tri__session_recorded(const tri_session *session);
 /* save.c: commits a checkpoint; every rank calls it. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
+
+/* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank calls it. */
+tri_status tri__session_compare_replicas(tri_session *session);
 
 /* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */
 double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s);

@@ -30,7 +30,7 @@ typedef struct tri_settings {
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, shard, schedule, recompute;   /* indices of their rows' choices */
     int reshard_after_forward, wrap;             /* likewise */
-    int64_t shard_size, prefetch, wrap_min_params;
+    int64_t shard_size, prefetch, wrap_min_params, check_replicas;
     double bucket_mb;
     char *offload;
     /* eval, predict, plan, inspect */
