@@ -9,6 +9,7 @@
 #include "cli/bench.h"
 #include "cli/launch.h"
 
+#include "base/machine.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/join.h"
@@ -359,6 +360,7 @@ static tri_status run_plan(tri_settings *settings, plan *p) {
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
     if (launch.launcher == TRI_LAUNCHER_NONE) {
         settings->nproc_per_node = here;
+        settings->bind_cores = here <= tri__cores(); /* two ranks on one core would time the scheduler */
         return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
     }
     p->native = tri__launcher_has_mpi(launch.launcher);

@@ -191,14 +191,15 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
 /* The list does not change while one waits: p stays where it is. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
     tri_idle idle = {.awake = world->nodes.n > 1};
-    double since = 0; /* tri__clock() when there was nothing to do for the first time; 0: there is */
+    double begin = tri__clock(), since = begin; /* since when there is nothing to do; 0: there is. Small operations read the clock twice only */
     while (!p->done) {
         int moved = 0;
         if (tri__remote_poll(world) != TRI_OK) return give_up(world);
         TRI_TRY(move_all(world, &moved));
-        if ((p->done || moved) && since > 0) world->idle_seconds += tri__clock() - since, since = 0;
         if (p->done) break;
         if (moved) {
+            if (since > 0) world->idle_seconds += tri__clock() - since;
+            since = 0;
             idle.round = 0;
             tri__world_beat(world);
         } else {
@@ -206,6 +207,9 @@ static tri_status wait_for(tri_world *world, const tri_pending *p) {
             tri__idle(world->segment.control, world->local, &idle);
         }
     }
+    double now = tri__clock();
+    world->wait_seconds += now - begin;
+    if (since > 0) world->idle_seconds += now - since;
     return TRI_OK;
 }
 
@@ -214,11 +218,9 @@ tri_status tri_wait(tri_world *world, tri_request request) {
     if (tri__world_check(world) != TRI_OK) return give_up(world);
     tri_pending *p = find(world, request);
     if (!p) return no_request(world, request);
-    double begin = tri__clock();
     tri__world_waits(world, 1);
     tri_status status = wait_for(world, p);
     tri__world_waits(world, 0);
-    world->wait_seconds += tri__clock() - begin;
     if (status == TRI_OK) end(world, p);
     return status;
 }
