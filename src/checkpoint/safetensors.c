@@ -4,6 +4,7 @@
 #include "checkpoint/safetensors.h"
 
 #include "base/limits.h"
+#include "layout/float16.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,25 +158,6 @@ const char *tri__st_metadata(const tri_st_file *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, metadata_key), key));
 }
 
-static float from_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 0x1Fu, fraction = half & 0x3FFu, bits;
-    float value;
-    if (exponent == 0) { /* zero or subnormal: fraction units of 2^-24 */
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float from_bf16(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* The data of foreign files need not be aligned: all access is by memcpy. */
 tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out) {
     size_t bytes = tri__dtype_bytes(entry->dtype);
@@ -191,7 +173,7 @@ tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, 
     for (int64_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, from + 2 * i, sizeof half);
-        out[i] = entry->dtype == TRI_F16 ? from_f16(half) : from_bf16(half);
+        out[i] = entry->dtype == TRI_F16 ? tri__from_f16(half) : tri__from_bf16(half);
     }
     return TRI_OK;
 }
