@@ -82,6 +82,15 @@ static inline void tiny_feed(tiny *t, int n_mb) {
     }
 }
 
+/* Plans and checks what t->in asks for. */
+static inline void tiny_plan(tiny *t) {
+    OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
+    t->program[0] = t->plan.train.program;
+    t->program[1] = t->plan.infer.program;
+    OK(tri__check(t->program, 1));
+    OK(tri__check(t->program + 1, 1));
+}
+
 /* texts 1 or 2, columns 0 to 3, dropout p. */
 static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
@@ -113,11 +122,7 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
             if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
         }
     t->in.max_infer = t->in.max;
-    OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
-    t->program[0] = t->plan.train.program;
-    t->program[1] = t->plan.infer.program;
-    OK(tri__check(t->program, 1));
-    OK(tri__check(t->program + 1, 1));
+    tiny_plan(t);
 }
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }

@@ -8,6 +8,8 @@
 #include "model/model.h"
 #include "program/target.h"
 
+typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
+
 typedef struct tri_plan_in {
     const tri_model *model;
     tri_mesh mesh;
@@ -16,6 +18,7 @@ typedef struct tri_plan_in {
     tri_counts max, max_infer;   /* the largest microbatch of training, of prediction */
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
+    tri_recompute recompute;
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */
@@ -47,6 +50,7 @@ typedef struct tri_pass {
 void tri__pass_forward(tri_pass *pass, int training);
 void tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
+void tri__pass_recompute(tri_pass *pass);
 void tri__pass_fuse(tri_pass *pass);
 void tri__pass_prune(tri_pass *pass);
 void tri__pass_schedule(tri_pass *pass, int n_mb);
