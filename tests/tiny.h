@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "exec/exec.h"
+#include "layout/float16.h"
 #include "plan/plan.h"
 #include "program/check.h"
 
@@ -37,6 +38,7 @@ typedef struct tiny {
     int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES], keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
     float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
     double inv;
+    float loss_scale;
 } tiny;
 
 static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
@@ -79,6 +81,7 @@ static inline void tiny_feed(tiny *t, int n_mb) {
         }
         field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb], field[TRI_FIELD_keyn] = t->keyn[mb];
         field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv, field[TRI_FIELD_hyper] = t->hyper;
+        field[TRI_FIELD_loss_scale] = &t->loss_scale;
     }
 }
 
@@ -113,6 +116,7 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
     const float weights[3] = {1, 2, 0.5f}, hyper[4] = {1e-3f, 0.1f, 0.001f, 0};
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
+    t->loss_scale = 65536;
     tiny_feed(t, n_mb);
     t->in = (tri_plan_in){.model = &t->model, .mesh = {1, 1, 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
                           .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
@@ -127,14 +131,19 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Initial weights by parameter name. */
+/* Initial weights by parameter name, in fp32; where that is a master, rounded into the weights that compute. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
+    const tri_planned *train = &t->plan.train;
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at; /* [count] */
+        const int *flat = train->master ? train->master : train->param;
+        float *w = (float *)tri__exec_slot(exec, 0, flat[param->unit]) + param->at; /* [count] */
         tri__random_normal(1, tri__random_id(param->name), 0.2f, 0, param->count, w);
         if (param->init == TRI_INIT_ONE)
             for (int64_t k = 0; k < param->count; k++) w[k] += 1;
+        if (!train->master) continue;
+        uint16_t *half = (uint16_t *)tri__exec_slot(exec, 0, train->param[param->unit]) + param->at; /* [count] */
+        for (int64_t k = 0; k < param->count; k++) half[k] = t->in.precision == TRI_BF16 ? tri__to_bf16(w[k]) : tri__to_f16(w[k]);
     }
 }
 

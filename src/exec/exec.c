@@ -14,6 +14,7 @@ typedef struct bound {
 
 struct tri_exec {
     const tri_device *device;
+    tri_kernel_table *table;
     const tri_program *const *program;
     bound **bound;              /* [n] arrays of n_instrs */
     int n;
@@ -44,18 +45,20 @@ int64_t tri__exec_bytes(const tri_exec *exec) {
     return bytes;
 }
 
-static void bind_program(tri_exec *exec, int index, const tri_kernel_table *table, int threads, uint32_t seed) {
+static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) {
     const tri_program *p = exec->program[index];
+    const tri_kernel_table *table = exec->table;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
         bound *b = &exec->bound[index][i];
-        b->run = table->run[instr->op][TRI_F32];
+        b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
         TRI_ASSERT(b->run || instr->op == TRI_OP_input);
-        b->call = (tri_call){.acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
-                             .work = exec->memory[TRI_MEM_WORK]};
+        b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
+                             .table = table, .work = exec->memory[TRI_MEM_WORK]};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
+            b->call.dtype[k] = (uint8_t)slot->dtype;
             b->call.t[k] = (tri_tensor){tri__exec_slot(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
         }
     }
@@ -64,12 +67,12 @@ static void bind_program(tri_exec *exec, int index, const tri_kernel_table *tabl
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
                           size_t guard, tri_exec **out) {
     tri_exec *exec = calloc(1, sizeof *exec);
-    tri_kernel_table *table = calloc(1, sizeof *table);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
-    if (!exec || !table) goto fail;
+    if (!exec) goto fail;
     *exec = (tri_exec){.device = device, .program = programs, .n = n, .guard = guard};
+    exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
-    if (!exec->bound) goto fail;
+    if (!exec->table || !exec->bound) goto fail;
     for (int i = 0; i < n; i++) {
         exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
         if (!exec->bound[i]) goto fail;
@@ -80,13 +83,11 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
         size_t bytes = (size_t)exec->bytes[mem] + guard;
         if (bytes && (status = device->alloc(bytes, (void **)&exec->memory[mem])) != TRI_OK) goto fail;
     }
-    device->kernels(table);
-    for (int i = 0; i < n; i++) bind_program(exec, i, table, threads, seed);
-    free(table);
+    device->kernels(exec->table);
+    for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     *out = exec;
     return TRI_OK;
 fail:
-    free(table);
     tri__exec_close(exec);
     return status;
 }
@@ -97,6 +98,7 @@ void tri__exec_close(tri_exec *exec) {
         if (exec->memory[mem]) exec->device->free(exec->memory[mem], (size_t)exec->bytes[mem] + exec->guard);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
     free(exec->bound);
+    free(exec->table);
     free(exec);
 }
 
@@ -136,6 +138,11 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
         for (int64_t i = 0; i < n; i++)
             if (!isfinite(x[i])) return 0;
     }
+    if (dtype == TRI_BF16 || dtype == TRI_F16) {
+        const uint16_t *x = t->data, infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if ((x[i] & infinite) == infinite) return 0;
+    }
     if (dtype == TRI_F64) {
         const double *x = t->data; /* [rows, cols] */
         for (int64_t i = 0; i < n; i++)
@@ -148,7 +155,7 @@ int tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_fee
     const tri_program *p = exec->program[program];
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
-        if (p->instr[i].op == TRI_OP_adamw) continue;
+        if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         run_one(exec, program, i, step, feed);
         for (int k = 0; k < row->n_args; k++) {
             int at = p->instr[i].slot[k];

@@ -19,14 +19,18 @@ typedef struct tri_plan_in {
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
     tri_recompute recompute;
+    tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
+    tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
     int *param, *m, *v;          /* [n_units] flat slots; m and v: training only */
+    int *master;                 /* [n_units] weights in fp32, beside m and v, where param has fewer bits; else NULL */
     int loss, probs;
     int norm, apply;             /* training only */
+    int scale;                   /* of the loss; training in fp16 only, else -1 */
 } tri_planned;
 
 typedef struct tri_plan {

@@ -124,12 +124,26 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     return TRI_OK;
 }
 
+/* Operands of the computing type are all of one. */
+static tri_status check_computing_type(const checker *c, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_slot *first = NULL;
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0 || row->arg[k].dtype != TRI_DTYPE_COMPUTE) continue;
+        const tri_slot *slot = &c->program->slot[instr->slot[k]];
+        if (!first) first = slot;
+        if (slot->dtype != first->dtype) return defect(c, "%s and %s have different element types", first->name, slot->name);
+    }
+    return TRI_OK;
+}
+
 static tri_status check_instr(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (instr->op >= TRI_OP_COUNT) return defect(c, "no such operation%s%s", "", "");
     if (instr->mb >= p->n_mb) return defect(c, "no such microbatch%s%s", "", "");
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
+    TRI_TRY(check_computing_type(c, instr));
 
     /* Counts that no two dims share by accident. */
     const tri_counts probe = {.of = {0, 100003, 200017, 301}};

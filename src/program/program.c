@@ -65,6 +65,16 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
     return TRI_OK;
 }
 
+tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0 || row->arg[k].dtype >= 0) continue;
+        tri_dtype dtype = program->slot[instr->slot[k]].dtype;
+        if (dtype == TRI_BF16 || dtype == TRI_F16) return dtype;
+    }
+    return TRI_F32;
+}
+
 /* How often an operand's bytes pass through memory. */
 static double traffic(const tri_operand *operand, int accumulates) {
     if (operand->access == TRI_ACCESS_U) return 2;

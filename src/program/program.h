@@ -86,6 +86,8 @@ int64_t tri__program_bytes(const tri_program *program);                   /* all
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);
+/* The type of the kernel row that runs an instruction: 16-bit where any operand without a fixed type is, else f32. */
+tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* Floating point operations and bytes moved by one instruction. */
 typedef struct tri_cost {
     double flops, bytes;

@@ -10,16 +10,22 @@
 
 enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 
-static void reference_kernels(tri_kernel_table *table) {
+static void plain_rows(tri_kernel_table *table) {
     memset(table, 0, sizeof *table);
 #define X(family) tri__kernel_table_add(table, tri__cpu_##family##_reference);
     TRI_CPU_FAMILIES(X)
 #undef X
 }
 
+static void reference_kernels(tri_kernel_table *table) {
+    plain_rows(table);
+    tri__cpu_half_rows(table);
+}
+
 static void cpu_kernels(tri_kernel_table *table) {
-    reference_kernels(table);
+    plain_rows(table);
     tri__cpu_fast_rows(table);
+    tri__cpu_half_rows(table);
 }
 
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
