@@ -221,7 +221,7 @@ static void test_forward(void **state) {
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
     kernel_cases(update_grids, 3, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
-        int phase = tri__op_row((tri_op)op)->phase;
+        tri_op_phase phase = tri__op_row((tri_op)op)->phase;
         if ((phase == TRI_PHASE_F || phase == TRI_PHASE_U) && !double_ops[op])
             fail_msg("%s has no formula in double", tri__op_row((tri_op)op)->name);
     }

@@ -1,6 +1,5 @@
-/* test_layout.c - dtypes, the mesh, shapes and slices. */
+/* test_layout.c - dtypes, shapes and slices. */
 #include "layout/dtype.h"
-#include "layout/mesh.h"
 #include "layout/slice.h"
 
 #include <setjmp.h>
@@ -29,46 +28,6 @@ static void test_dtypes(void **state) {
     }
     static const char *const unknown[] = {"", "f", "F8", "Bf16", "f32 ", "float32", "f322"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) assert_int_equal(tri__dtype_find(unknown[i]), -1);
-}
-
-static void test_mesh_ranks(void **state) {
-    (void)state;
-    tri_mesh mesh;
-    for (int pp = 1; pp <= 4; pp++)
-        for (int tp = 1; tp <= 4; tp++)
-            for (int dp = 1; dp <= 4; dp++) {
-                assert_int_equal(tri__mesh_make(&mesh, pp * tp * dp, pp, tp, 0), TRI_OK);
-                assert_int_equal(mesh.dp, dp);
-                assert_int_equal(tri__mesh_world(&mesh), pp * tp * dp);
-                int rank = 0; /* outermost pp, then tp, then dp */
-                for (int p = 0; p < pp; p++)
-                    for (int t = 0; t < tp; t++)
-                        for (int d = 0; d < dp; d++, rank++) {
-                            tri_coords at = tri__mesh_coords(&mesh, rank);
-                            assert_true(at.pp == p && at.tp == t && at.dp == d);
-                            assert_int_equal(tri__mesh_rank(&mesh, at), rank);
-                        }
-            }
-    assert_int_equal(tri__mesh_make(&mesh, 16, 4, 2, 2), TRI_OK);
-    assert_int_equal(tri__mesh_rank(&mesh, (tri_coords){.pp = 3, .tp = 1, .dp = 1}), 15);
-    assert_int_equal(tri__mesh_rank(&mesh, (tri_coords){.pp = 1}), 4);
-}
-
-static void test_mesh_refused(void **state) {
-    (void)state;
-    static const struct {
-        int world, pp, tp, dp;
-        const char *part; /* of the message */
-    } cases[] = {{8, 3, 1, 0, "8 ranks = pp 3 x tp 1"},       {8, 2, 2, 4, "pp 2 x tp 2 x dp 4 = 16"},
-                 {0, 1, 1, 1, "positive"},                     {-4, 1, 1, 0, "positive"},
-                 {4, 0, 1, 1, "positive"},                     {4, 1, -1, 0, "positive"},
-                 {4, 1, 1, -1, "positive"},                    {1, 2, 1, 0, "1 ranks"},
-                 {4, 65536, 65536, 1, "pp 65536 x tp 65536"},  {4, 2, 2, 2, "= 8"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tri_mesh mesh;
-        assert_int_equal(tri__mesh_make(&mesh, cases[i].world, cases[i].pp, cases[i].tp, cases[i].dp), TRI_USAGE);
-        if (!strstr(tri_error(), cases[i].part)) fail_msg("\"%s\" lacks \"%s\"", tri_error(), cases[i].part);
-    }
 }
 
 static void test_shapes(void **state) {
@@ -127,8 +86,7 @@ static void test_slices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes), cmocka_unit_test(test_mesh_ranks), cmocka_unit_test(test_mesh_refused),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_dtypes), cmocka_unit_test(test_shapes), cmocka_unit_test(test_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

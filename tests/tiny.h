@@ -23,6 +23,12 @@ static inline void assert_int_equal_or_say(tri_status status, const char *file, 
 
 enum { TINY_MAX_MB = 4, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
 
+/* Which rank of how many replicas is planned, and how. Zeroed: one rank. */
+typedef struct tiny_rank {
+    int dp, rank;
+    tri_sharding sharding;
+} tiny_rank;
+
 typedef struct tiny {
     tri_arena arena;
     tri_model_config config;
@@ -43,14 +49,14 @@ typedef struct tiny {
 
 static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
 
-/* Sample s goes to microbatch s % n_mb; its data row is s. */
-static inline void tiny_feed(tiny *t, int n_mb) {
+/* Sample s goes to microbatch s / dp % n_mb of replica s % dp; its data row is s. Some get none. */
+static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
     double weight = 0;
     for (int mb = 0; mb < n_mb; mb++) {
         tri_feed *feed = &t->feed[mb];
         *feed = (tri_feed){0};
         int n = 0;
-        for (int s = mb; s < TINY_SAMPLES; s += n_mb, n++) {
+        for (int s = replica + mb * dp; s < TINY_SAMPLES; s += n_mb * dp, n++) {
             for (int b = 0; b < t->model.n_texts; b++) {
                 int64_t *T = &feed->counts.of[b ? TRI_SYM_T1 : TRI_SYM_T0];
                 t->seq[mb][b][n] = (int32_t)*T;
@@ -67,10 +73,10 @@ static inline void tiny_feed(tiny *t, int n_mb) {
             t->labels[mb][n] = s % (int)t->model.n_classes;
             t->keyn[mb][2 * n] = s;
             t->keyn[mb][2 * n + 1] = 0;
-            weight += t->class_weights[t->labels[mb][n]];
         }
         feed->counts.of[TRI_SYM_N] = n;
     }
+    for (int s = 0; s < TINY_SAMPLES; s++) weight += t->class_weights[s % (int)t->model.n_classes];
     t->inv = 1 / weight;
     for (int mb = 0; mb < n_mb; mb++) {
         const void **field = t->feed[mb].field;
@@ -95,7 +101,8 @@ static inline void tiny_plan(tiny *t) {
 }
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
-static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
+static inline void tiny_open_rank(tiny *t, const char *device, int texts, int columns, double p, int n_mb, const tiny_rank *rank) {
+    int dp = rank->dp ? rank->dp : 1;
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     *t = (tiny){0};
     OK(tri__arena_open(&t->arena, (size_t)1 << 30));
@@ -117,16 +124,23 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     t->loss_scale = 65536;
-    tiny_feed(t, n_mb);
-    t->in = (tri_plan_in){.model = &t->model, .mesh = {1, 1, 1}, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999,
-                          .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
-    for (int mb = 0; mb < n_mb; mb++)
-        for (int s = 0; s < TRI_SYM_COUNT; s++) {
-            if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
-            if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
-        }
+    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
+                          .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01, .max_grad_norm = 1};
+    for (int replica = 0; replica < dp; replica++) {
+        tiny_feed(t, n_mb, dp, replica);
+        for (int mb = 0; mb < n_mb; mb++)
+            for (int s = 0; s < TRI_SYM_COUNT; s++) {
+                if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
+                if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
+            }
+    }
+    tiny_feed(t, n_mb, dp, rank->rank);
     t->in.max_infer = t->in.max;
     tiny_plan(t);
+}
+
+static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
+    tiny_open_rank(t, device, texts, columns, p, n_mb, &(tiny_rank){0});
 }
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }

@@ -18,18 +18,26 @@ typedef enum tri_launcher {
 typedef struct tri_launch {
     tri_launcher launcher;
     int rank, size;               /* in the world */
-    int local, local_size;        /* on this machine */
-    int node, nodes;              /* this machine's number; machines (1 when unknown) */
+    int local, local_size;        /* on this machine; all ranks are on it where nobody said otherwise */
+    int node, nodes;              /* this machine's number; machines */
     int fd;                       /* TRIDENT_FD; -1 */
-    int port;                     /* MASTER_PORT; 0: none */
-    char host[256];               /* MASTER_ADDR; "" */
-    char run[64];                 /* run id: TORCHELASTIC_RUN_ID, job and step id, ...; "" */
+    int port;                     /* MASTER_PORT; torchrun's and Slurm's own rule where it is left out; 0: none */
+    int batch;                    /* a Slurm batch script or salloc shell: nobody has started tasks here yet */
+    char host[256];               /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
+    char run[64];                 /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */
 const char *tri__launcher_text(tri_launcher launcher);
-/* In the order of contracts.md 2.9. TRI_USAGE with both values where two launchers disagree, where numbers are missing, no numbers or out of range,
- * and for a Slurm batch step with more than one task (run it with srun). */
+/* 1 for the launchers whose processes may use MPI between machines. */
+int tri__launcher_has_mpi(tri_launcher launcher);
+/* Our own supervisor first, then torchrun's variables, Open MPI's, MPICH's, Slurm's. Where two are there:
+ *   they agree about rank and size: the first counts, but an MPI launcher before variables set by hand: it reaches other machines;
+ *   one of them has one process: it only started the other one, which counts;
+ *   torchrun or an MPI launcher inside a Slurm job: Slurm started the launcher, which counts;
+ *   otherwise TRI_USAGE with both values.
+ * TRI_USAGE also where numbers are missing, no numbers or out of range, and (with `batch` set and one process in `out`) in a Slurm batch
+ * script of more than one task: run it with srun. */
 tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out);
 
 #endif

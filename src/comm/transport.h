@@ -8,10 +8,10 @@
 /* What members compare before any data moves. Fixed size: it is written to shared memory and sent as bytes. */
 typedef struct tri_descriptor {
     uint64_t group, sequence;      /* the group's id; the operation's number on it (sends: on the pair) */
-    int64_t count;
-    uint64_t counts;               /* hash of the counts; 0: none */
-    uint8_t kind, dtype, reduction, inplace;
-    int32_t root, tag;
+    int64_t count;                 /* of each member; of all together where shards are unequal */
+    uint64_t counts;               /* hash of unequal shards; 0: all are equal */
+    uint8_t kind, dtype, reduction, inplace; /* reduction 0 where it means nothing; inplace may differ between members */
+    int32_t root, tag;             /* 0 where they mean nothing */
     int32_t rank;                  /* world rank that posted it */
 } tri_descriptor;
 
@@ -27,8 +27,9 @@ typedef struct tri_pending {
     int64_t in_count, out_count;   /* elements */
     int64_t *shard;                /* [n + 1] first element of each member's shard; NULL where all are equal and `count` long */
     int stage;                     /* the transport's own progress; 0 at first */
-    void *state;                   /* the transport's own; freed with free() */
-    double since;                  /* tri__clock() when posted */
+    int seen, polls;               /* the transport's own: members that have posted it, looks in vain */
+    uint32_t tasks;                /* the transport's own: parts that the work was cut into */
+    void *state;                   /* the transport's own (of a send or receive: its tri_message); freed with free() */
     int done;
 } tri_pending;
 
@@ -39,6 +40,8 @@ typedef struct tri_transport {
     /* Announces the operation if there is room and does what can be done without waiting. Sets pending->done at its end. Called again and
      * again, in the order of posting; *moved is set when anything was achieved. TRI_DISAGREE (recorded for all) when members differ. */
     tri_status (*progress)(tri_group *group, tri_pending *pending, int *moved);
+    /* Optional: after a failure, returns once no thread of this process touches the operation's buffers any more, and none will. */
+    void (*cancel)(tri_group *group, tri_pending *pending);
 } tri_transport;
 
 extern const tri_transport tri__transport_shm, tri__transport_exchange;
@@ -53,10 +56,12 @@ typedef struct tri_message {
     void *data;                /* [bytes]; a receive's target, a send's source */
     int64_t bytes;
     int receive;
+    int polls;                 /* shm/pairs.c's own: looks in vain */
     int stage;                 /* 0 new, 1 under way, 2 done */
     void *state;
 } tri_message;
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
+void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
 
 /* Between machines: what the MPI plug-in gives, and nothing else of MPI is seen outside it. All calls return at once. */
 typedef struct tri_remote {
@@ -75,6 +80,8 @@ typedef struct tri_remote {
 void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);
 uint64_t tri__describe_pack(const tri_descriptor *what);                 /* kind, dtype, reduction, count in one word */
 void tri__describe_unpack(uint64_t packed, char *out, size_t size);
+/* Whether two members ask for the same; the two ends of a send and its receive, too. */
+int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
 const char *tri__collective_name(int kind);                              /* "all_reduce" */
 
 #endif

@@ -17,11 +17,12 @@ struct tri_world {
     int rank, size;          /* in the world */
     int local;               /* place on this machine: index of control->line */
     tri_segment segment;
-    int owns_segment;        /* threads: one of them closes it */
+    int owns_segment;        /* 1: closing the world unmaps it. Ranks of tri_ranks_run share what the runner mapped */
+    int kept;                /* 1: the struct outlives tri_world_close; tri_ranks_run frees it */
     tri_heap heap;
     tri_nodes nodes;
     tri_group *all;          /* tri_group_world */
-    tri_group **group;       /* every group made, in order */
+    tri_group **group;       /* every group made, in order; closing the world closes and frees them (see tri_group) */
     int n_groups, cap_groups;
     struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
     int n_pending, cap_pending;
@@ -32,6 +33,7 @@ struct tri_world {
     tri_status failed;       /* what the first failure became for this rank; TRI_OK */
 };
 
+/* The arrays and the group itself are allocated one by one; tri_world_close calls transport->close and frees them. */
 struct tri_group {
     tri_world *world;
     int n, me;               /* members; this rank's place */
@@ -45,14 +47,22 @@ struct tri_group {
     void *state;             /* the transport's own */
 };
 
-/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine. */
+/* tri_ranks with its defaults filled in; TRI_USAGE for what is out of range. */
+tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
+
+/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine; copied.
+ * The segment stays the caller's unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
                            tri_world **out);
 /* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores): the executor calls it for each instruction. */
 void tri__world_beat(tri_world *world);
 void tri__world_phase(tri_world *world, tri_phase phase, int64_t step);
+/* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */
+void tri__world_waits(tri_world *world, int waiting);
 /* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */
 tri_status tri__world_check(tri_world *world);
+/* Whether a rank of this machine has closed its world: who waits for it gives up. */
+int tri__world_left(const tri_world *world, int local);
 /* Before the first step: all ranks compare a digest of what must be equal; TRI_DISAGREE naming the odd rank. */
 tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what);
 /* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing. */

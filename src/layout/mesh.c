@@ -1,28 +1,152 @@
-/* mesh.c - rank = pp * (TP * DP) + tp * DP + dp. */
+/* mesh.c - ranks as numbers with one digit an axis: the order says which digit is the highest. */
 #include "layout/mesh.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const axis_names[] = {
+#define X(upper, lower) #lower,
+    TRI_AXES(X)
+#undef X
+};
+
+const char *tri__axis_name(tri_axis axis) { return axis_names[axis]; }
 
 tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp) {
     if (world < 1 || pp < 1 || tp < 1 || dp < 0)
         return tri__fail(TRI_USAGE, "mesh sizes must be positive: %d ranks, pp %d, tp %d, dp %d", world, pp, tp, dp);
     int64_t inner = (int64_t)pp * tp;
     if (dp == 0) {
-        if (world % inner) return tri__fail(TRI_USAGE, "%d ranks = pp %d x tp %d x dp ?", world, pp, tp);
+        if (world % inner) return tri__fail(TRI_USAGE, "%d ranks = pp %d x tp %d x dp ?: no whole number fits", world, pp, tp);
         dp = (int)(world / inner);
     }
-    if (inner * dp != world)
-        return tri__fail(TRI_USAGE, "%d ranks asked for, but pp %d x tp %d x dp %d = %lld", world, pp, tp, dp,
-                         (long long)(inner * dp));
+    if (inner > world || inner * dp != world)
+        return tri__fail(TRI_USAGE, "%d ranks asked for, but pp %d x tp %d x dp %d = %.0f", world, pp, tp, dp, (double)inner * dp);
     *mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
+    return TRI_OK;
+}
+
+/* The axis at `place` of the order, 0 outermost. */
+static int axis_at(const tri_mesh *mesh, int place) {
+    static const uint8_t none[TRI_AXIS_COUNT];
+    return memcmp(mesh->order, none, sizeof none) ? mesh->order[place] : place;
+}
+
+const char *tri__mesh_order(const tri_mesh *mesh, char out[static TRI_MESH_ORDER_TEXT]) {
+    int used = 0;
+    for (int place = 0; place < TRI_AXIS_COUNT; place++)
+        used += snprintf(out + used, TRI_MESH_ORDER_TEXT - (size_t)used, "%s%s", place ? "," : "", axis_names[axis_at(mesh, place)]);
+    return out;
+}
+
+static int find_axis(const char *word, size_t length) {
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        if (strlen(axis_names[axis]) == length && strncmp(axis_names[axis], word, length) == 0) return axis;
+    return -1;
+}
+
+static tri_status read_order(const char *text, uint8_t order[static TRI_AXIS_COUNT]) {
+    static const char advice[] = "it names pp, tp and dp once each, outermost first, e.g. pp,dp,tp, or is auto";
+    unsigned seen = 0;
+    int place = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        int axis = find_axis(at, length);
+        if (axis < 0) return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
+        if (seen & TRI_AXIS_SET(axis)) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
+        seen |= TRI_AXIS_SET(axis);
+        order[place++] = (uint8_t)axis;
+        at += length;
+        if (!*at) break;
+    }
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        if (!(seen & TRI_AXIS_SET(axis))) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is missing; %s", text, axis_names[axis], advice);
+    return TRI_OK;
+}
+
+tri_status tri__mesh_set_order(tri_mesh *mesh, const char *text, int per_node) {
+    uint8_t order[TRI_AXIS_COUNT] = {TRI_AXIS_PP, TRI_AXIS_TP, TRI_AXIS_DP};
+    tri_mesh usual = *mesh;
+    memset(usual.order, 0, sizeof usual.order);
+    if (strcmp(text, "auto")) TRI_TRY(read_order(text, order));
+    else if (tri__mesh_crossing(&usual, TRI_AXIS_TP, per_node)) TRI_TRY(read_order("pp,dp,tp", order));
+    memcpy(mesh->order, order, sizeof order);
     return TRI_OK;
 }
 
 int tri__mesh_world(const tri_mesh *mesh) { return mesh->pp * mesh->tp * mesh->dp; }
 
 tri_coords tri__mesh_coords(const tri_mesh *mesh, int rank) {
-    return (tri_coords){
-        .pp = rank / (mesh->tp * mesh->dp), .tp = rank / mesh->dp % mesh->tp, .dp = rank % mesh->dp};
+    tri_coords at;
+    for (int place = TRI_AXIS_COUNT - 1; place >= 0; place--) {
+        int axis = axis_at(mesh, place);
+        at.of[axis] = rank % mesh->size[axis];
+        rank /= mesh->size[axis];
+    }
+    return at;
 }
 
 int tri__mesh_rank(const tri_mesh *mesh, tri_coords at) {
-    return (at.pp * mesh->tp + at.tp) * mesh->dp + at.dp;
+    int rank = 0;
+    for (int place = 0; place < TRI_AXIS_COUNT; place++) {
+        int axis = axis_at(mesh, place);
+        rank = rank * mesh->size[axis] + at.of[axis];
+    }
+    return rank;
+}
+
+int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes) {
+    int n = 1;
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        if (axes & TRI_AXIS_SET(axis)) n *= mesh->size[axis];
+    return n;
+}
+
+int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes) {
+    tri_coords at = tri__mesh_coords(mesh, rank);
+    int number = 0;
+    for (int place = 0; place < TRI_AXIS_COUNT; place++) {
+        int axis = axis_at(mesh, place);
+        if (axes & TRI_AXIS_SET(axis)) number = number * mesh->size[axis] + at.of[axis];
+    }
+    return number;
+}
+
+int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks) {
+    tri_coords at = tri__mesh_coords(mesh, rank);
+    int n = tri__mesh_group_size(mesh, axes);
+    for (int member = 0; member < n; member++) {
+        int rest = member;
+        for (int place = TRI_AXIS_COUNT - 1; place >= 0; place--) {
+            int axis = axis_at(mesh, place);
+            if (!(axes & TRI_AXIS_SET(axis))) continue;
+            at.of[axis] = rest % mesh->size[axis];
+            rest /= mesh->size[axis];
+        }
+        ranks[member] = tri__mesh_rank(mesh, at);
+    }
+    return n;
+}
+
+int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at) {
+    tri_coords coords = tri__mesh_coords(mesh, rank);
+    if (at < 0 || at >= mesh->size[axis]) return -1;
+    coords.of[axis] = at;
+    return tri__mesh_rank(mesh, coords);
+}
+
+int tri__mesh_first(const tri_mesh *mesh, int rank) { return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, 0); }
+int tri__mesh_last(const tri_mesh *mesh, int rank) { return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, mesh->pp - 1); }
+int tri__mesh_previous(const tri_mesh *mesh, int rank) {
+    return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, tri__mesh_coords(mesh, rank).pp - 1);
+}
+int tri__mesh_next(const tri_mesh *mesh, int rank) {
+    return tri__mesh_beside(mesh, rank, TRI_AXIS_PP, tri__mesh_coords(mesh, rank).pp + 1);
+}
+
+int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {
+    int groups = 0, world = tri__mesh_world(mesh), last = mesh->size[axis] - 1;
+    for (int rank = 0; rank < world; rank++) /* ranks of a group ascend: its first and last one tell */
+        groups += tri__mesh_coords(mesh, rank).of[axis] == 0 && tri__mesh_beside(mesh, rank, axis, last) / per_node != rank / per_node;
+    return groups;
 }

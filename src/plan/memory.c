@@ -1,7 +1,8 @@
 /* memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
- * Weights, gradients, state and results keep their place; activations share memory by lifetime: the largest first, each
- * at the lowest offset where no slot placed before it lives at the same time. */
+ * Weights, gradients, state and results keep their place; activations, gathered weights and what is under way share memory
+ * by lifetime: the largest first, each at the lowest offset where no slot placed before it lives at the same time. A wait
+ * names the slots of its transfer, so they live until then. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -21,8 +22,10 @@ static int larger_first(const void *a, const void *b) {
     return x->slot < y->slot ? -1 : 1;
 }
 
-/* Lifetimes of the activations; returns how many. */
-static int find_lives(const tri_program *program, life *lives) {
+static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM; }
+
+/* Lifetimes of a class's slots; returns how many. */
+static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
     for (int i = 0; i < program->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
@@ -33,7 +36,7 @@ static int find_lives(const tri_program *program, life *lives) {
         }
     int n = 0;
     for (int s = 0; s < program->n_slots; s++) {
-        if (program->slot[s].mem != TRI_MEM_ACT || lives[s].first < 0) continue;
+        if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
         life kept = lives[s];
         kept.bytes = align(tri__slot_bytes(&program->slot[s], &program->max));
         lives[n++] = kept;
@@ -54,11 +57,11 @@ static int64_t lowest_fit(const tri_program *program, const life *lives, const i
     return at;
 }
 
-static void place_activations(tri_pass *pass) {
+static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
     int *order = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *order); /* placed lives, by offset */
-    int n = find_lives(program, lives);
+    int n = find_lives(program, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
     for (int i = 0; i < n; i++) {
         int64_t offset = lowest_fit(program, lives, order, i, &lives[i]);
@@ -66,7 +69,7 @@ static void place_activations(tri_pass *pass) {
         int j = i;
         for (; j > 0 && program->slot[lives[order[j - 1]].slot].offset > offset; j--) order[j] = order[j - 1];
         order[j] = i;
-        if (offset + lives[i].bytes > program->bytes[TRI_MEM_ACT]) program->bytes[TRI_MEM_ACT] = offset + lives[i].bytes;
+        if (offset + lives[i].bytes > program->bytes[mem]) program->bytes[mem] = offset + lives[i].bytes;
     }
 }
 
@@ -76,6 +79,7 @@ static void place_work(tri_pass *pass) {
     int64_t bytes = 0;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
+        if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
         const tri_workspace *work = &pass->in->target->work[instr->op][tri__instr_dtype(program, instr)];
         const tri_slot *first = &program->slot[instr->slot[0]];
         int64_t halves = 0;
@@ -95,10 +99,11 @@ void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
     program->max = *max;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
-        if (slot->parent >= 0 || slot->mem == TRI_MEM_ACT) continue;
+        if (slot->parent >= 0 || is_reused(slot->mem)) continue;
         slot->offset = program->bytes[slot->mem];
         program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
     }
-    place_activations(pass);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
     place_work(pass);
 }

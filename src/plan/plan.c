@@ -9,6 +9,7 @@ static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, tri_planne
     tri__pass_fuse(&pass);
     tri__pass_prune(&pass);
     tri__pass_schedule(&pass, in->n_mb);
+    TRI_TRY(tri__pass_shard(&pass));
     tri__pass_update(&pass);
     TRI_TRY(tri__pass_precision(&pass));
     tri__pass_memory(&pass, &in->max);
@@ -22,6 +23,7 @@ static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, tri_planne
     tri__pass_fuse(&pass);
     tri__pass_prune(&pass);
     tri__pass_schedule(&pass, 1);
+    TRI_TRY(tri__pass_shard(&pass));
     TRI_TRY(tri__pass_precision(&pass));
     tri__pass_memory(&pass, &in->max_infer);
     *out = pass.out;

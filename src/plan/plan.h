@@ -5,8 +5,31 @@
 #ifndef TRI_PLAN_PLAN_H
 #define TRI_PLAN_PLAN_H
 
+#include "layout/shard.h"
 #include "model/model.h"
 #include "program/target.h"
+#include "program/transfer.h"
+
+/* What the replicas of the data-parallel axis share out among themselves: each row also what the rows before it do. */
+typedef enum tri_shard_kind {
+    TRI_SHARD_NONE,    /* nothing: gradients are summed over all replicas */
+    TRI_SHARD_ZERO1,   /* the optimizer's state */
+    TRI_SHARD_ZERO2,   /* gradients: each microbatch's go to their owners */
+    TRI_SHARD_ZERO3,   /* weights: gathered before their use */
+    TRI_SHARD_HYBRID   /* all that, within runs of `size` replicas */
+} tri_shard_kind;
+typedef enum tri_reshard { TRI_RESHARD_AUTO, TRI_RESHARD_YES, TRI_RESHARD_NO } tri_reshard;
+typedef enum tri_wrap { TRI_WRAP_LAYER, TRI_WRAP_SIZE } tri_wrap;
+
+typedef struct tri_sharding {
+    tri_shard_kind kind;
+    int size;                 /* hybrid: replicas that hold one copy; divides dp */
+    double bucket_mb;         /* gradients that are summed by one transfer; 0: 25. The first bucket has at most 1 */
+    int prefetch;             /* weights gathered ahead of those in use: blocks */
+    tri_reshard reshard;      /* whether weights go after the forward pass; auto: unless they are needed again at once */
+    tri_wrap wrap;            /* blocks: a unit each, or units in a row joined until they have wrap_min_params */
+    int64_t wrap_min_params;
+} tri_sharding;
 
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
@@ -18,6 +41,7 @@ typedef struct tri_plan_in {
     tri_counts max, max_infer;   /* the largest microbatch of training, of prediction */
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
+    tri_sharding sharding;       /* zeroed: none */
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
@@ -28,9 +52,13 @@ typedef struct tri_planned {
     tri_program *program;
     int *param, *m, *v;          /* [n_units] flat slots; m and v: training only */
     int *master;                 /* [n_units] weights in fp32, beside m and v, where param has fewer bits; else NULL */
-    int loss, probs;
+    tri_range *param_part;       /* [n_units] the unit's elements that param holds, from its first element on */
+    tri_range *state_part;       /* [n_units] the same of m and v; training only */
+    tri_range *save_part;        /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the unit */
+    int loss, probs;             /* loss: of training, over all replicas */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
+    int update;                  /* training only: the first instruction of the update */
 } tri_planned;
 
 typedef struct tri_plan {
@@ -48,6 +76,11 @@ typedef struct tri_pass {
     tri_forward forward;   /* what the model left behind */
     int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward */
+    tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
+    tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard */
+    tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
+    tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard */
+    int n_shards;          /* ranks of that group */
     tri_planned out;
 } tri_pass;
 
@@ -58,6 +91,7 @@ void tri__pass_recompute(tri_pass *pass);
 void tri__pass_fuse(tri_pass *pass);
 void tri__pass_prune(tri_pass *pass);
 void tri__pass_schedule(tri_pass *pass, int n_mb);
+tri_status tri__pass_shard(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);
 void tri__pass_memory(tri_pass *pass, const tri_counts *max);
 

@@ -41,8 +41,8 @@ static tri_dtype type_of(const precision *p, int slot) {
     const tri_slot *s = &p->pass->program->slot[slot];
     int root = tri__slot_root(p->pass->program, slot);
     switch (s->mem) {
-    case TRI_MEM_PARAM: return p->pass->in->precision;
-    case TRI_MEM_GRAD: return p->pass->in->reduce_dtype;
+    case TRI_MEM_PARAM: case TRI_MEM_GATHER: return p->pass->in->precision;
+    case TRI_MEM_GRAD: case TRI_MEM_COMM: return p->pass->in->reduce_dtype;
     case TRI_MEM_ACT: return p->computes[root] && !p->from_host[root] ? p->pass->in->precision : s->dtype;
     default: return s->dtype;
     }
@@ -94,7 +94,7 @@ static void rewrite(precision *p) {
     tri_pass *pass = p->pass;
     tri_program *program = pass->program;
     const tri_instr *instr = program->instr;
-    int n = program->n_instrs;
+    int n = program->n_instrs, update = pass->out.update;
     program->instr = NULL;
     program->n_instrs = program->cap_instrs = 0;
     if (pass->in->precision == TRI_F16 && pass->out.apply >= 0) {
@@ -102,7 +102,10 @@ static void rewrite(precision *p) {
         pass->out.scale = tri__build_slot(&p->to, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 1, "loss.scale");
         TRI_BUILD(&p->to, input, ((tri_attr){.field = TRI_FIELD_loss_scale}), pass->out.scale);
     }
-    for (int i = 0; i < n; i++) append(p, &instr[i]);
+    for (int i = 0; i < n; i++) {
+        if (i == update) pass->out.update = program->n_instrs;
+        append(p, &instr[i]);
+    }
     if (!has_fewer_bits(p) || !pass->out.m) return;
     int n_units = pass->in->model->n_units;
     pass->out.master = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.master);
@@ -114,7 +117,7 @@ static tri_status check_kernels(const tri_pass *pass) {
     for (int i = 0; i < pass->program->n_instrs; i++) {
         const tri_instr *instr = &pass->program->instr[i];
         tri_dtype dtype = tri__instr_dtype(pass->program, instr);
-        if (instr->op != TRI_OP_input && !target->has[instr->op][dtype])
+        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE && !target->has[instr->op][dtype])
             return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs", target->name,
                              tri__dtype_name(dtype), tri__op_row(instr->op)->name);
     }

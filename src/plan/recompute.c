@@ -25,7 +25,7 @@ typedef struct recompute {
 
 static int is_forward(const tri_instr *instr) { return tri__op_row(instr->op)->phase == TRI_PHASE_F; }
 static int is_backward(const tri_instr *instr) {
-    tri_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__op_row(instr->op)->phase;
     return phase == TRI_PHASE_B || phase == TRI_PHASE_W;
 }
 static int reads(const tri_instr *instr, int k) {

@@ -1,56 +1,119 @@
-/* update.c - pass: the norm of all gradients, clipping, and AdamW on each unit.
- * Within a unit, runs of parameters that decay or do not are updated by one instruction each. */
+/* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
+ * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
+ *
+ * Where replicas share out, each takes the sum of squares of its own part and the parts are added in the group's order: every element is
+ * counted once, and the norm has the same bits on all ranks whatever else is shared out. */
 #include "plan/plan.h"
+#include "base/random.h"
 
-static void emit_norm(tri_pass *pass, tri_builder *b, int *coef) {
+typedef struct update {
+    tri_pass *pass;
+    tri_builder build;
+    int hyper, coef;      /* slots */
+} update;
+
+/* Elements `part` of a unit, of a slot that holds its elements `held`. */
+static int part_of(update *up, int slot, tri_range held, tri_range part) {
+    const tri_slot *flat = &up->pass->program->slot[slot];
+    if (held.begin == part.begin && held.end == part.end) return slot;
+    return tri__build_view(&up->build, slot, part.begin == part.end ? 0 : part.begin - held.begin, 1, part.end - part.begin, "%s.own", flat->name);
+}
+
+static void transfer(update *up, tri_op op, int y, int x, int named) {
+    tri_attr attr = up->pass->group;
+    attr.id = tri__random_id(up->pass->program->slot[named].name);
+    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
+}
+
+static void emit_norm(update *up) {
     const tri_rows one = {.add = 1};
+    tri_pass *pass = up->pass;
+    tri_builder *b = &up->build;
     int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
     for (int u = 0; u < pass->in->model->n_units; u++) {
         b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, pass->unit_grad[u])->acc = u > 0;
+        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], pass->own[u]))->acc = u > 0;
     }
     b->unit = -1;
-    *coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
+    if (pass->n_shards > 1) {
+        transfer(up, TRI_OP_all_reduce_post, sum, -1, sum);
+        TRI_BUILD(b, wait, (tri_attr){0}, sum, -1);
+    }
+    up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), *coef, pass->out.apply, pass->out.norm, sum, -1);
+    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sum, -1);
 }
 
-/* Views of elements [at, at + count) of a unit's weights, moments and gradient. */
-static void emit_run(tri_pass *pass, tri_builder *b, int unit, int64_t at, int64_t count, int decays, int hyper, int coef) {
+/* Views of elements `run` of a unit's weights, moments and gradient. */
+static void emit_run(update *up, int unit, tri_range run, int decays) {
+    tri_pass *pass = up->pass;
     const tri_plan_in *in = pass->in;
     const int flat[4] = {pass->out.param[unit], pass->out.m[unit], pass->out.v[unit], pass->unit_grad[unit]};
+    const tri_range held[4] = {pass->out.param_part[unit], pass->out.state_part[unit], pass->out.state_part[unit], pass->grad_part[unit]};
     int part[4];
     for (int i = 0; i < 4; i++)
-        part[i] = tri__build_view(b, flat[i], at, 1, count, "%s.+%lld", pass->program->slot[flat[i]].name, (long long)at);
+        part[i] = tri__build_view(&up->build, flat[i], run.begin - held[i].begin, 1, run.end - run.begin, "%s.+%lld",
+                                  pass->program->slot[flat[i]].name, (long long)run.begin);
     tri_attr attr = {.beta1 = (float)in->beta1, .beta2 = (float)in->beta2, .eps = (float)in->adam_eps,
                      .decay = decays ? (float)in->weight_decay : 0};
-    TRI_BUILD(b, adamw, attr, part[0], part[1], part[2], part[3], hyper, coef, pass->out.apply);
+    TRI_BUILD(&up->build, adamw, attr, part[0], part[1], part[2], part[3], up->hyper, up->coef, pass->out.apply);
 }
 
-static void emit_unit(tri_pass *pass, tri_builder *b, int unit, int hyper, int coef) {
+static tri_range both(tri_range a, tri_range b) {
+    return (tri_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+}
+
+static void emit_unit(update *up, int unit) {
+    tri_pass *pass = up->pass;
     const tri_model *model = pass->in->model;
     const tri_unit *u = &model->unit[unit];
     const tri_param *param = &model->param[u->first];
+    tri_range state = pass->out.state_part[unit];
+    tri_builder *b = &up->build;
     b->unit = pass->program->slot[pass->out.param[unit]].unit;
-    pass->out.m[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, u->count, "m.%s", u->name);
-    pass->out.v[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, u->count, "v.%s", u->name);
+    pass->out.m[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin, "m.%s", u->name);
+    pass->out.v[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin, "v.%s", u->name);
     for (int first = 0; first < u->n;) {
         int next = first + 1;
         while (next < u->n && param[next].decays == param[first].decays) next++;
-        int64_t end = next < u->n ? param[next].at : u->count;
-        emit_run(pass, b, unit, param[first].at, end - param[first].at, param[first].decays, hyper, coef);
+        tri_range run = both(state, (tri_range){param[first].at, next < u->n ? param[next].at : u->count});
+        if (run.begin < run.end) emit_run(up, unit, run, param[first].decays);
         first = next;
+    }
+}
+
+/* Weights that all hold and each updated a part of: the parts go to all, a block at a time. Weights that are shards stay so. */
+static void emit_gathers(update *up) {
+    tri_pass *pass = up->pass;
+    if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->in->model->n_units * sizeof *ends);
+    int place = tri__transfer_place(&pass->in->mesh, pass->in->rank, &pass->group), n = 0;
+    for (int u = 0; u < pass->in->model->n_units; u++) {
+        int whole = tri__slot_root(pass->program, pass->out.param[u]);
+        if (n && ends[n - 1].y == whole) continue; /* another unit of the same block */
+        const tri_slot *slot = &pass->program->slot[whole];
+        tri_range own = tri__shard(slot->cols, pass->n_shards, place);
+        up->build.unit = slot->unit;
+        int part = tri__build_view(&up->build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
+        ends[n++] = (tri_ends){whole, part};
+        transfer(up, TRI_OP_all_gather_post, whole, part, whole);
+    }
+    for (int i = 0; i < n; i++) {
+        up->build.unit = pass->program->slot[ends[i].y].unit;
+        TRI_BUILD(&up->build, wait, (tri_attr){0}, ends[i].y, ends[i].x);
     }
 }
 
 void tri__pass_update(tri_pass *pass) {
     int n_units = pass->in->model->n_units;
-    tri_builder b = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1};
+    update up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     pass->out.m = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.m);
     pass->out.v = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.v);
-    int coef, hyper = tri__build_slot(&b, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
-    emit_norm(pass, &b, &coef);
-    TRI_BUILD(&b, input, ((tri_attr){.field = TRI_FIELD_hyper}), hyper);
-    for (int u = 0; u < n_units; u++) emit_unit(pass, &b, u, hyper, coef);
+    pass->out.update = pass->program->n_instrs;
+    up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
+    emit_norm(&up);
+    TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
+    for (int u = 0; u < n_units; u++) emit_unit(&up, u);
+    emit_gathers(&up);
 }

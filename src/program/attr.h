@@ -4,11 +4,11 @@
 
 #include "program/op.h"
 
-typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID } tri_attr_kind;
+typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID, TRI_ATTR_AXES } tri_attr_kind;
 
 typedef struct tri_attr_row {
     const char *name;
-    tri_attr_kind kind; /* float, int32_t, uint32_t */
+    tri_attr_kind kind; /* float, int32_t, uint32_t, uint32_t as a set of axes: "pp+dp" */
     size_t offset;
 } tri_attr_row;
 
@@ -24,6 +24,10 @@ static const tri_attr_row tri__attr_rows[] = {
     {"beta1", TRI_ATTR_REAL, offsetof(tri_attr, beta1)},
     {"beta2", TRI_ATTR_REAL, offsetof(tri_attr, beta2)},
     {"decay", TRI_ATTR_REAL, offsetof(tri_attr, decay)},
+    {"axes", TRI_ATTR_AXES, offsetof(tri_attr, axes)},
+    {"within", TRI_ATTR_INT, offsetof(tri_attr, within)},
+    {"across", TRI_ATTR_INT, offsetof(tri_attr, across)},
+    {"root", TRI_ATTR_INT, offsetof(tri_attr, root)},
 };
 
 enum { TRI_ATTR_ROWS = sizeof tri__attr_rows / sizeof tri__attr_rows[0] };

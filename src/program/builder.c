@@ -8,7 +8,7 @@
 tri_program *tri__program_new(tri_arena *arena, const char *title) {
     tri_program *program = tri__arena_alloc(arena, sizeof *program);
     program->title = tri__arena_copy(arena, title);
-    program->mesh = (tri_mesh){1, 1, 1};
+    program->mesh = (tri_mesh){.pp = 1, .tp = 1, .dp = 1};
     program->n_mb = 1;
     return program;
 }

@@ -1,23 +1,29 @@
-/* check.c - proves that programs can run: operands fit their operation's row, nothing is read before it is written or
+/* check.c - proves that a program can run: operands fit their operation's row, nothing is read before it is written or
  * after its memory went to another slot, no instruction's output lies on another of its operands, all slots lie inside
- * their class's allocation.
+ * their class's allocation, what outlives the step is not overwritten, and from a transfer's post to its wait nothing
+ * else touches its slots.
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
- * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch. */
+ * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
+ * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
+#include "program/transfer.h"
 
 #include <stdio.h>
 
-/* Elements [begin, end) of a root that hold a value. */
-typedef struct range {
-    int64_t begin, end;
-} range;
+typedef tri_range range; /* of a root's elements */
 
 typedef struct root {
-    range *known;      /* sorted, apart */
+    range *known;      /* hold a value; sorted, apart */
     int n;
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
 } root;
+
+/* A transfer that was posted and not yet waited for. */
+typedef struct flight {
+    tri_ends ends;
+    int line;
+} flight;
 
 typedef struct checker {
     const tri_program *program;
@@ -25,8 +31,12 @@ typedef struct checker {
     root *root;        /* [n_slots], used for roots */
     int *live;         /* roots that hold a value, for the search of overlaps */
     int n_live;
+    flight *flight;
+    int n_flights, cap_flights;
     int line;
 } checker;
+
+enum { MOST_RANKS = 1 << 20 }; /* of a mesh: groups of that many are counted, not listed, here */
 
 static tri_status defect(const checker *c, const char *format, const char *a, const char *b) {
     char what[256];
@@ -71,6 +81,28 @@ static int share_bytes(const tri_program *program, int a, int b) {
     return x->offset < y_end && y->offset < x_end;
 }
 
+static int overlap(const tri_program *program, int a, int b) {
+    int x = tri__slot_root(program, a), y = tri__slot_root(program, b);
+    if (x != y) return share_bytes(program, x, y);
+    range p = slot_range(program, a), q = slot_range(program, b);
+    return p.begin < q.end && q.begin < p.end;
+}
+
+/* A transfer under way has its slots to itself. */
+static tri_status check_idle(checker *c, int slot) {
+    const tri_program *p = c->program;
+    for (int i = 0; i < c->n_flights; i++) {
+        const int ends[2] = {c->flight[i].ends.y, c->flight[i].ends.x};
+        for (int k = 0; k < 2; k++) {
+            if (ends[k] < 0 || !overlap(p, slot, ends[k])) continue;
+            char line[32];
+            snprintf(line, sizeof line, "instruction %d", c->flight[i].line);
+            return defect(c, "%s is used before the transfer posted at %s has ended", p->slot[slot].name, line);
+        }
+    }
+    return TRI_OK;
+}
+
 static tri_status check_read(checker *c, int slot) {
     const tri_program *p = c->program;
     int at = tri__slot_root(p, slot);
@@ -100,18 +132,61 @@ static void write_slot(checker *c, int slot) {
     know(c, &c->root[at], slot_range(p, slot));
 }
 
+/* Whether a transfer's smaller end is this rank's own part of the larger one, as gathers and scatters in place have it. */
+static int is_own_part(const tri_program *p, const tri_instr *instr) {
+    if (!tri__is_post(instr->op)) return 0;
+    tri_ends ends = tri__transfer_ends(instr);
+    int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
+    range outer = slot_range(p, whole), inner = slot_range(p, part), shard = {0, outer.end - outer.begin};
+    if (tri__slot_root(p, whole) != tri__slot_root(p, part)) return 0;
+    if (instr->op != TRI_OP_broadcast_post)
+        shard = tri__shard(shard.end, tri__transfer_size(&p->mesh, &instr->attr), tri__transfer_place(&p->mesh, p->rank, &instr->attr));
+    return inner.begin == outer.begin + shard.begin && inner.end == outer.begin + shard.end;
+}
+
+/* The group is there, and each end has the size that this rank's place in it gives. */
+static tri_status check_post(checker *c, const tri_instr *instr) {
+    const tri_program *p = c->program;
+    const tri_attr *attr = &instr->attr;
+    const tri_mesh *m = &p->mesh;
+    if (m->pp < 1 || m->tp < 1 || m->dp < 1 || (double)m->pp * m->tp * m->dp > MOST_RANKS || p->rank >= tri__mesh_world(m))
+        return defect(c, "the mesh has no such rank%s%s", "", "");
+    int n = tri__transfer_size(m, attr);
+    if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
+    if (attr->root < 0 || attr->root >= n) return defect(c, "the group has no such place as root%s%s", "", "");
+    int place = tri__transfer_place(m, p->rank, attr);
+    tri_ends ends = tri__transfer_ends(instr);
+    if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && place == attr->root)
+        return defect(c, "a rank sends %s to itself%s", p->slot[tri__transfer_whole(instr)].name, "");
+    if (instr->op == TRI_OP_broadcast_post && (ends.x >= 0) != (place == attr->root))
+        return defect(c, "%s is given on another rank than the root%s", "x", "");
+    if (ends.x >= 0 && ends.y >= 0 && p->slot[ends.x].dtype != p->slot[ends.y].dtype)
+        return defect(c, "%s and %s differ in element type", p->slot[ends.y].name, p->slot[ends.x].name);
+    if (instr->op != TRI_OP_all_gather_post && instr->op != TRI_OP_reduce_scatter_post) return TRI_OK;
+    int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
+    range shard = tri__shard(p->slot[whole].cols, n, place);
+    if (p->slot[part].cols != shard.end - shard.begin)
+        return defect(c, "%s is not this rank's shard of %s in size", p->slot[part].name, p->slot[whole].name);
+    return TRI_OK;
+}
+
+static tri_status check_wait(checker *c, const tri_instr *instr) {
+    tri_ends ends = tri__transfer_ends(instr);
+    for (int i = 0; i < c->n_flights; i++) {
+        if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x) continue;
+        c->flight[i] = c->flight[--c->n_flights];
+        return TRI_OK;
+    }
+    return defect(c, "no transfer of these slots is under way%s%s", "", "");
+}
+
 /* An output must share no bytes with another operand, unless both are apart inside one root. */
 static tri_status check_apart(checker *c, const tri_instr *instr, int output) {
     const tri_program *p = c->program;
     const tri_op_row *row = tri__op_row(instr->op);
-    int mine = tri__slot_root(p, instr->slot[output]);
-    for (int k = 0; k < row->n_args; k++) {
-        if (k == output || instr->slot[k] < 0) continue;
-        int other = tri__slot_root(p, instr->slot[k]);
-        range a = slot_range(p, instr->slot[output]), b = slot_range(p, instr->slot[k]);
-        int overlap = other == mine ? a.begin < b.end && b.begin < a.end : share_bytes(p, mine, other);
-        if (overlap) return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
-    }
+    for (int k = 0; k < row->n_args; k++)
+        if (k != output && instr->slot[k] >= 0 && overlap(p, instr->slot[output], instr->slot[k]) && !is_own_part(p, instr))
+            return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
     return TRI_OK;
 }
 
@@ -150,8 +225,12 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     tri_dims dims;
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return defect(c, "%s%s", tri_error(), "");
 
+    if (instr->op == TRI_OP_wait) return check_wait(c, instr);
+    if (tri__is_post(instr->op)) TRI_TRY(check_post(c, instr));
+
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
+        TRI_TRY(check_idle(c, instr->slot[k]));
         int adds = instr->acc >> k & 1;
         if (adds && row->arg[k].access != TRI_ACCESS_A) return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
         if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
@@ -159,7 +238,21 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     }
     for (int k = 0; k < row->n_args; k++)
         if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
+    if (tri__is_post(instr->op))
+        *TRI_PUSH(&c->arena, c->flight, c->n_flights, c->cap_flights) = (flight){tri__transfer_ends(instr), c->line};
     return TRI_OK;
+}
+
+static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT; }
+
+static tri_status check_end(checker *c) {
+    const tri_program *p = c->program;
+    for (int s = 0; s < p->n_slots; s++)
+        if (p->slot[s].parent < 0 && outlives_step(p->slot[s].mem) && c->root[s].taken_by >= 0)
+            return defect(c, "%s outlives the step, but its memory went to %s", p->slot[s].name, p->slot[c->root[s].taken_by].name);
+    if (!c->n_flights) return TRI_OK;
+    c->line = c->flight[0].line;
+    return defect(c, "the transfer is never waited for%s%s", "", "");
 }
 
 static tri_status check_slots(checker *c) {
@@ -190,7 +283,7 @@ static tri_status check_program(checker *c) {
     for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
         if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE)) write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++) TRI_TRY(check_instr(c, &p->instr[c->line]));
-    return TRI_OK;
+    return check_end(c);
 }
 
 tri_status tri__check(const tri_program *const *programs, int n) {
@@ -204,5 +297,5 @@ tri_status tri__check(const tri_program *const *programs, int n) {
         tri__arena_close(&c.arena);
         TRI_TRY(status);
     }
-    return TRI_OK;
+    return n > 1 ? tri__check_ranks(programs, n) : TRI_OK;
 }

@@ -71,6 +71,10 @@ int tri__op_arg(tri_op op, const char *name) {
     return -1;
 }
 
+tri_queue tri__op_queue(tri_op op) {
+    return rows[op].phase == TRI_PHASE_T ? TRI_QUEUE_COMM : rows[op].phase == TRI_PHASE_I ? TRI_QUEUE_COPY : TRI_QUEUE_COMPUTE;
+}
+
 int tri__access_reads(tri_access access) {
     return access == TRI_ACCESS_R || access == TRI_ACCESS_G || access == TRI_ACCESS_U;
 }

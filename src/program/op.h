@@ -13,7 +13,10 @@ typedef enum tri_op {
     TRI_OP_COUNT
 } tri_op;
 
-typedef enum tri_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U } tri_phase;
+typedef enum tri_op_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U, TRI_PHASE_T } tri_op_phase;
+
+/* What carries an operation out: kernels, the transport, copies from the host. */
+typedef enum tri_queue { TRI_QUEUE_COMPUTE, TRI_QUEUE_COMM, TRI_QUEUE_COPY } tri_queue;
 
 typedef enum tri_access {
     TRI_ACCESS_NONE,  /* ends an operand list */
@@ -41,7 +44,7 @@ typedef struct tri_dims {
 
 typedef struct tri_op_row {
     const char *name;
-    tri_phase phase;
+    tri_op_phase phase;
     double (*flops)(const tri_dims *dims);
     const char *adjoint, *formula;
     tri_operand arg[TRI_MAX_ARGS];
@@ -51,6 +54,7 @@ typedef struct tri_op_row {
 const tri_op_row *tri__op_row(tri_op op);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
+tri_queue tri__op_queue(tri_op op);
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
@@ -58,7 +62,7 @@ int tri__access_writes(tri_access access);              /* W, A, U */
 typedef struct tri_attr {
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
-    uint32_t id;        /* the logical operation, for random numbers: xxh32 of its name */
+    uint32_t id;        /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
     int32_t heads;      /* attention: heads held here */
     int32_t head0;      /* attention: global number of the first of them */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
@@ -66,6 +70,10 @@ typedef struct tri_attr {
     float max_norm;     /* clip */
     float beta1, beta2; /* adamw */
     float decay;        /* adamw: weight decay of these elements; 0 for those that do not decay */
+    uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h) */
+    int32_t within;     /* transfers: of that group only the run of this many places that this rank is in; 0: all */
+    int32_t across;     /* transfers: of that group only every so many-th place; 0: all */
+    int32_t root;       /* broadcast: the place that has the data; send and recv: the place of the other end */
 } tri_attr;
 
 /* What a microbatch brings in. N samples; T tokens of the branch. */

@@ -140,6 +140,18 @@ static tri_status parse_view(parser *p) {
     return TRI_OK;
 }
 
+/* "pp+dp" */
+static tri_status parse_axes(parser *p, char *text, uint32_t *axes) {
+    char *save = NULL;
+    for (char *word = strtok_r(text, "+", &save); word; word = strtok_r(NULL, "+", &save)) {
+        int axis = 0;
+        while (axis < TRI_AXIS_COUNT && strcmp(word, tri__axis_name((tri_axis)axis)) != 0) axis++;
+        if (axis == TRI_AXIS_COUNT) return bad(p, "no axis of the mesh", word);
+        *axes |= TRI_AXIS_SET(axis);
+    }
+    return TRI_OK;
+}
+
 static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
     char *value = strchr(word, '=');
     *value++ = 0;
@@ -162,6 +174,9 @@ static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
         case TRI_ATTR_ID:
             TRI_TRY(parse_whole(p, value, UINT32_MAX, &whole));
             *(uint32_t *)at = (uint32_t)whole;
+            break;
+        case TRI_ATTR_AXES:
+            TRI_TRY(parse_axes(p, value, (uint32_t *)at));
             break;
         }
         return TRI_OK;
@@ -213,7 +228,7 @@ static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
     int64_t value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(next_whole(p, names[i], COUNT_MAX, &value[i]));
-    p->build.program->mesh = (tri_mesh){(int)value[0], (int)value[1], (int)value[2]};
+    p->build.program->mesh = (tri_mesh){.pp = (int)value[0], .tp = (int)value[1], .dp = (int)value[2]};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
     return TRI_OK;
@@ -232,8 +247,14 @@ static tri_status parse_max(parser *p) {
 }
 
 static tri_status parse_bytes(parser *p) {
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        TRI_TRY(next_whole(p, tri__mem_name((tri_mem)mem), SIZE_LIMIT, &p->build.program->bytes[mem]));
+    for (char *word; (word = next_word(p));) {
+        char *value = strchr(word, '=');
+        int mem = 0;
+        if (value) *value++ = 0;
+        while (mem < TRI_MEM_COUNT && strcmp(word, tri__mem_name((tri_mem)mem)) != 0) mem++;
+        if (!value || mem == TRI_MEM_COUNT) return bad(p, "expected a class of memory and its bytes", word);
+        TRI_TRY(parse_whole(p, value, SIZE_LIMIT, &p->build.program->bytes[mem]));
+    }
     return TRI_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0  primary.layer.1
  *
- * An operand that is added to has + in front; one that is left out is _. Attributes that are 0 are not printed. */
+ * An operand that is added to has + in front; one that is left out is _. Attributes and classes of memory that are 0 are not printed. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -29,6 +29,16 @@ static void print_slot(FILE *out, const tri_program *program, const tri_slot *sl
     fputc('\n', out);
 }
 
+static void print_axes(FILE *out, const char *name, uint32_t axes) {
+    const char *before = "=";
+    if (axes) fprintf(out, " %s", name);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
+        if (!(axes & TRI_AXIS_SET(axis))) continue;
+        fprintf(out, "%s%s", before, tri__axis_name((tri_axis)axis));
+        before = "+";
+    }
+}
+
 static void print_attr(FILE *out, const tri_attr *attr) {
     for (int i = 0; i < TRI_ATTR_ROWS; i++) {
         const tri_attr_row *row = &tri__attr_rows[i];
@@ -42,6 +52,9 @@ static void print_attr(FILE *out, const tri_attr *attr) {
             break;
         case TRI_ATTR_ID:
             if (*(const uint32_t *)at) fprintf(out, " %s=%u", row->name, *(const uint32_t *)at);
+            break;
+        case TRI_ATTR_AXES:
+            print_axes(out, row->name, *(const uint32_t *)at);
             break;
         }
     }
@@ -79,7 +92,7 @@ void tri__program_print(const tri_program *program, FILE *out) {
             (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0], max->squares[TRI_SYM_T1]);
     fputs("bytes", out);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
+        if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
     fprintf(out, "\n# peak %lld B\n", (long long)tri__program_bytes(program));
     for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);

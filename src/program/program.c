@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *tri__mem_name(tri_mem mem) {
-    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state", "act", "result", "work"};
+    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state", "act", "gather", "comm", "result", "work"};
     return names[mem];
 }
 

@@ -2,6 +2,7 @@
 #ifndef TRI_TRAIN_ENGINE_H
 #define TRI_TRAIN_ENGINE_H
 
+#include "base/machine.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/world.h"
 #include "exec/exec.h"
@@ -54,10 +55,5 @@ void tri__engine_close(tri_engine *engine);
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
 /* Weights, and with `optimizer` the optimizer's state. */
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer);
-
-/* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
-int64_t tri__memory_available(void);
-/* Cores that this process may use. */
-int tri__cores(void);
 
 #endif

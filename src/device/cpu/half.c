@@ -156,6 +156,22 @@ static void embed_dw(const tri_call *call) {
         }
 }
 
+static void accumulate(const tri_call *call) {
+    enum { Y, X };
+    int64_t n = elements(call, Y);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        float sum[PIECE], more[PIECE];
+        int64_t size = piece_size(n, i);
+        widen(call->dtype[X], size, at_element(call, X, i), more);
+        if (adds(call, Y)) {
+            widen(call->dtype[Y], size, at_element(call, Y, i), sum);
+            for (int64_t j = 0; j < size; j++) more[j] += sum[j];
+        }
+        narrow(call->dtype[Y], size, more, at_element(call, Y, i));
+    }
+}
+
 enum { SUM_BLOCKS = 64 };
 
 static void sumsq(const tri_call *call) {
@@ -219,6 +235,7 @@ static const tri_kernel_row any_width[] = {
 static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_embed, .run = embed},
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
+    {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
     {.op = TRI_OP_adamw, .run = adamw, .work = {.fixed = 4 * UPDATE_PIECE}},
     {.run = NULL},

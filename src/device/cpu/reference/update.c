@@ -2,6 +2,14 @@
  * PyTorch's: decay, moments, step. A step whose norm is not finite changes nothing. */
 #include "device/cpu/reference/reference.h"
 
+static void accumulate(const tri_call *call) {
+    enum { Y, X };
+    float *y = f32(call, Y);       /* [K] */
+    const float *x = f32(call, X); /* [K] */
+    int64_t K = call->t[Y].rows * call->t[Y].cols;
+    for (int64_t i = 0; i < K; i++) y[i] = adds(call, Y) ? y[i] + x[i] : x[i];
+}
+
 static void sumsq(const tri_call *call) {
     enum { SUM, X };
     const float *x = f32(call, X); /* [K] */
@@ -37,6 +45,7 @@ static void adamw(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cpu_update_reference[] = {
+    {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},

@@ -1,5 +1,5 @@
 /* machine.c - what this process may use of the machine. */
-#include "train/engine.h"
+#include "base/machine.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -1,0 +1,68 @@
+/* idle.c - waiting without burning the machine: spin, yield, sleep; and waking those who sleep.
+ *
+ * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word is still the
+ * same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes one of them see the
+ * other. Who takes the asleep mark off also bumps the event word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
+#include "comm/control.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SPINS = 2000,  /* about 20 to 80 us */
+    YIELDS = 64    /* about 100 us when nobody else wants the core */
+};
+static const double SLEEP_SECONDS = 0.005;
+
+void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
+    struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &time, NULL, 0);
+}
+
+void tri__futex_wake(const _Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0); }
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *idle) {
+    idle->event = atomic_load(&line->event);
+    if (!atomic_exchange(&line->asleep, 1)) atomic_fetch_add(&control->asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void tri__idle(tri_control *control, int local, tri_idle *idle) {
+    tri_rank_line *line = &control->line[local];
+    atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (idle->round == 0 && !atomic_load_explicit(&control->spin, memory_order_relaxed)) idle->round = SPINS;
+    if (atomic_load(&control->abort)) return;
+    if (idle->round < SPINS) relax();
+    else if (idle->round < SPINS + YIELDS) sched_yield();
+    else {
+        if (idle->round > SPINS + YIELDS) tri__futex_wait(&line->event, idle->event, SLEEP_SECONDS);
+        announce_sleep(control, line, idle);
+    }
+    if (idle->round <= SPINS + YIELDS) idle->round++;
+}
+
+static void wake_one(tri_control *control, tri_rank_line *line) {
+    if (!atomic_load_explicit(&line->asleep, memory_order_relaxed) || !atomic_exchange(&line->asleep, 0)) return;
+    atomic_fetch_sub(&control->asleep, 1);
+    atomic_fetch_add(&line->event, 1);
+    tri__futex_wake(&line->event);
+}
+
+void tri__control_wake(tri_control *control, const int *local, int n) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&control->asleep, memory_order_relaxed)) return;
+    if (!local) n = control->n < TRI_RANKS_PER_NODE ? control->n : TRI_RANKS_PER_NODE;
+    for (int i = 0; i < n; i++)
+        if (!local || local[i] >= 0) wake_one(control, &control->line[local ? local[i] : i]);
+}

@@ -1,0 +1,18 @@
+/* shard.h - how a run of elements is cut into one shard for each member of a group: equal ones, but for the last that are not empty.
+ *
+ *   count 100 on 3 members:  [0,48) [48,96) [96,100)        count 20 on 3:  [0,16) [16,20) [20,20) */
+#ifndef TRI_LAYOUT_SHARD_H
+#define TRI_LAYOUT_SHARD_H
+
+#include <stdint.h>
+
+enum { TRI_SHARD_GRANULE = 16 }; /* elements: shards of every type begin on a vector, those of f32 on a cache line */
+
+typedef struct tri_range {
+    int64_t begin, end; /* elements */
+} tri_range;
+
+/* The shard of member k of n. */
+tri_range tri__shard(int64_t count, int n, int k);
+
+#endif

@@ -1,0 +1,65 @@
+/* shard.h - what the files of the shard pass share: a program being written anew, with transfers in between.
+ *
+ * A block is what is shared out, gathered and scattered as one: a unit, or several in a row. Its elements are those of its units one after
+ * the other, and every member of the group owns one shard of them. */
+#ifndef TRI_PLAN_SHARD_H
+#define TRI_PLAN_SHARD_H
+
+#include "plan/plan.h"
+
+typedef struct tri_block {
+    const char *name;      /* of its unit; of several: first-last */
+    int first, n;          /* units */
+    int64_t count;         /* elements */
+    tri_range own;         /* this rank's shard */
+} tri_block;
+
+/* The units' flat slots of one sort (weights or gradients) in the old program, with their views. */
+typedef struct tri_flats {
+    const int *slot;       /* [n_units] */
+    int *unit;             /* [slots of the old program] the unit that a slot belongs to; -1 */
+    int *member, *first;   /* slots of unit u: member[first[u]] .. member[first[u + 1] - 1] */
+} tri_flats;
+
+typedef struct tri_sharder {
+    tri_pass *pass;
+    const tri_program *from;
+    tri_builder to;
+    int *map;              /* [slots of from] the new slot that stands for it now; -1: not yet */
+    tri_flats weights, grads;
+    tri_attr group;        /* shares a block out */
+    int n, place;          /* its ranks; this one's place */
+    tri_block *block;
+    int n_blocks, cap_blocks;
+    int *block_of;         /* [n_units] */
+    int64_t *unit_at;      /* [n_units] first element in the block */
+    struct tri_gathers *gathers;       /* of weights; NULL: every rank has them all */
+    struct tri_reductions *reductions; /* of gradients; NULL: there are none */
+} tri_sharder;
+
+/* The new slot that stands for a slot of the old program; made when first asked for. */
+int tri__sharder_map(tri_sharder *s, int slot);
+/* From now on `slot` stands for a unit's flat slot, and views of it for that one's views. */
+void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot);
+/* The same for all units of a block, side by side in `slot` [1, count of the block]. */
+void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot);
+/* A slot of a block: [1, cols] f32. */
+int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *name);
+/* What a slot that holds this rank's shard of a block holds of one of its units. */
+int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slot);
+/* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
+void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb);
+void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
+int tri__sharder_unit(const tri_sharder *s, const tri_block *block); /* the program's unit for instructions on a block */
+
+/* shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old program. */
+void tri__gathers_plan(tri_sharder *s);
+void tri__gathers_before(tri_sharder *s, int at);
+/* shard_gradients.c: sums of gradients. */
+void tri__reductions_plan(tri_sharder *s);
+void tri__reductions_before(tri_sharder *s, int at);
+unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr); /* acc bits of an instruction as it is written anew */
+void tri__reductions_after(tri_sharder *s, int at);
+void tri__reductions_end(tri_sharder *s);
+
+#endif

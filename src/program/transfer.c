@@ -1,0 +1,95 @@
+/* transfer.c - groups, ends and volumes of transfers. */
+#include "program/transfer.h"
+
+enum { PAGE = 4096 }; /* shared memory is given out in pages */
+
+int tri__is_post(tri_op op) { return tri__op_row(op)->phase == TRI_PHASE_T && op != TRI_OP_wait; }
+
+tri_collective_kind tri__post_kind(tri_op op) {
+    switch (op) {
+    case TRI_OP_all_reduce_post: return TRI_ALL_REDUCE;
+    case TRI_OP_all_gather_post: return TRI_ALL_GATHER;
+    case TRI_OP_reduce_scatter_post: return TRI_REDUCE_SCATTER;
+    case TRI_OP_broadcast_post: return TRI_BROADCAST;
+    case TRI_OP_send_post: return TRI_SEND;
+    case TRI_OP_recv_post: return TRI_RECV;
+    default: break;
+    }
+    TRI_ASSERT(!"not a post");
+    return TRI_COLLECTIVE_COUNT;
+}
+
+static int end_of(const tri_instr *instr, const char *name) {
+    int k = tri__op_arg(instr->op, name);
+    return k < 0 ? -1 : instr->slot[k];
+}
+
+tri_ends tri__transfer_ends(const tri_instr *instr) { return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")}; }
+
+int tri__transfer_whole(const tri_instr *instr) {
+    tri_ends ends = tri__transfer_ends(instr);
+    return instr->op == TRI_OP_reduce_scatter_post || ends.y < 0 ? ends.x : ends.y;
+}
+
+int tri__transfer_size(const tri_mesh *mesh, const tri_attr *attr) {
+    if (!attr->axes || attr->axes >= TRI_AXIS_SET(TRI_AXIS_COUNT) || attr->within < 0 || attr->across < 0) return 0;
+    int all = tri__mesh_group_size(mesh, attr->axes), part = attr->within + attr->across;
+    if (attr->within && attr->across) return 0;
+    if (part && (part > all || all % part)) return 0;
+    return attr->within ? attr->within : attr->across ? all / attr->across : all;
+}
+
+int tri__transfer_place(const tri_mesh *mesh, int rank, const tri_attr *attr) {
+    int place = tri__mesh_group_place(mesh, rank, attr->axes);
+    return attr->within ? place % attr->within : attr->across ? place / attr->across : place;
+}
+
+int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, int *ranks) {
+    int all = tri__mesh_group(mesh, rank, attr->axes, ranks), n = 0;
+    int place = tri__mesh_group_place(mesh, rank, attr->axes);
+    for (int i = 0; i < all; i++) {
+        if (attr->within && i / attr->within != place / attr->within) continue;
+        if (attr->across && i % attr->across != place % attr->across) continue;
+        ranks[n++] = ranks[i];
+    }
+    return n;
+}
+
+unsigned tri__program_shared(const tri_program *program) {
+    unsigned shared = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (tri__op_queue(instr->op) != TRI_QUEUE_COMM) continue;
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (instr->slot[k] >= 0) shared |= 1u << program->slot[instr->slot[k]].mem;
+    }
+    return shared;
+}
+
+int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n) {
+    unsigned shared = 0;
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) shared |= tri__program_shared(programs[i]);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t most = 0;
+        for (int i = 0; i < n; i++)
+            if (programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
+        if (shared >> mem & 1) bytes += (most + PAGE - 1) / PAGE * PAGE;
+    }
+    return bytes;
+}
+
+void tri__program_sent(const tri_program *program, double *bytes) {
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) bytes[kind] = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (!tri__is_post(instr->op)) continue;
+        double n = tri__transfer_size(&program->mesh, &instr->attr);
+        double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(instr)], &program->max);
+        double share = (n - 1) / n;
+        if (instr->op == TRI_OP_all_reduce_post) share *= 2; /* a scatter and a gather */
+        if (instr->op == TRI_OP_send_post) share = 1;
+        if (instr->op == TRI_OP_recv_post) share = 0;
+        bytes[tri__post_kind(instr->op)] += whole * share;
+    }
+}
