@@ -123,11 +123,35 @@ static void planned_bytes(void **state) {
     tiny_close(&t);
 }
 
+/* Rebuilding stands with every way of sharing out, and every type: all ranks' programs fit together. */
+static void programs_of_many_ranks(void **state) {
+    (void)state;
+    enum { MOST = 3 };
+    static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
+        for (int dp = 2; dp <= MOST; dp++)
+            for (int k = 0; k < 3; k++)
+                for (int type = 0; type < 3; type++) {
+                    static tiny t[MOST];
+                    const tri_program *train[MOST], *infer[MOST];
+                    for (int rank = 0; rank < dp; rank++) {
+                        tiny_open_rank(&t[rank], "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = dp, .rank = rank, .sharding = {.kind = (tri_shard_kind)kind}});
+                        t[rank].in.recompute = kinds[k], t[rank].in.precision = types[type], t[rank].in.reduce_dtype = types[(type + k) % 3];
+                        OK(tri__plan(&t[rank].arena, &t[rank].in, 1, &t[rank].plan));
+                        train[rank] = t[rank].plan.train.program, infer[rank] = t[rank].plan.infer.program;
+                    }
+                    OK(tri__check(train, dp));
+                    OK(tri__check(infer, dp));
+                    for (int rank = 0; rank < dp; rank++) tiny_close(&t[rank]);
+                }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits),
         cmocka_unit_test(what_is_repeated),
         cmocka_unit_test(planned_bytes),
+        cmocka_unit_test(programs_of_many_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
