@@ -1,4 +1,5 @@
 /* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training steps. */
+#include "device/cpu/fast/gemm_half.h"
 #include "kernel_call.h"
 #include "tiny.h"
 #include "train/loss_scale.h"
@@ -123,6 +124,41 @@ static void rows_exist(void **state) {
         for (int op = 0; op < TRI_OP_COUNT; op++)
             for (int i = 0; i < 2; i++) assert_int_equal(target.has[op][halves[i]], target.has[op][TRI_F32]);
     }
+}
+
+/* Every product kernel that this CPU runs, the best one or not, against a plain sum. */
+static void try_product(const tri_half_product *kernel) {
+    enum { MOST_K = 256, LD = 80 };
+    static uint16_t a[32 * MOST_K], b[32 * MOST_K];
+    static float c[32 * LD];
+    uint64_t random = 5;
+    assert_true(kernel->mr <= 32 && kernel->nr <= 32 && kernel->k_block % kernel->step == 0);
+    for (int k = 0; k <= MOST_K; k += kernel->step * (k < 2 * kernel->step ? 1 : 3)) {
+        for (int i = 0; i < kernel->mr * k; i++) a[i] = tri__to_bf16((float)uniform(&random, -1, 1));
+        for (int i = 0; i < kernel->nr * k; i++) b[i] = tri__to_bf16((float)uniform(&random, -1, 1));
+        for (int i = 0; i < 32 * LD; i++) c[i] = (float)i;
+        if (kernel->begin) kernel->begin();
+        kernel->run(k / kernel->step, a, b, c, LD);
+        if (kernel->end) kernel->end();
+        for (int i = 0; i < 32; i++)
+            for (int j = 0; j < LD; j++) {
+                double want = i * LD + j;
+                for (int x = 0; i < kernel->mr && j < kernel->nr && x < k; x++)
+                    want += (double)tri__from_bf16(a[(x / kernel->a_group * kernel->mr + i) * kernel->a_group + x % kernel->a_group]) *
+                            tri__from_bf16(b[(x / kernel->b_group * kernel->nr + j) * kernel->b_group + x % kernel->b_group]);
+                if (!(fabs(c[i * LD + j] - want) <= 1e-3)) fail_msg("%s: k %d: [%d,%d] is %g, not %g", kernel->name, k, i, j, (double)c[i * LD + j], want);
+            }
+    }
+}
+
+static void products(void **state) {
+    (void)state;
+    const tri_half_product *best = tri__half_product();
+    print_message("bf16 products: %s\n", best ? best->name : "through fp32");
+    if (best) try_product(best);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f")) try_product(&tri__half_product_avx512);
+#endif
 }
 
 enum { STEPS = 50 };
@@ -318,7 +354,7 @@ static void predictions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_exist),          cmocka_unit_test(rows_against_fp32),       cmocka_unit_test(losses_are_those_of_fp32),
+        cmocka_unit_test(products),            cmocka_unit_test(rows_exist),          cmocka_unit_test(rows_against_fp32),       cmocka_unit_test(losses_are_those_of_fp32),
         cmocka_unit_test(same_bits),           cmocka_unit_test(overflow_skips_the_step), cmocka_unit_test(scale_grows_and_falls),
         cmocka_unit_test(bytes_per_parameter), cmocka_unit_test(bytes_per_parameter_shared_out),
         cmocka_unit_test(predictions),

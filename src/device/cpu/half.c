@@ -248,6 +248,10 @@ static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtyp
     }
 }
 
+void tri__cpu_half_linear(const tri_call *call) {
+    (call->op == TRI_OP_linear_gelu ? linear_gelu : through_f32)(call);
+}
+
 void tri__cpu_half_rows(tri_kernel_table *table) {
     add_as(table, any_width, TRI_F32);
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
