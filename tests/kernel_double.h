@@ -144,6 +144,10 @@ static void double_cross_entropy(const kernel_call *k, double *const *v) {
     }
 }
 
+static void double_accumulate(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][i] = v[1][i];
+}
+
 static void double_sumsq(const kernel_call *k, double *const *v) {
     v[0][0] = 0;
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][0] += v[1][i] * v[1][i];
@@ -181,7 +185,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(gelu),
     ROW(tanh), ROW(relu), ROW(attention), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
-    ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast),
+    ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast), ROW(accumulate),
 #undef ROW
 };
 

@@ -121,7 +121,7 @@ static void check_logits(golden *g) {
     const tri_program *infer = g->engine.plan.infer.program;
     int64_t count = g->micro.n * g->engine.model.n_classes;
     float want[8 * MAX_SAMPLES];
-    tri__exec_run(g->engine.exec, g->engine.infer, 0, infer->n_instrs, 0, &g->feed, NULL);
+    OK(tri__exec_run(g->engine.exec, g->engine.infer, 0, infer->n_instrs, 0, &g->feed, NULL));
     const float *logits = tri__exec_slot(g->engine.exec, g->engine.infer, tri__program_find(infer, "fusion.logits#0")); /* [n, classes] */
     OK(tri__st_read_f32(&g->file, tri__st_find(&g->file, "logits"), 0, count, want));
     double worst = 0;
@@ -171,7 +171,7 @@ static double run_step(golden *g, int64_t s, int update) {
     g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"), (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
-    tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : update_at(train), (uint32_t)s + 1, &g->feed, NULL);
+    OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : update_at(train), (uint32_t)s + 1, &g->feed, NULL));
     return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
 }
 

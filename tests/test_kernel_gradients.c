@@ -44,9 +44,13 @@ static void doubles_close(double *v[TRI_MAX_ARGS]) {
 /* Outputs that are added to hold, beside the formula's value, what was there before. */
 static void check_forward(const kernel_call *k, double *const *v) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    double before = k->call.acc ? v[0][0] : 0; /* of the loss or the sum: the only such outputs, one element */
+    int64_t n = operand_count(k, 0);
+    double *before = calloc((size_t)n + 1, sizeof *before); /* only first operands are added to */
+    assert_non_null(before);
+    if (k->call.acc) memcpy(before, v[0], (size_t)n * sizeof *before);
     double_ops[k->at.op](k, v);
-    v[0][0] += before;
+    for (int64_t i = 0; i < n; i++) v[0][i] += before[i];
+    free(before);
     for (int a = 0; a < row->n_args; a++) {
         if (!tri__access_writes(row->arg[a].access)) continue;
         double largest = 0;
@@ -212,7 +216,7 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
-static const kernel_grid update_grids[] = {{"sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", ""}, {"cast", "R=0,1,3 C=1,9"}};
+static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", ""}, {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
     (void)state;

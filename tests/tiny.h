@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -145,25 +146,37 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Initial weights by parameter name, in fp32; where that is a master, rounded into the weights that compute. */
+/* Elements of a parameter that a flat slot holds, `held` of its unit, in the slot's type. */
+static inline void tiny_fill(const tri_param *param, tri_range held, tri_dtype dtype, void *flat) {
+    tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
+    int64_t n = part.end - part.begin;
+    if (!n) return;
+    float *w = malloc((size_t)n * sizeof *w); /* [n] */
+    TRI_ASSERT(w); /* a rank's thread must not use cmocka's */
+    tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
+    for (int64_t k = 0; k < n; k++) {
+        if (param->init == TRI_INIT_ONE) w[k] += 1;
+        int64_t at = part.begin - held.begin + k;
+        if (dtype == TRI_F32) ((float *)flat)[at] = w[k];
+        else ((uint16_t *)flat)[at] = dtype == TRI_BF16 ? tri__to_bf16(w[k]) : tri__to_f16(w[k]);
+    }
+    free(w);
+}
+
+/* Initial weights by parameter name: those that this rank holds, and their masters. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
-        const int *flat = train->master ? train->master : train->param;
-        float *w = (float *)tri__exec_slot(exec, 0, flat[param->unit]) + param->at; /* [count] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, 0, param->count, w);
-        if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < param->count; k++) w[k] += 1;
-        if (!train->master) continue;
-        uint16_t *half = (uint16_t *)tri__exec_slot(exec, 0, train->param[param->unit]) + param->at; /* [count] */
-        for (int64_t k = 0; k < param->count; k++) half[k] = t->in.precision == TRI_BF16 ? tri__to_bf16(w[k]) : tri__to_f16(w[k]);
+        int unit = param->unit;
+        tiny_fill(param, train->param_part[unit], t->in.precision, tri__exec_slot(exec, 0, train->param[unit]));
+        if (train->master) tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));
     }
 }
 
 static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, &exec));
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, &exec));
     tiny_init(t, exec);
     return exec;
 }

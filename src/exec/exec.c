@@ -1,6 +1,9 @@
-/* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. */
+/* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. Classes that
+ * transfers touch lie in the rank's shared memory, so that peers reach into them and nothing is copied. */
 #include "exec/exec.h"
 #include "base/clock.h"
+#include "comm/world.h"
+#include "exec/transfer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,15 +11,21 @@
 
 /* An instruction bound to memory: what does not change from step to step. */
 typedef struct bound {
-    tri_kernel *run;   /* NULL: input, done here */
+    tri_kernel *run;               /* NULL: done here */
     tri_call call;
+    tri_bound_transfer *transfer;  /* of a post and of its wait; NULL */
 } bound;
 
 struct tri_exec {
     const tri_device *device;
     tri_kernel_table *table;
+    tri_world *world;           /* NULL: one rank */
     const tri_program *const *program;
     bound **bound;              /* [n] arrays of n_instrs */
+    tri_group_table groups;
+    tri_bound_transfer *transfer;
+    int64_t *counts;            /* of all transfers */
+    unsigned shared;            /* classes in shared memory, a bit each */
     int n;
     int64_t bytes[TRI_MEM_COUNT];
     size_t guard;
@@ -52,7 +61,7 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
         const tri_instr *instr = &p->instr[i];
         bound *b = &exec->bound[index][i];
         b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
-        TRI_ASSERT(b->run || instr->op == TRI_OP_input);
+        TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
         b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
                              .table = table, .work = exec->memory[TRI_MEM_WORK]};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
@@ -64,27 +73,70 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
     }
 }
 
+static void *memory_of(const tri_exec *exec, int program, int slot) { return slot < 0 ? NULL : tri__exec_slot(exec, program, slot); }
+
+/* The post that a wait ends: the latest of the same slots. */
+static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
+    const tri_instr *instr = exec->program[program]->instr;
+    tri_ends ends = tri__transfer_ends(&instr[wait]);
+    for (int i = wait - 1; i >= 0; i--) {
+        if (!tri__is_post(instr[i].op)) continue;
+        tri_ends at = tri__transfer_ends(&instr[i]);
+        if (at.y == ends.y && at.x == ends.x) return exec->bound[program][i].transfer;
+    }
+    TRI_ASSERT(!"a wait for nothing: the checker refuses such a program");
+    return NULL;
+}
+
+static tri_status bind_transfers(tri_exec *exec) {
+    size_t posts = 0, used = 0, world = exec->world ? (size_t)tri_world_size(exec->world) : 1;
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++) posts += (size_t)tri__is_post(exec->program[p]->instr[i].op);
+    exec->transfer = calloc(posts + 1, sizeof *exec->transfer);
+    exec->counts = calloc(posts * world + 1, sizeof *exec->counts);
+    if (!exec->transfer || !exec->counts) return tri__fail(TRI_RESOURCE, "out of memory for an executor's transfers");
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++) {
+            const tri_instr *instr = &exec->program[p]->instr[i];
+            if (instr->op == TRI_OP_wait) exec->bound[p][i].transfer = posted(exec, p, i);
+            if (!tri__is_post(instr->op)) continue;
+            tri_ends ends = tri__transfer_ends(instr);
+            tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
+            tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y), memory_of(exec, p, ends.x),
+                               exec->counts + used++ * world, to);
+        }
+    return TRI_OK;
+}
+
+static tri_status alloc_class(tri_exec *exec, int mem) {
+    size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
+    if (!bytes) return TRI_OK;
+    if (exec->shared >> mem & 1) return tri_heap_alloc(exec->world, bytes, (void **)&exec->memory[mem]);
+    return exec->device->alloc(bytes, (void **)&exec->memory[mem]);
+}
+
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_exec **out) {
+                          size_t guard, tri_world *world, tri_exec **out) {
     tri_exec *exec = calloc(1, sizeof *exec);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
     if (!exec) goto fail;
-    *exec = (tri_exec){.device = device, .program = programs, .n = n, .guard = guard};
+    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .guard = guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
     if (!exec->table || !exec->bound) goto fail;
     for (int i = 0; i < n; i++) {
         exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
         if (!exec->bound[i]) goto fail;
+        exec->shared |= tri__program_shared(programs[i]);
         for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
             if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
     }
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        size_t bytes = (size_t)exec->bytes[mem] + guard;
-        if (bytes && (status = device->alloc(bytes, (void **)&exec->memory[mem])) != TRI_OK) goto fail;
-    }
+    if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if ((status = alloc_class(exec, mem)) != TRI_OK) goto fail;
     device->kernels(exec->table);
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
+    if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
     *out = exec;
     return TRI_OK;
 fail:
@@ -94,8 +146,13 @@ fail:
 
 void tri__exec_close(tri_exec *exec) {
     if (!exec) return;
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if (exec->memory[mem]) exec->device->free(exec->memory[mem], (size_t)exec->bytes[mem] + exec->guard);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        if (exec->shared >> mem & 1) tri_heap_free(exec->world, exec->memory[mem]);
+        else exec->device->free(exec->memory[mem], (size_t)exec->bytes[mem] + exec->guard);
+    }
+    tri__groups_free(&exec->groups);
+    free(exec->transfer);
+    free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
     free(exec->bound);
     free(exec->table);
@@ -111,24 +168,28 @@ static void run_input(const bound *b, const tri_slot *slot, const tri_feed *feed
     memcpy(y->data, from, bytes);
 }
 
-static void run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
+static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
     const tri_program *p = exec->program[program];
     const tri_instr *instr = &p->instr[i];
     bound *b = &exec->bound[program][i];
     const tri_feed *from = &feed[instr->mb < 0 ? 0 : instr->mb];
+    if (exec->world) tri__world_beat(exec->world);
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
+    if (b->transfer) return instr->op == TRI_OP_wait ? tri__transfer_wait(exec->world, b->transfer) : tri__transfer_post(b->transfer, &from->counts);
     b->call.step = step;
     if (b->run) b->run(&b->call);
     else run_input(b, &p->slot[instr->slot[0]], from);
+    return TRI_OK;
 }
 
-void tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
     for (int i = begin; i < end; i++) {
         if (times) times[i].begin = tri__clock();
-        run_one(exec, program, i, step, feed);
+        TRI_TRY(run_one(exec, program, i, step, feed));
         if (times) times[i].end = tri__clock();
     }
+    return TRI_OK;
 }
 
 static int is_finite(const tri_tensor *t, tri_dtype dtype) {
@@ -151,18 +212,20 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
     return 1;
 }
 
-int tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *slot) {
+tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
     const tri_program *p = exec->program[program];
+    *line = *slot = -1;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
-        run_one(exec, program, i, step, feed);
+        TRI_TRY(run_one(exec, program, i, step, feed));
+        if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
         for (int k = 0; k < row->n_args; k++) {
             int at = p->instr[i].slot[k];
             if (at < 0 || is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) continue;
-            *slot = at;
-            return i;
+            *line = i, *slot = at;
+            return TRI_OK;
         }
     }
-    return -1;
+    return TRI_OK;
 }

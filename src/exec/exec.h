@@ -1,4 +1,4 @@
-/* exec.h - binds a plan's programs to a device's memory and runs them. Knows operations, nothing of models or strategies. */
+/* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. Knows operations, nothing of models or strategies. */
 #ifndef TRI_EXEC_EXEC_H
 #define TRI_EXEC_EXEC_H
 
@@ -19,9 +19,11 @@ typedef struct tri_time {
 typedef struct tri_exec tri_exec;
 
 /* Programs of one plan: their parameters (and every slot of the same class and offset) share memory. One allocation per
- * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests. */
+ * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests.
+ * world: who the programs' transfers are with, and whose shared memory takes tri__programs_shared_bytes; it outlives the
+ * executor, and all ranks open theirs in the same order. NULL when no program has transfers. */
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_exec **out);
+                          size_t guard, tri_world *world, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
 
 /* A slot's memory, as the largest microbatch uses it. */
@@ -31,11 +33,12 @@ void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);
 int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
 
 /* Runs instructions [begin, end) of a program: all of them with 0 and n_instrs. feed[n_mb]; instructions of the whole step
- * take feed[0]. `times` [n_instrs], or NULL. Allocates nothing. */
-void tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
+ * take feed[0]. `times` [n_instrs], or NULL. Fails when any rank does: then nothing it wrote counts. Allocates nothing. */
+tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
 
-/* Runs [begin, end) again, looking at every value written: returns the first instruction whose output is not finite and
- * the slot that holds it, or -1. Updates of weights are not run. */
-int tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *slot);
+/* Runs the program again, looking at every value written: *line is the first instruction whose output is not finite and
+ * *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its transfers too. The
+ * rank that finds something first stops, and must tell the others (tri_world_fail). */
+tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot);
 
 #endif

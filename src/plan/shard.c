@@ -152,10 +152,8 @@ static tri_status settle(tri_pass *pass) {
 /* The part of a unit that lies in this rank's shard of its block. */
 static tri_range own_part(const tri_sharder *s, int unit) {
     tri_range own = s->block[s->block_of[unit]].own;
-    int64_t count = s->pass->in->model->unit[unit].count, begin = own.begin - s->unit_at[unit], end = own.end - s->unit_at[unit];
-    if (begin < 0) begin = 0;
-    if (end > count) end = count;
-    return begin < end ? (tri_range){begin, end} : (tri_range){0, 0};
+    int64_t at = s->unit_at[unit];
+    return tri__range_both((tri_range){own.begin - at, own.end - at}, (tri_range){0, s->pass->in->model->unit[unit].count});
 }
 
 static void share_out(tri_sharder *s) {

@@ -60,10 +60,6 @@ static void emit_run(update *up, int unit, tri_range run, int decays) {
     TRI_BUILD(&up->build, adamw, attr, part[0], part[1], part[2], part[3], up->hyper, up->coef, pass->out.apply);
 }
 
-static tri_range both(tri_range a, tri_range b) {
-    return (tri_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
-}
-
 static void emit_unit(update *up, int unit) {
     tri_pass *pass = up->pass;
     const tri_model *model = pass->in->model;
@@ -77,7 +73,7 @@ static void emit_unit(update *up, int unit) {
     for (int first = 0; first < u->n;) {
         int next = first + 1;
         while (next < u->n && param[next].decays == param[first].decays) next++;
-        tri_range run = both(state, (tri_range){param[first].at, next < u->n ? param[next].at : u->count});
+        tri_range run = tri__range_both(state, (tri_range){param[first].at, next < u->n ? param[next].at : u->count});
         if (run.begin < run.end) emit_run(up, unit, run, param[first].decays);
         first = next;
     }

@@ -194,7 +194,9 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     const tri_program *p = c->program;
     if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
     if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
-    if (operand->dtype >= 0 && p->slot[slot].dtype != (tri_dtype)operand->dtype)
+    tri_dtype dtype = p->slot[slot].dtype;
+    int computes = operand->dtype == TRI_DTYPE_COMPUTE || (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
+    if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
         return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
 }
@@ -263,7 +265,7 @@ static tri_status check_slots(checker *c) {
         if (slot->parent >= 0) {
             const tri_slot *parent = &p->slot[slot->parent];
             int64_t room = tri__slot_rows(parent, &p->max) * parent->cols, need = slot->parent_at + slot->rows.add * slot->cols;
-            if (slot->parent_at < 0 || need > room || slot->mem != parent->mem)
+            if (slot->parent_at < 0 || need > room || slot->mem != parent->mem || slot->dtype != parent->dtype)
                 return defect(c, "view %s leaves %s", slot->name, parent->name);
             continue;
         }

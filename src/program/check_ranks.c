@@ -60,10 +60,12 @@ static const char *post_text(const dry *d, int rank, int line, char text[static 
         return text;
     }
     const tri_instr *instr = &p->instr[line];
-    int slot = tri__transfer_whole(instr);
-    snprintf(text, 256, "rank %d, instruction %d (%s %s [%s%s%lld,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name, p->slot[slot].name,
-             tri__sym_name(p->slot[slot].rows.sym), p->slot[slot].rows.sym ? "+" : "", (long long)p->slot[slot].rows.add,
-             (long long)p->slot[slot].cols, tri__dtype_name(p->slot[slot].dtype), instr->attr.id);
+    const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
+    char rows[64];
+    if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s", tri__sym_name(slot->rows.sym));
+    else snprintf(rows, sizeof rows, "%s%s%lld", tri__sym_name(slot->rows.sym), slot->rows.sym ? "+" : "", (long long)slot->rows.add);
+    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name, slot->name, rows,
+             (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
 }
 
@@ -118,7 +120,7 @@ static tri_status post(dry *d, int rank, const tri_instr *instr, int *ready, int
         *TRI_PUSH(&d->arena, d->meeting, d->n_meetings, d->cap_meetings) = (meeting){rank, line, c->n, -1};
     }
     meeting *m = &d->meeting[c->meeting[k]];
-    if (!alike(d, m->rank, m->line, rank, line)) {
+    if (m->rank != rank && !alike(d, m->rank, m->line, rank, line)) {
         char a[256], b[256];
         return tri__fail(TRI_INTERNAL, "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s", m->rank, rank, k,
                          post_text(d, m->rank, m->line, a), post_text(d, rank, line, b));

@@ -33,8 +33,8 @@ int tri__transfer_whole(const tri_instr *instr) {
 
 int tri__transfer_size(const tri_mesh *mesh, const tri_attr *attr) {
     if (!attr->axes || attr->axes >= TRI_AXIS_SET(TRI_AXIS_COUNT) || attr->within < 0 || attr->across < 0) return 0;
-    int all = tri__mesh_group_size(mesh, attr->axes), part = attr->within + attr->across;
     if (attr->within && attr->across) return 0;
+    int all = tri__mesh_group_size(mesh, attr->axes), part = attr->within ? attr->within : attr->across;
     if (part && (part > all || all % part)) return 0;
     return attr->within ? attr->within : attr->across ? all / attr->across : all;
 }

@@ -18,16 +18,31 @@ static double sumsq(int64_t n, const float *x) {
     return sum;
 }
 
-static void adamw(const tri_adamw *a, int64_t n) {
+/* Of whole vectors. Apart, so that a compiler has one way to join its products and sums: an element's new value must not depend on
+ * where a shard of the weights begins or ends. */
+static __attribute__((noinline)) void adamw_whole(const tri_adamw *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
     float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2), coef = a->coef, eps = a->eps;
-    BY_VECTORS(n, {
-        vf g = get(a->g + i, left) * coef;
-        vf m = get(a->m + i, left) * a->beta1 + g * fresh1;
-        vf v = get(a->v + i, left) * a->beta2 + g * g * fresh2;
-        vf p = get(a->p + i, left) * decayed;
-        put(a->m + i, left, m);
-        put(a->v + i, left, v);
-        put(a->p + i, left, p - rate * m / (vec_sqrt(v) * inverse + eps));
-    });
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf g = load(a->g + i) * coef;
+        vf m = load(a->m + i) * a->beta1 + g * fresh1;
+        vf v = load(a->v + i) * a->beta2 + g * g * fresh2;
+        vf p = load(a->p + i) * decayed;
+        store(a->m + i, m);
+        store(a->v + i, v);
+        store(a->p + i, p - rate * m / (vec_sqrt(v) * inverse + eps));
+    }
+}
+
+static void adamw(const tri_adamw *a, int64_t n) {
+    int64_t whole = n / VEC * VEC;
+    adamw_whole(a, whole);
+    if (whole == n) return;
+    float p[VEC] = {0}, m[VEC] = {0}, v[VEC] = {0}, g[VEC] = {0};
+    size_t bytes = (size_t)(n - whole) * sizeof(float);
+    tri_adamw rest = *a;
+    rest.p = memcpy(p, a->p + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes), rest.v = memcpy(v, a->v + whole, bytes);
+    rest.g = memcpy(g, a->g + whole, bytes);
+    adamw_whole(&rest, VEC);
+    memcpy(a->p + whole, p, bytes), memcpy(a->m + whole, m, bytes), memcpy(a->v + whole, v, bytes);
 }

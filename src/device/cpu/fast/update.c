@@ -1,7 +1,25 @@
 /* update.c - the end of a step: sums of squares in double over blocks that the length fixes, and AdamW. */
 #include "device/cpu/fast/call.h"
 
+#include <string.h>
+
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14 }; /* floats */
+
+static void accumulate(const tri_call *call) {
+    enum { Y, X };
+    int64_t n = elements(call, Y);
+    int add = adds(call, Y);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        float *y = f32(call, Y) + i;       /* [end] */
+        const float *x = f32(call, X) + i; /* [end] */
+        int64_t end = n - i < CHUNK ? n - i : CHUNK;
+        if (add)
+            for (int64_t k = 0; k < end; k++) y[k] += x[k];
+        else
+            memcpy(y, x, (size_t)end * sizeof *y);
+    }
+}
 
 static void sumsq(const tri_call *call) {
     enum { SUM, X };
@@ -34,6 +52,7 @@ static void adamw(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cpu_update_fast[] = {
+    {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
     {.run = NULL},

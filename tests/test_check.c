@@ -1,0 +1,333 @@
+/* test_check.c - the checker over all ranks: what it promises to catch, in words; and random mutations of valid programs, which are caught, or
+ * run to the same bits as before. */
+#include "tiny.h"
+
+#include "program/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MUTATIONS = 1000, MAX_RANKS = 4, HEAP = 4 << 20 };
+
+/* ---- Programs written by hand: two ranks that talk in pairs, broadcast and gather ---- */
+
+static const char head[] = "program pair\nmesh pp=2 tp=1 dp=1 rank=%d microbatches=1\nmax T0=4 T1=0 N=0 Q0=0 Q1=0\nbytes act=2048 result=64\n"
+                           "slot a act i32 [T0,1] @0\nslot b act i32 [T0,1] @256\nslot c act f64 [1,1] @512\nslot whole act f64 [1,20] @1024\n"
+                           "slot part act f64 [1,%d] @1536\nslot sum result f64 [1,1] @0\n";
+static const char *const body[2] = {
+    "0 input a  mb 0\n"
+    "1 send_post <- a id=1 axes=pp root=1  mb 0\n"
+    "2 recv_post b id=2 axes=pp root=1  mb 0\n"
+    "3 wait _ <- a  mb 0\n"
+    "4 wait b <- _  mb 0\n"
+    "5 input c field=12  mb 0\n"
+    "6 broadcast_post sum <- c id=3 axes=pp  mb 0\n"
+    "7 wait sum <- c  mb 0\n"
+    "8 all_reduce_post sum id=4 axes=pp\n"
+    "9 wait sum <- _\n",
+    "0 recv_post b id=1 axes=pp  mb 0\n"
+    "1 wait b <- _  mb 0\n"
+    "2 send_post <- b id=2 axes=pp  mb 0\n"
+    "3 wait _ <- b  mb 0\n"
+    "4 broadcast_post sum <- _ id=3 axes=pp  mb 0\n"
+    "5 wait sum <- _  mb 0\n"
+    "6 all_reduce_post sum id=4 axes=pp\n"
+    "7 wait sum <- _\n",
+};
+
+/* The program of a rank with `find` replaced; NULL: as it is. */
+static const tri_program *parse(tri_arena *arena, int rank, const char *find, const char *put) {
+    char text[4096], *at;
+    int used = snprintf(text, sizeof text, head, rank, rank ? 4 : 16);
+    snprintf(text + used, sizeof text - (size_t)used, "%s", body[rank]);
+    if (find) {
+        char rest[4096];
+        at = strstr(text, find);
+        assert_non_null(at);
+        snprintf(rest, sizeof rest, "%s", at + strlen(find));
+        snprintf(at, sizeof text - (size_t)(at - text), "%s%s", put, rest);
+    }
+    tri_program *program;
+    OK(tri__program_parse(arena, "pair", text, &program));
+    return program;
+}
+
+static void pairs_fit(void **state) {
+    (void)state;
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 28));
+    const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
+    OK(tri__check(both, 2));
+    for (int i = 0; i < 2; i++) {
+        char *first, *second;
+        tri_program *parsed;
+        OK(tri__program_text(both[i], &first));
+        OK(tri__program_parse(&arena, "again", first, &parsed));
+        OK(tri__program_text(parsed, &second));
+        assert_string_equal(first, second);
+        free(first), free(second);
+    }
+    tri__arena_close(&arena);
+}
+
+static tri_status run_pair(tri_world *world, void *argument) {
+    const tri_program *const *both = argument;
+    int rank = tri_world_rank(world);
+    static const int32_t tokens[4] = {7, -3, 5, 11};
+    static const double number = 2.5;
+    tri_feed feed = {.counts.of[TRI_SYM_T0] = 3};
+    feed.field[TRI_FIELD_ids0] = tokens, feed.field[TRI_FIELD_loss_inv] = &number;
+    tri_exec *exec;
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, &exec));
+    tri_status status = tri__exec_run(exec, 0, 0, both[rank]->n_instrs, 1, &feed, NULL);
+    const int32_t *b = tri__exec_slot(exec, 0, tri__program_find(both[rank], "b")); /* [4] */
+    double sum = *(const double *)tri__exec_slot(exec, 0, tri__program_find(both[rank], "sum"));
+    if (status == TRI_OK && (memcmp(b, tokens, 3 * sizeof *b) != 0 || b[3] != 0 || sum != 5)) status = tri__fail(TRI_DATA, "rank %d: wrong data", rank);
+    tri__exec_close(exec);
+    return status;
+}
+
+/* The executor runs sends, receives and broadcasts, of as many rows as the microbatch has. */
+static void pairs_run(void **state) {
+    (void)state;
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 28));
+    const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
+    OK(tri_ranks_run(&(tri_ranks){.n = 2, .heap_bytes = HEAP}, run_pair, both));
+    tri_exec *exec;
+    assert_int_equal(tri__exec_open(tri__device_find("cpu"), both, 1, 1, 1, 0, NULL, &exec), TRI_INTERNAL);
+    tri__arena_close(&arena);
+}
+
+static void breaks_are_named(void **state) {
+    (void)state;
+    static const struct {
+        int rank;
+        const char *find, *put, *words;
+    } cases[] = {
+        {0, "3 wait _ <- a  mb 0\n", "", "never waited for"},
+        {0, "1 send_post <- a", "1 send_post <- b", "read before it is written"},
+        {0, "3 wait _ <- a", "3 wait _ <- c", "no transfer of these slots"},
+        {0, "5 input c field=12  mb 0\n", "5 input c field=12  mb 0\n5 send_post <- a id=9 axes=pp root=1  mb 0\n5 input a  mb 0\n",
+         "before the transfer posted at instruction 6 has ended"},
+        {0, "slot b act i32 [T0,1] @256", "slot b act i32 [T0,1] @0", "before the transfer posted at"},
+        {0, "axes=pp root=1  mb 0\n2", "axes=pp  mb 0\n2", "to itself"},
+        {0, "axes=pp root=1  mb 0\n2", "axes=pp root=2  mb 0\n2", "no such place"},
+        {0, "id=4 axes=pp", "id=4", "no group"},
+        {0, "id=4 axes=pp", "id=4 axes=pp within=3", "no group"},
+        {0, "6 broadcast_post sum <- c", "6 broadcast_post sum <- _", "another rank than the root"},
+        {0, "rank=0", "rank=2", "no such rank"},
+        {0, "8 all_reduce_post", "8 all_gather_post whole <- part id=8 axes=pp\n8 wait whole <- part\n8 all_reduce_post", "read before it is written"},
+        {1, "6 all_reduce_post sum", "6 reduce_scatter_post part <- whole id=4 axes=pp\n6 wait part <- whole\n6 all_reduce_post sum", "read before"},
+        /* the two together */
+        {1, "id=2 axes=pp", "id=7 axes=pp", "do not fit together"},
+        {1, "slot sum result f64", "slot sum result i64", "do not fit together"},
+        {1, "slot b act i32 [T0,1] @256", "slot b act i32 [T0,2] @256", "do not fit together"},
+        {1, "6 all_reduce_post sum id=4 axes=pp\n7 wait sum <- _\n", "", "rank 1 has ended"},
+        {1, "2 send_post <- b id=2 axes=pp  mb 0\n3 wait _ <- b  mb 0\n", "", "rank 0 waits at instruction 4 for rank 1"},
+        {0, "2 recv_post b id=2 axes=pp root=1  mb 0\n3 wait _ <- a  mb 0\n4 wait b <- _  mb 0\n5 input c field=12  mb 0\n",
+         "2 input c field=12  mb 0\n3 wait _ <- a  mb 0\n", "rank 1 waits at instruction 3 for rank 0"},
+    };
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 28));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tri_program *both[2];
+        for (int r = 0; r < 2; r++) both[r] = r == cases[i].rank ? parse(&arena, r, cases[i].find, cases[i].put) : parse(&arena, r, NULL, NULL);
+        if (tri__check(both, 2) != TRI_INTERNAL) fail_msg("accepted: \"%s\" for \"%s\"", cases[i].put, cases[i].find);
+        if (!strstr(tri_error(), cases[i].words)) fail_msg("\"%s\" for \"%s\": %s", cases[i].put, cases[i].find, tri_error());
+    }
+    tri__arena_close(&arena);
+}
+
+/* Each sends before it receives, and waits for that: nothing is buffered, so nobody gets on. Both are named. */
+static void nobody_gets_on(void **state) {
+    (void)state;
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 28));
+    const tri_program *both[2] = {
+        parse(&arena, 0, "2 recv_post b id=2 axes=pp root=1  mb 0\n3 wait _ <- a  mb 0\n", "2 wait _ <- a  mb 0\n3 recv_post b id=2 axes=pp root=1  mb 0\n"),
+        parse(&arena, 1, "0 recv_post b id=1 axes=pp  mb 0\n1 wait b <- _  mb 0\n2 send_post <- b id=2 axes=pp  mb 0\n3 wait _ <- b  mb 0\n",
+              "0 input a  mb 0\n0 send_post <- a id=2 axes=pp  mb 0\n1 wait _ <- a  mb 0\n2 recv_post b id=1 axes=pp  mb 0\n3 wait b <- _  mb 0\n")};
+    assert_int_equal(tri__check(both, 2), TRI_INTERNAL);
+    assert_non_null(strstr(tri_error(), "rank 0 waits at instruction 2 for rank 1"));
+    assert_non_null(strstr(tri_error(), "rank 1 waits at instruction 2 for rank 0"));
+    tri__arena_close(&arena);
+}
+
+/* ---- Mutations ---- */
+
+typedef struct suite {
+    int dp, n_mb;
+    tri_sharding sharding;
+    tiny rank[MAX_RANKS];
+    const tri_program *program[MAX_RANKS];  /* what is checked and run */
+    float *weights[MAX_RANKS];              /* of each rank after a step */
+    int64_t weight_bytes[MAX_RANKS];
+    double norm[MAX_RANKS], loss[MAX_RANKS];
+} suite;
+
+static tri_status run_rank(tri_world *world, void *argument) {
+    suite *s = argument;
+    int rank = tri_world_rank(world);
+    tiny *t = &s->rank[rank];
+    tri_exec *exec;
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &s->program[rank], 1, 1, 7, 0, world, &exec));
+    tiny_init(t, exec);
+    tri_status status = tri__exec_run(exec, 0, 0, s->program[rank]->n_instrs, 1, t->feed, NULL);
+    s->loss[rank] = tiny_loss(t, exec);
+    s->norm[rank] = *(const double *)tri__exec_slot(exec, 0, t->plan.train.norm);
+    char *to = (char *)s->weights[rank];
+    for (int u = 0; u < t->model.n_units; u++) {
+        size_t bytes = (size_t)(t->plan.train.param_part[u].end - t->plan.train.param_part[u].begin) * sizeof(float);
+        memcpy(to, tri__exec_slot(exec, 0, t->plan.train.param[u]), bytes);
+        to += bytes;
+    }
+    s->weight_bytes[rank] = to - (char *)s->weights[rank];
+    tri__exec_close(exec);
+    return status;
+}
+
+static tri_status run_suite(suite *s) {
+    return tri_ranks_run(&(tri_ranks){.n = s->dp, .heap_bytes = HEAP, .progress_timeout = 5}, run_rank, s);
+}
+
+/* Numbers below n, one after the other. */
+static uint32_t draw(uint32_t *state, int n) { return tri__philox(17, 0, (*state)++, 0, 0, 0).word[0] % (uint32_t)n; }
+
+static void insert_at(tri_program *p, int at, tri_instr instr) {
+    memmove(p->instr + at + 1, p->instr + at, (size_t)(p->n_instrs++ - at) * sizeof *p->instr);
+    p->instr[at] = instr;
+}
+
+static void remove_at(tri_program *p, int at) { memmove(p->instr + at, p->instr + at + 1, (size_t)(--p->n_instrs - at) * sizeof *p->instr); }
+
+/* The k-th transfer, counted from some random place on. */
+static int some_transfer(const tri_program *p, uint32_t *state) {
+    int at = (int)draw(state, p->n_instrs);
+    while (tri__op_queue(p->instr[at].op) != TRI_QUEUE_COMM) at = (at + 1) % p->n_instrs;
+    return at;
+}
+
+static const tri_op posts[] = {TRI_OP_all_reduce_post, TRI_OP_all_gather_post, TRI_OP_reduce_scatter_post, TRI_OP_broadcast_post, TRI_OP_send_post, TRI_OP_recv_post};
+
+/* One change of a transfer's attributes. */
+static void mutate_attr(tri_attr *attr, uint32_t *state) {
+    switch (draw(state, 5)) {
+    case 0: attr->axes ^= 1u << draw(state, 4); break;
+    case 1: attr->within = (int)draw(state, 4); break;
+    case 2: attr->across = (int)draw(state, 4); break;
+    case 3: attr->root = (int)draw(state, 3); break;
+    case 4: attr->id ^= 1u << draw(state, 32); break;
+    }
+}
+
+/* One change of a slot; of one that no transfer has, only its type or its place in memory: which elements a kernel takes is not the checker's. */
+static void mutate_slot(tri_program *p, int transferred, uint32_t *state) {
+    int any = (int)draw(state, p->n_slots), change = (int)draw(state, 4), takes = draw(state, 2) == 0;
+    tri_slot *slot = &p->slot[takes ? transferred : any];
+    switch (takes ? change : change % 2) {
+    case 0: slot->dtype = (tri_dtype)draw(state, TRI_DTYPE_COUNT); break;
+    case 1: slot->offset = 64 * (int64_t)draw(state, 1 + (int)(p->bytes[slot->mem] / 64)); break;
+    case 2: slot->cols += 16 * (1 - 2 * (int)draw(state, 2)); break;
+    case 3: slot->parent_at += 16 * (1 - 2 * (int)draw(state, 2)); break;
+    }
+    if (slot->cols < 0) slot->cols = 0;
+}
+
+static void mutate(tri_program *p, uint32_t *state) {
+    int at = some_transfer(p, state), other = some_transfer(p, state), any = (int)draw(state, p->n_instrs - 1);
+    tri_instr instr = p->instr[at];
+    int ends = tri__op_row(instr.op)->n_args;
+    switch (draw(state, 9)) {
+    case 0: remove_at(p, at); break;
+    case 1: insert_at(p, any, instr); break;
+    case 2: remove_at(p, at), insert_at(p, any, instr); break;
+    case 3: p->instr[at] = p->instr[other], p->instr[other] = instr; break;
+    case 4: mutate_attr(&p->instr[at].attr, state); break;
+    case 5: p->instr[at].op = (uint16_t)posts[draw(state, 6)]; break;
+    case 6: p->instr[at].slot[draw(state, ends)] = (int)draw(state, p->n_slots); break;
+    case 7: mutate_slot(p, instr.slot[instr.slot[0] < 0], state); break;
+    case 8: instr = p->instr[any], p->instr[any] = p->instr[any + 1], p->instr[any + 1] = instr; break;
+    }
+}
+
+/* A copy with room for two more instructions. */
+static tri_program copy_of(tri_arena *arena, const tri_program *from) {
+    tri_program p = *from;
+    p.instr = tri__arena_alloc(arena, ((size_t)p.n_instrs + 2) * sizeof *p.instr);
+    p.slot = tri__arena_alloc(arena, (size_t)p.n_slots * sizeof *p.slot);
+    memcpy(p.instr, from->instr, (size_t)p.n_instrs * sizeof *p.instr);
+    memcpy(p.slot, from->slot, (size_t)p.n_slots * sizeof *p.slot);
+    return p;
+}
+
+static void open_suite(suite *s, int texts) {
+    for (int r = 0; r < s->dp; r++) {
+        tiny_open_rank(&s->rank[r], "cpu", texts, 0, 0.1, s->n_mb, &(tiny_rank){s->dp, r, s->sharding});
+        s->program[r] = s->rank[r].program[0];
+        s->weights[r] = calloc((size_t)s->rank[r].model.n_elements, sizeof(float));
+    }
+    OK(tri__check(s->program, s->dp));
+    OK(run_suite(s));
+}
+
+/* A mutant that the checker accepts does the same as its original. */
+static void assert_harmless(const suite *was, suite *is, uint32_t number) {
+    if (run_suite(is) != TRI_OK) fail_msg("mutation %u was accepted and fails: %s", number, tri_error());
+    for (int r = 0; r < is->dp; r++) {
+        if (is->loss[r] != was->loss[r] || fabs(is->norm[r] - was->norm[r]) > 1e-14 * was->norm[r] ||
+            memcmp(is->weights[r], was->weights[r], (size_t)was->weight_bytes[r]) != 0)
+            fail_msg("mutation %u was accepted and changes rank %d", number, r);
+    }
+}
+
+static void mutations(void **state) {
+    (void)state;
+    static const struct {
+        int dp, n_mb, texts;
+        tri_sharding sharding;
+    } cases[] = {
+        {2, 2, 1, {.bucket_mb = 0.01}},
+        {2, 1, 2, {.kind = TRI_SHARD_ZERO1}},
+        {3, 2, 1, {.kind = TRI_SHARD_ZERO2}},
+        {2, 1, 1, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+        {4, 1, 1, {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
+    };
+    enum { CASES = sizeof cases / sizeof *cases };
+    uint32_t number = 0, rng = 0;
+    int caught = 0, harmless = 0;
+    for (int i = 0; i < CASES; i++) {
+        suite *was = calloc(1, sizeof *was), *is = calloc(1, sizeof *is);
+        *was = (suite){.dp = cases[i].dp, .n_mb = cases[i].n_mb, .sharding = cases[i].sharding};
+        open_suite(was, cases[i].texts);
+        *is = *was;
+        for (int r = 0; r < is->dp; r++) is->weights[r] = calloc((size_t)was->rank[r].model.n_elements, sizeof(float));
+        for (int k = 0; k < MUTATIONS / CASES; k++, number++) {
+            tri_arena arena;
+            OK(tri__arena_open(&arena, (size_t)1 << 26));
+            int victim = (int)draw(&rng, is->dp);
+            tri_program mutant = copy_of(&arena, was->program[victim]);
+            mutate(&mutant, &rng);
+            memcpy(is->program, was->program, sizeof is->program);
+            is->program[victim] = &mutant;
+            tri_status status = tri__check(is->program, is->dp);
+            assert_true(status == TRI_OK || status == TRI_INTERNAL);
+            if (status == TRI_OK) assert_harmless(was, is, number), harmless++;
+            else caught++;
+            tri__arena_close(&arena);
+        }
+        for (int r = 0; r < was->dp; r++) tiny_close(&was->rank[r]), free(was->weights[r]), free(is->weights[r]);
+        free(was), free(is);
+    }
+    print_message("    of %d mutations %d were caught, %d change nothing\n", MUTATIONS, caught, harmless);
+    assert_true(caught > MUTATIONS / 2 && harmless > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
+        cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
