@@ -199,7 +199,9 @@ static void test_shards_update_alike(void **state) {
         float p[2][K], m[2][K], v[2][K], g[K], hyper[4] = {1e-2f, 0.19f, 0.002f, 0}, coef = 0.8f;
         int32_t apply = 1;
         for (int i = 0; i < 2; i++) {
-            tri__random_normal(1, 1, 1, 0, K, p[i]), tri__random_normal(1, 2, 1e-2f, 0, K, m[i]), tri__random_normal(1, 3, 1e-1f, 0, K, v[i]);
+            tri__random_normal(1, 1, 1, 0, K, p[i]);
+            tri__random_normal(1, 2, 1e-2f, 0, K, m[i]);
+            tri__random_normal(1, 3, 1e-1f, 0, K, v[i]);
             for (int k = 0; k < K; k++) v[i][k] *= v[i][k];
         }
         tri__random_normal(1, 4, 1e-1f, 0, K, g);
@@ -207,7 +209,8 @@ static void test_shards_update_alike(void **state) {
         for (int i = 0; i < 2; i++)
             for (int64_t at = 0, n; at < K; at += n) {
                 n = i == 0 ? K : K - at < part ? K - at : part;
-                tri_call call = {.t = {{p[i] + at, 1, n}, {m[i] + at, 1, n}, {v[i] + at, 1, n}, {g + at, 1, n}, {hyper, 1, 4}, {&coef, 1, 1}, {&apply, 1, 1}},
+                tri_call call = {.t = {{p[i] + at, 1, n}, {m[i] + at, 1, n}, {v[i] + at, 1, n}, {g + at, 1, n}, {hyper, 1, 4},
+                                       {&coef, 1, 1}, {&apply, 1, 1}},
                                  .attr = &attr, .threads = 1};
                 table.run[TRI_OP_adamw][TRI_F32](&call);
             }

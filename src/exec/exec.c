@@ -176,7 +176,8 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     if (exec->world) tri__world_beat(exec->world);
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
-    if (b->transfer) return instr->op == TRI_OP_wait ? tri__transfer_wait(exec->world, b->transfer) : tri__transfer_post(b->transfer, &from->counts);
+    if (instr->op == TRI_OP_wait) return tri__transfer_wait(exec->world, b->transfer);
+    if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
     b->call.step = step;
     if (b->run) b->run(&b->call);
     else run_input(b, &p->slot[instr->slot[0]], from);

@@ -1,4 +1,5 @@
-/* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. Knows operations, nothing of models or strategies. */
+/* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. Knows operations, nothing of
+ * models or strategies. */
 #ifndef TRI_EXEC_EXEC_H
 #define TRI_EXEC_EXEC_H
 

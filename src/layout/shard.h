@@ -14,6 +14,7 @@ typedef struct tri_range {
 
 /* The shard of member k of n. */
 tri_range tri__shard(int64_t count, int n, int k);
+static inline int64_t tri__range_count(tri_range range) { return range.end - range.begin; }
 /* What two ranges share; [0, 0) when that is nothing. */
 tri_range tri__range_both(tri_range a, tri_range b);
 

@@ -9,6 +9,8 @@
 #include "plan/shard.h"
 #include "base/random.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 int tri__sharder_map(tri_sharder *s, int slot) {
@@ -20,7 +22,8 @@ int tri__sharder_map(tri_sharder *s, int slot) {
     if (old->parent < 0) return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
     int parent = tri__sharder_map(s, old->parent);
     const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view is named parent.label */
-    return s->map[slot] = tri__build_view(&at, parent, old->parent_at, old->rows.add, old->cols, "%s.%s", s->to.program->slot[parent].name, label);
+    const char *name = s->to.program->slot[parent].name;
+    return s->map[slot] = tri__build_view(&at, parent, old->parent_at, old->rows.add, old->cols, "%s.%s", name, label);
 }
 
 void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot) {
@@ -29,16 +32,21 @@ void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int sl
 }
 
 void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot) {
-    const tri_model *model = s->pass->in->model;
+    const char *name = s->to.program->slot[slot].name;
     for (int u = block->first; u < block->first + block->n; u++) {
+        const tri_unit *unit = &s->pass->in->model->unit[u];
         int part = slot;
-        if (block->n > 1)
-            part = tri__build_view(&s->to, slot, s->unit_at[u], 1, model->unit[u].count, "%s.%s", s->to.program->slot[slot].name, model->unit[u].name);
+        if (block->n > 1) part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
         tri__sharder_stand(s, flats, u, part);
     }
 }
 
-int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *name) {
+int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *format, ...) {
+    char name[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
     s->to.unit = tri__sharder_unit(s, block);
     return tri__build_slot(&s->to, mem, TRI_F32, (tri_rows){.add = 1}, cols, "%s", name);
 }
@@ -113,7 +121,7 @@ static void keep_weights(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks && s->pass->sharding.kind != TRI_SHARD_NONE; b++) {
         const tri_block *block = &s->block[b];
         if (block->n == 1) continue;
-        int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, tri__arena_print(s->to.arena, "p.%s", block->name));
+        int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
         tri__sharder_stand_block(s, &s->weights, block, flat);
     }
     for (int u = 0; u < s->pass->in->model->n_units; u++) s->pass->out.param[u] = tri__sharder_map(s, s->weights.slot[u]);

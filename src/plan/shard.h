@@ -44,7 +44,8 @@ void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int sl
 /* The same for all units of a block, side by side in `slot` [1, count of the block]. */
 void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot);
 /* A slot of a block: [1, cols] f32. */
-int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *name);
+int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* What a slot that holds this rank's shard of a block holds of one of its units. */
 int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slot);
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */

@@ -110,8 +110,8 @@ static void make_scatters(tri_sharder *s, const int *last) {
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_block *block = &s->block[b];
         bucket made = {.unit = tri__sharder_unit(s, block)};
-        made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, tri__arena_print(s->to.arena, "g.%s", block->name));
-        r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, block->own.end - block->own.begin, "g.%s.own", block->name);
+        made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
+        r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own", block->name);
         made.ends = (tri_ends){.y = r->shard[b], .x = made.slot};
         for (int u = block->first; u < block->first + block->n; u++)
             if (last[u] > made.last) made.last = last[u];
@@ -134,7 +134,7 @@ static void make_shards(tri_sharder *s) {
     }
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_block *block = &s->block[b];
-        r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->own.end - block->own.begin, tri__arena_print(s->to.arena, "g.%s", block->name));
+        r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
     }
 }
 
@@ -174,7 +174,7 @@ void tri__reductions_before(tri_sharder *s, int at) {
     const tri_block *block = &s->block[b];
     settle(s);
     r->begun[b] = mb + 1;
-    int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, tri__arena_print(s->to.arena, "g.%s#%d", block->name, mb));
+    int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
     tri__sharder_stand_block(s, &s->grads, block, slot);
 }
 
@@ -195,7 +195,7 @@ static void scatter(tri_sharder *s, int b, int mb) {
     const tri_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
     if (mb > 0)
-        to = tri__sharder_slot(s, block, TRI_MEM_COMM, block->own.end - block->own.begin, tri__arena_print(s->to.arena, "g.%s#%d.own", block->name, mb));
+        to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};
     r->open_block = b, r->open_mb = mb;
     tri__sharder_post(s, TRI_OP_reduce_scatter_post, s->group, r->open, tri__sharder_unit(s, block), mb);
@@ -206,9 +206,10 @@ void tri__reductions_after(tri_sharder *s, int at) {
     int mb = s->from->instr[at].mb, unit = unit_written(s, &s->from->instr[at]);
     const tri_attr replicas = {.axes = s->group.axes};
     if (at == r->loss_at) fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
-    for (int i = 0; i < r->n_buckets; i++)
-        if (r->bucket[i].last == at)
-            fly(s, r->bucket[i].ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, r->bucket[i].ends, r->bucket[i].unit, mb);
+    for (int i = 0; i < r->n_buckets; i++) {
+        const bucket *b = &r->bucket[i];
+        if (b->last == at) fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
+    }
     if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at) scatter(s, s->block_of[unit], mb);
 }
 

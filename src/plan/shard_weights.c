@@ -60,7 +60,7 @@ void tri__gathers_plan(tri_sharder *s) {
     g->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *g->shard);
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_block *block = &s->block[b];
-        g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->own.end - block->own.begin, tri__arena_print(s->to.arena, "p.%s", block->name));
+        g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
         for (int u = block->first; u < block->first + block->n; u++) s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
     }
     find_runs(s, g);
@@ -69,7 +69,7 @@ void tri__gathers_plan(tri_sharder *s) {
 static void post(tri_sharder *s, int index, int mb) {
     gather *at = &s->gathers->gather[index];
     const tri_block *block = &s->block[at->block];
-    int whole = tri__sharder_slot(s, block, TRI_MEM_GATHER, block->count, tri__arena_print(s->to.arena, "w.%s/%d", block->name, index));
+    int whole = tri__sharder_slot(s, block, TRI_MEM_GATHER, block->count, "w.%s/%d", block->name, index);
     at->ends = (tri_ends){.y = whole, .x = s->gathers->shard[at->block]};
     tri__sharder_post(s, TRI_OP_all_gather_post, s->group, at->ends, tri__sharder_unit(s, block), mb);
 }

@@ -14,9 +14,9 @@ typedef struct update {
 
 /* Elements `part` of a unit, of a slot that holds its elements `held`. */
 static int part_of(update *up, int slot, tri_range held, tri_range part) {
-    const tri_slot *flat = &up->pass->program->slot[slot];
+    int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
     if (held.begin == part.begin && held.end == part.end) return slot;
-    return tri__build_view(&up->build, slot, part.begin == part.end ? 0 : part.begin - held.begin, 1, part.end - part.begin, "%s.own", flat->name);
+    return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
 }
 
 static void transfer(update *up, tri_op op, int y, int x, int named) {

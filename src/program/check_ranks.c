@@ -64,8 +64,8 @@ static const char *post_text(const dry *d, int rank, int line, char text[static 
     char rows[64];
     if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s", tri__sym_name(slot->rows.sym));
     else snprintf(rows, sizeof rows, "%s%s%lld", tri__sym_name(slot->rows.sym), slot->rows.sym ? "+" : "", (long long)slot->rows.add);
-    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name, slot->name, rows,
-             (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
+    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name,
+             slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
 }
 
@@ -100,7 +100,8 @@ static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
-    return a->attr.id == b->attr.id && s->dtype == t->dtype && s->rows.sym == t->rows.sym && s->rows.add == t->rows.add && s->cols == t->cols;
+    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->cols != t->cols) return 0;
+    return a->attr.id == b->attr.id && s->dtype == t->dtype;
 }
 
 static void wake(dry *d, meeting *m, int *ready, int *n_ready) {
@@ -122,8 +123,8 @@ static tri_status post(dry *d, int rank, const tri_instr *instr, int *ready, int
     meeting *m = &d->meeting[c->meeting[k]];
     if (m->rank != rank && !alike(d, m->rank, m->line, rank, line)) {
         char a[256], b[256];
-        return tri__fail(TRI_INTERNAL, "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s", m->rank, rank, k,
-                         post_text(d, m->rank, m->line, a), post_text(d, rank, line, b));
+        return tri__fail(TRI_INTERNAL, "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s",
+                         m->rank, rank, k, post_text(d, m->rank, m->line, a), post_text(d, rank, line, b));
     }
     open_post *open = tri__arena_alloc(&d->arena, sizeof *open);
     *open = (open_post){tri__transfer_ends(instr), c->meeting[k], d->run[rank].open};
@@ -183,8 +184,8 @@ static tri_status stuck(dry *d, int rank) {
         const meeting *m = &d->meeting[d->run[rank].waits_for];
         seen[rank] = 1;
         int next = absent_member(d, d->run[rank].waits_for);
-        used += (size_t)snprintf(text + used, sizeof text - used, "%srank %d waits at instruction %d for rank %d to join in what %s posted", used ? "; " : "",
-                                 rank, d->run[rank].at, next, post_text(d, m->rank, m->line, one));
+        used += (size_t)snprintf(text + used, sizeof text - used, "%srank %d waits at instruction %d for rank %d to join in what %s posted",
+                                 used ? "; " : "", rank, d->run[rank].at, next, post_text(d, m->rank, m->line, one));
         rank = next;
     }
     if (d->run[rank].waits_for < 0) snprintf(text + used, sizeof text - used, "; rank %d has ended", rank);
@@ -207,7 +208,8 @@ static tri_status run_dry(dry *d) {
 
 tri_status tri__check_ranks(const tri_program *const *programs, int n) {
     for (int i = 0; i < n; i++)
-        if (programs[i]->rank != i || tri__mesh_world(&programs[i]->mesh) != n || memcmp(&programs[i]->mesh, &programs[0]->mesh, sizeof(tri_mesh)) != 0)
+        if (programs[i]->rank != i || tri__mesh_world(&programs[i]->mesh) != n ||
+            memcmp(&programs[i]->mesh, &programs[0]->mesh, sizeof(tri_mesh)) != 0)
             return tri__fail(TRI_INTERNAL, "program %d of %d is of rank %d of a mesh of %d: not all ranks of one mesh, in order", i, n,
                              programs[i]->rank, tri__mesh_world(&programs[i]->mesh));
     dry d = {.program = programs, .n = n};
