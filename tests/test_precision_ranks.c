@@ -50,7 +50,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     const tri_planned *train = &t->plan.train;
     tri_loss_scale scale = tri__loss_scale_start();
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, NULL, &exec));
     tiny_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < STEPS && status == TRI_OK; step++) {

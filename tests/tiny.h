@@ -177,7 +177,7 @@ static inline void tiny_init(const tiny *t, tri_exec *exec) {
 
 static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, &exec));
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, NULL, &exec));
     tiny_init(t, exec);
     return exec;
 }

@@ -49,6 +49,8 @@ struct tri_device {
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(size_t bytes, void **out);
     void (*free)(void *memory, size_t bytes);
+    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now. */
+    tri_status (*alloc_second)(const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void);
 };

@@ -108,15 +108,16 @@ static tri_status bind_transfers(tri_exec *exec) {
     return TRI_OK;
 }
 
-static tri_status alloc_class(tri_exec *exec, int mem) {
+static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
     if (!bytes) return TRI_OK;
+    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(folder, bytes, (void **)&exec->memory[mem]);
     if (exec->shared >> mem & 1) return tri_heap_alloc(exec->world, bytes, (void **)&exec->memory[mem]);
     return exec->device->alloc(bytes, (void **)&exec->memory[mem]);
 }
 
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_world *world, tri_exec **out) {
+                          size_t guard, tri_world *world, const char *folder, tri_exec **out) {
     tri_exec *exec = calloc(1, sizeof *exec);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
     if (!exec) goto fail;
@@ -133,7 +134,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if ((status = alloc_class(exec, mem)) != TRI_OK) goto fail;
+        if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;

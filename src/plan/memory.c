@@ -97,6 +97,7 @@ static void place_work(tri_pass *pass) {
 void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
     tri_program *program = pass->program;
     program->max = *max;
+    program->second = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
         if (slot->parent >= 0 || is_reused(slot->mem)) continue;

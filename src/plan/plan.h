@@ -45,6 +45,7 @@ typedef struct tri_plan_in {
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
+    unsigned offload;            /* classes that go to the second memory, 1 << tri_mem or-ed */
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */

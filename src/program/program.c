@@ -39,6 +39,13 @@ int64_t tri__program_bytes(const tri_program *program) {
     return bytes;
 }
 
+int64_t tri__program_second_bytes(const tri_program *program) {
+    int64_t bytes = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (program->second >> mem & 1) bytes += program->bytes[mem];
+    return bytes;
+}
+
 /* Binds one dim of an operand: a letter to its extent, or a number that must be the extent. */
 static int bind(tri_dims *dims, unsigned *bound, const char *dim, int64_t extent) {
     if (*dim >= '0' && *dim <= '9') return strtol(dim, NULL, 10) == extent;

@@ -99,7 +99,7 @@ tri_status tri__engine_bind(tri_engine *engine) {
     if (need > have)
         return tri__fail(TRI_RESOURCE, "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter --max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, NULL, &engine->exec));
+    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, NULL, NULL, &engine->exec));
     int n_params = engine->model.n_params;
     engine->n_weights = n_params;
     engine->weights = tri__arena_alloc(&engine->arena, (size_t)n_params * sizeof *engine->weights);
