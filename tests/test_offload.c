@@ -91,7 +91,8 @@ static void done(job *j) {
 }
 
 static void make_folder(char *folder) {
-    strcpy(folder, "/tmp/trident-offload-XXXXXX");
+    strcpy(folder, "/tmp/trident-offload-??????");
+    memset(folder + strlen(folder) - 6, 'X', 6);
     assert_non_null(mkdtemp(folder));
 }
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -54,10 +53,13 @@ static int open_nameless(const char *folder) {
     int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
     char path[PATH_MAX]; /* a file system without nameless files */
-    if (snprintf(path, sizeof path, "%s/offload-XXXXXX", folder) >= (int)sizeof path) return errno = ENAMETOOLONG, -1;
-    file = mkostemp(path, O_CLOEXEC);
-    if (file >= 0) unlink(path);
-    return file;
+    for (int i = 0; i < 1000; i++) {
+        if (snprintf(path, sizeof path, "%s/.offload-%ld-%d", folder, (long)getpid(), i) >= (int)sizeof path) return errno = ENAMETOOLONG, -1;
+        file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+        if (file >= 0) unlink(path);
+        if (file >= 0 || errno != EEXIST) return file;
+    }
+    return -1;
 }
 
 static tri_status alloc_second(const char *folder, size_t bytes, void **out) {
