@@ -29,7 +29,9 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes
 LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(sort $(shell find src -name '*.c'))))
+# The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
+MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so)
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c,$(sort $(shell find src -name '*.c'))))
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 # Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
@@ -44,10 +46,10 @@ LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 .PHONY: all announce demo test check parity bench lint asan tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
-all: announce $(BUILD)/trident $(LIBRARY)
+all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
-	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found (not needed yet)), CUDA $(or $(NVCC),not found (not needed yet))"
+	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only), CUDA $(or $(NVCC),not found (not needed yet))"
 
 # Changes when the compiler or a flag does, and then everything is compiled again.
 $(BUILD)/flags: always
@@ -67,6 +69,9 @@ $(BUILD)/libtrident.so: $(LIB_OBJECTS)
 	@$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
 $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 	@ln -sf $(<F) $@
+$(BUILD)/libtrident_mpi.so: src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/remote.h $(BUILD)/flags
+	@echo "  MPICC $@"
+	@$(MPI) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Isrc -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
@@ -99,6 +104,7 @@ lint:
 examples: $(EXAMPLES)
 bench: all $(BENCHES)
 	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
+	@python3 bench/comm.py $(BUILD)
 	@tools/venv
 	@.venv/bin/python bench/table.py $(BUILD)
 	@.venv/bin/python bench/tokenizing.py $(BUILD)
@@ -131,6 +137,7 @@ install: all
 	install -m 644 include/trident.h $(DESTDIR)$(PREFIX)/include/trident.h
 	install -m 644 $(BUILD)/libtrident.a $(DESTDIR)$(PREFIX)/lib/libtrident.a
 	install -m 755 $(BUILD)/libtrident.so $(DESTDIR)$(PREFIX)/lib/libtrident.so.$(VERSION)
+	$(if $(MPI),install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/libtrident_mpi.so)
 	ln -sf libtrident.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libtrident.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' trident.pc.in \

@@ -116,7 +116,7 @@ typedef enum tri_reduction { TRI_SUM, TRI_AVERAGE, TRI_MIN, TRI_MAX, TRI_PRODUCT
 typedef struct tri_ranks {
     int n;                      /* ranks to start */
     int forks;                  /* 0: threads of this process; 1: forks of it, before anything else of it runs threads */
-    size_t heap_bytes;          /* shared heap of each rank; 0: 64 MiB */
+    size_t heap_bytes;          /* most that a rank's shared heap may grow to; 0: the machine's memory */
     double progress_timeout;    /* seconds without progress after which a rank counts as hung; 0: 30; at least 0.25 */
 } tri_ranks;
 typedef tri_status tri_rank_main(tri_world *world, void *argument);

@@ -19,6 +19,7 @@ static inline char *program_text_cut(const char *text) {
         const char *work = strncmp(line, "bytes", 5) == 0 ? strstr(line, " work=") : NULL;
         size_t kept = work ? (size_t)(work - line) : length;
         if (!skip) memcpy(end, line, kept), end += kept;
+        if (work) *end++ = '\n';
         line += length;
     }
     return out;

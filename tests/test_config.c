@@ -32,7 +32,12 @@ static const char *const run_list[] = {
     "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
     "keep=2", "device=cpu", "threads=0", "num_workers=4", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
-    "shard=none", "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
+    "mesh_order=pp,tp,dp", "transport=auto", "progress_timeout=30", "bind_cores=none", "nnodes=1", "node_rank=0", "standalone=false",
+    "rdzv_backend=static", "rdzv_endpoint", "rdzv_id=none", "rdzv_conf", "master_addr", "master_port=0", "log_dir", "redirects=0", "tee=0",
+    "local_ranks_filter",
+    "shard=none", "shard_size=0", "bucket_mb=25", "prefetch=1", "reshard_after_forward=auto", "wrap=layer", "wrap_min_params=100000000",
+    "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
+    "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
 
 static void test_frozen_list(void **state) {
@@ -84,7 +89,7 @@ typedef struct sample {
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(sample, field_), __VA_ARGS__}
 static const tri_option sample_rows[] = {
     ROW(BOOL, flag, .value = "true"),
-    ROW(INT, whole, .value = "5", .min = 1, .max = 100),
+    ROW(INT, whole, .value = "5", .min = 1, .max = 100, .choices = "auto=0|many=-7"),
     ROW(REAL, real, .value = "0.5", .min = 0, .max = 1),
     ROW(TEXT, text, .value = "abc", .alias = "other_name"),
     ROW(CHOICE, choice, .value = "zb-h1", .choices = "none|NO_SHARD=none|zb-h1|full|ALL_OF_IT=full"),
@@ -125,6 +130,10 @@ static const struct {
     {"whole", "@101", NULL, "here: 101 is out of range"},
     {"whole", "@1.5", NULL, "expected a whole number, not a number"},
     {"whole", "@\"5\"", NULL, "expected a whole number, not a string"},
+    {"whole", "auto", "0", NULL},
+    {"whole", "Many", "-7", NULL},
+    {"whole", "@\"many\"", "-7", NULL},
+    {"whole", "autos", NULL, "expected a whole number, not \"autos\""},
     {"whole", "@null", NULL, "expected a value, not null"},
     {"real", "1e-5", "1e-5", NULL},
     {"real", ".25", "0.25", NULL},

@@ -94,7 +94,9 @@ static void open_golden(golden *g, const char *name, const char *device) {
     const json_t *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
     for (int text = 0; text < g->assets.n_texts; text++) OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
     tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
-    OK(tri__engine_plan(&g->settings, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max, &g->engine));
+    tri_place place;
+    OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
+    OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max, &g->engine));
     OK(tri__engine_bind(&g->engine));
     for (int i = 0; i < g->engine.n_weights; i++) {
         const tri_st_entry *entry = tri__st_find(&g->file, g->engine.weights[i].name);

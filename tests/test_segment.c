@@ -1,11 +1,13 @@
 /* test_segment.c - the shared memory, its heaps, what a damaged or hostile one does, and ranks that meet for it. */
 #include "base/clock.h"
+#include "base/machine.h"
 #include "comm/heap.h"
 #include "comm/rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,7 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,15 +36,15 @@ static void heap_gives_out_pieces(void **state) {
     (void)state;
     enum { PAGES = 64 };
     char *memory = aligned_alloc(4096, PAGES * 4096);
-    memset(memory, 0xA5, PAGES * 4096);
+    memset(memory, 0, PAGES * 4096); /* as fresh pages are */
     tri_heap heap;
     void *a, *b, *c, *all;
-    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096 + 100), TRI_OK); /* the rest of a page is not used */
+    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096 + 100, -1, 0), TRI_OK); /* the rest of a page is not used */
     assert_int_equal(tri__heap_take(&heap, 0, &a), TRI_OK);
     assert_int_equal(tri__heap_take(&heap, 4097, &b), TRI_OK);
     assert_int_equal(tri__heap_take(&heap, 1, &c), TRI_OK);
     assert_true((char *)a == memory && (char *)b == memory + 4096 && (char *)c == memory + 3 * 4096);
-    for (int i = 0; i < 8192; i++) assert_int_equal(((char *)b)[i], 0);
+    memset(b, 0xA5, 8192);
     assert_int_equal(tri__heap_take(&heap, PAGES * 4096, &all), TRI_RESOURCE);
     assert_null(all);
     assert_non_null(strstr(tri_error(), "heap_bytes"));
@@ -50,11 +54,14 @@ static void heap_gives_out_pieces(void **state) {
     assert_int_equal(tri__heap_give(&heap, b), TRI_USAGE);
     assert_int_equal(tri__heap_take(&heap, 8192, &b), TRI_OK);
     assert_true((char *)b == memory + 4096);
+    for (int i = 0; i < 8192; i++) assert_int_equal(((char *)b)[i], 0); /* used before */
+    memset(b, 0xA5, 8192);
     assert_int_equal(tri__heap_give(&heap, a), TRI_OK);
     assert_int_equal(tri__heap_give(&heap, c), TRI_OK);
     assert_int_equal(tri__heap_give(&heap, b), TRI_OK);
     assert_int_equal(heap.n, 1); /* all joined again */
     assert_int_equal(tri__heap_take(&heap, PAGES * 4096, &all), TRI_OK);
+    for (int i = 0; i < PAGES * 4096; i++) assert_int_equal(((char *)all)[i], 0);
     tri__heap_close(&heap);
     free(memory);
 }
@@ -68,7 +75,7 @@ static void heap_survives_any_order(void **state) {
     unsigned char *piece[SLOTS] = {0};
     size_t bytes[SLOTS] = {0};
     uint64_t random = 88172645463325252u;
-    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096), TRI_OK);
+    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096, -1, 0), TRI_OK);
     for (int turn = 0; turn < TURNS; turn++) {
         int s = (int)(next_random(&random) % SLOTS);
         if (piece[s]) {
@@ -108,7 +115,6 @@ static void parts_do_not_overlap(void **state) {
             assert_true(segment.heap >= segment.pairs + (size_t)(n * n) * TRI_SEGMENT_PAIR_BYTES);
             assert_true(segment.heap + (size_t)n * segment.heap_bytes <= segment.base + segment.bytes);
             assert_true((uintptr_t)segment.control % 128 == 0 && (uintptr_t)tri__segment_heap(&segment, n - 1) % 4096 == 0);
-            tri__segment_populate(&segment, n - 1);
             memset(tri__segment_heap(&segment, n - 1), 1, segment.heap_bytes);
             tri__segment_close(&segment);
             tri__segment_close(&segment);
@@ -140,10 +146,37 @@ static void file_is_private_and_sealed(void **state) {
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     assert_int_equal(fstat(segment.fd, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    assert_true((uint64_t)info.st_blocks * 512 >= segment.bytes); /* committed: no page can fail later */
+    assert_true((int64_t)info.st_blocks * 512 >= segment.heap - segment.base); /* committed: no page can fail later */
     assert_int_equal(ftruncate(segment.fd, 4096), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(fcntl(segment.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    tri__segment_close(&segment);
+}
+
+/* Memory is taken when a piece is, and a piece that the machine cannot hold is refused without harm. */
+static void heaps_commit_what_they_give(void **state) {
+    (void)state;
+    tri_segment segment;
+    tri_segment_spec spec = small_spec(2);
+    tri_heap heap;
+    struct stat before, after;
+    void *small, *again, *huge;
+    spec.heap_bytes = 2 * (size_t)tri__memory_total(); /* TSan leaves 1 TiB of addresses in one piece */
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    char *base = tri__segment_heap(&segment, 1);
+    assert_int_equal(tri__heap_open(&heap, base, segment.heap_bytes, segment.fd, base - segment.base), TRI_OK);
+    assert_int_equal(fstat(segment.fd, &before), 0);
+    assert_int_equal(tri__heap_take(&heap, 1 << 20, &small), TRI_OK);
+    assert_int_equal(fstat(segment.fd, &after), 0);
+    assert_int_equal((after.st_blocks - before.st_blocks) * 512, 1 << 20);
+    assert_int_equal(tri__heap_take(&heap, segment.heap_bytes - (4 << 20), &huge), TRI_RESOURCE);
+    assert_non_null(strstr(tri_error(), "available"));
+    memset(small, 7, 1 << 20);
+    assert_int_equal(tri__heap_give(&heap, small), TRI_OK);
+    assert_int_equal(tri__heap_take(&heap, 2 << 20, &again), TRI_OK);
+    assert_ptr_equal(again, small);
+    for (int i = 0; i < 2 << 20; i++) assert_int_equal(((char *)again)[i], 0);
+    tri__heap_close(&heap);
     tri__segment_close(&segment);
 }
 
@@ -359,13 +392,47 @@ static void two_jobs_do_not_mix(void **state) {
     assert_int_equal(end_of(first), TRI_RESOURCE);
 }
 
+/* Another user holds the name that we meet under, or knocks at our door. Only root can try. */
+static void strangers_are_refused(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip();
+    const char *key = meeting_key();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "trident.0.%s", key);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    pid_t squatter = fork();
+    if (squatter == 0) {
+        if (setuid(65534) != 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, 1) != 0) _exit(97);
+        sleep(10); /* killed long before */
+        _exit(0);
+    }
+    usleep(50000);
+    assert_int_equal(end_of(start_guest(key, (guest){1, 2, 2, 4096, 0}, 1, "another user")), TRI_USAGE);
+    kill(squatter, SIGKILL);
+    assert_int_equal(end_of(squatter), 128 + SIGKILL);
+    close(fd);
+    pid_t host = start_guest(key, (guest){0, 2, 2, 4096, 0}, 0.4, "missing: local rank 1");
+    pid_t intruder = fork();
+    if (intruder == 0) {
+        char byte;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        if (setuid(65534) != 0) _exit(97);
+        for (int i = 0; i < 5000 && connect(fd, (struct sockaddr *)&name, length) != 0; i++) usleep(1000);
+        _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 96); /* shown the door without a word */
+    }
+    assert_int_equal(end_of(intruder), 0);
+    assert_int_equal(end_of(host), TRI_RESOURCE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),     cmocka_unit_test(parts_do_not_overlap),
         cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
+        cmocka_unit_test(heaps_commit_what_they_give),
         cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
-        cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),
+        cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

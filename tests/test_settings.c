@@ -73,8 +73,27 @@ static const struct {
     {"train", NULL, {"--global-batch-size", "48"}, NULL, {"batch_size=48", "global_batch_size=48"}},
     {"train", "{\"global_batch_size\": 12}", {NULL}, NULL, {"batch_size=12"}},
     {"train", NULL, {"--global-batch-size", "12", "--dp-size", "4"}, NULL, {"batch_size=3"}},
-    {"train", NULL, {"--global-batch-size", "10", "--dp-size", "4"}, "global_batch_size 10 cannot be divided among 4",
-     {NULL}},
+    {"train", NULL, {"--global-batch-size", "10", "--dp-size", "4"}, NULL, {"batch_size=3", "global_batch_size=10"}},
+    {"train", NULL, {"--global-batch-size", "64", "--nproc-per-node", "4"}, NULL, {"batch_size=16", "world_size=4"}},
+    {"train", NULL, {"--nproc-per-node", "8", "--nnodes", "2"}, NULL, {"world_size=16", "nproc_per_node=8"}},
+    {"train", NULL, {"--nproc-per-node", "8", "--world-size", "16"}, NULL, {"world_size=16", "nproc_per_node=8"}},
+    {"train", NULL, {"--world-size", "16", "--nnodes", "2:2"}, NULL, {"world_size=16", "nproc_per_node=8"}},
+    {"train", "{\"world_size\": 6}", {NULL}, NULL, {"world_size=6", "nproc_per_node=6"}},
+    {"plan", NULL, {"--world-size", "6"}, NULL, {"nproc_per_node=6"}},
+    {"train", NULL, {"--world-size", "16", "--nnodes", "3"}, "--world-size 16 cannot be shared by 3 machines", {NULL}},
+    {"train", NULL, {"--world-size", "16", "--nproc-per-node", "5"}, "--world-size 16 cannot be shared by machines of 5", {NULL}},
+    {"train", NULL, {"--world-size=16", "--nproc-per-node=4", "--nnodes=2"}, "--world-size 16 is not --nnodes 2 x --nproc-per-node 4", {NULL}},
+    {"train", NULL, {"--nnodes", "1:4"}, "--nnodes 1:4: the number of machines stays", {NULL}},
+    {"train", NULL, {"--nnodes", "0"}, "--nnodes: expected a number of machines, not \"0\"", {NULL}},
+    {"train", NULL, {"--nnodes", "2:"}, "not \"2:\"", {NULL}},
+    {"train", NULL, {"--nnodes", "two"}, "not \"two\"", {NULL}},
+    {"train", NULL, {"--nproc-per-node", "gpu"}, "--nproc-per-node gpu: this build computes on the CPU", {NULL}},
+    {"train", NULL, {"--nproc-per-node", "0"}, "--nproc-per-node: 0 is out of range", {NULL}},
+    {"train", NULL, {"--progress-timeout", "0.1"}, "--progress-timeout: 0.1 is out of range", {NULL}},
+    {"train", NULL, {"--rdzv-backend", "etcd"}, "--rdzv-backend: expected static or c10d, not \"etcd\"", {NULL}},
+    {"train", "{\"progress_timeout\": 2.5, \"mesh_order\": \"auto\"}", {"--transport", "shm"}, NULL,
+     {"progress_timeout=2.5", "mesh_order=\"auto\"", "transport=\"shm\""}},
+    {"train", "{\"rdzv_id\": \"x\"}", {NULL}, "\"rdzv_id\" belongs on the command line", {NULL}},
     {"train", "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}", {NULL}, NULL,
      {"secondary_tokenizer=\"p\""}},
     {"train", "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}", {"--primary-tokenizer", "q"}, NULL,
@@ -165,15 +184,21 @@ static void test_words_and_flags(void **state) {
 static const struct {
     const char *args[ARGS], *error;
 } check_cases[] = {
-    {{"--nproc-per-node", "2"}, "--nproc-per-node 2: this build runs one rank"},
-    {{"--world-size", "16"}, "--world-size 16: this build runs one rank"},
-    {{"--pp-size", "2"}, "--pp-size 2: this build runs one rank"},
-    {{"--tp-size", "2"}, "--tp-size 2: this build runs one rank"},
-    {{"--dp-size", "4"}, "--dp-size 4: this build runs one rank"},
+    {{"--nproc-per-node", "2"}, NULL},
+    {{"--world-size", "16"}, NULL},
+    {{"--pp-size", "2"}, "--pp-size 2: this build has no pipeline"},
+    {{"--tp-size", "2"}, "--tp-size 2: this build does not split layers"},
+    {{"--dp-size", "4"}, "1 ranks asked for, but pp 1 x tp 1 x dp 4 = 4"},
+    {{"--dp-size", "4", "--nproc-per-node", "4"}, NULL},
+    {{"--dp-size", "3", "--nproc-per-node", "4"}, "4 ranks asked for, but pp 1 x tp 1 x dp 3 = 3"},
+    {{"--mesh-order", "dp,tp,pp"}, NULL},
+    {{"--mesh-order", "auto"}, NULL},
+    {{"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing"},
+    {{"--batch-size", "32", "--global-batch-size", "64", "--nproc-per-node", "2"}, NULL},
+    {{"--batch-size", "3", "--global-batch-size", "10", "--nproc-per-node", "4"}, NULL},
+    {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"}, "global_batch_size 10 is not batch_size 4 x 4 replicas"},
     {{"--dp-size", "1"}, NULL},
     {{"--precision", "bf16"}, "--precision bf16: this build computes in fp32"},
-    {{"--shard", "zero1"}, "--shard zero1: this build runs one rank"},
-    {{"--sharding-strategy", "FULL_SHARD"}, "--shard zero3:"},
     {{"--sharding-strategy", "NO_SHARD"}, NULL},
     {{"--schedule", "gpipe"}, "--schedule gpipe:"},
     {{"--schedule", "1F1B"}, NULL},
@@ -199,6 +224,40 @@ static void test_check(void **state) {
         if (status != (check_cases[i].error ? TRI_USAGE : TRI_OK) ||
             (check_cases[i].error && !strstr(tri_error(), check_cases[i].error)))
             fail_msg("%s %s: got %d \"%s\"", check_cases[i].args[0], check_cases[i].args[1], status, tri_error());
+        tri__settings_free(&s);
+    }
+}
+
+/* Ranks that a launcher started: options that say otherwise are refused with both numbers; the rest follows. */
+static void test_launched(void **state) {
+    (void)state;
+    static const struct {
+        const char *args[ARGS], *error;
+        int world, local;
+        int64_t nodes, replicas, batch, global;
+    } cases[] = {
+        {{NULL}, NULL, 16, 8, 2, 16, 32, 512},
+        {{"--global-batch-size", "100"}, NULL, 16, 8, 2, 16, 7, 100},
+        {{"--nproc-per-node", "8", "--batch-size", "4"}, NULL, 16, 8, 2, 16, 4, 64},
+        {{"--nproc-per-node", "4"}, "--nproc-per-node 4, but the launcher started 8 ranks on this machine", 16, 8, 0, 0, 0, 0},
+        {{"--world-size", "8"}, "--world-size 8, but the launcher started 16 ranks in all", 16, 8, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_settings s;
+        int n_words;
+        tri__settings_init(&s);
+        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words), TRI_OK);
+        tri_status status = tri__settings_launched(&s, cases[i].world, cases[i].local);
+        if (cases[i].error) {
+            assert_int_equal(status, TRI_USAGE);
+            assert_non_null(strstr(tri_error(), cases[i].error));
+        } else {
+            assert_int_equal(status, TRI_OK);
+            assert_true(s.world_size == cases[i].world && s.nproc_per_node == cases[i].local && s.nodes == cases[i].nodes);
+            assert_int_equal(tri__settings_replicas(&s), cases[i].replicas);
+            assert_int_equal(s.batch_size, cases[i].batch);
+            assert_int_equal(tri__settings_global_batch(&s), cases[i].global);
+        }
         tri__settings_free(&s);
     }
 }
@@ -260,7 +319,7 @@ static void test_shipped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),    cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_recorded), cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_launched), cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

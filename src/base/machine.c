@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,4 +40,26 @@ int64_t tri__memory_available(void) {
     int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
     if (limit >= 0 && used >= 0 && limit - used < available) available = limit - used;
     return available;
+}
+
+int64_t tri__oom_kills(void) {
+    char text[1024];
+    read_start("/sys/fs/cgroup/memory.events", text, sizeof text);
+    const char *at = strstr(text, "oom_kill ");
+    return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
+}
+
+int64_t tri__memory_total(void) {
+    int64_t gib = (int64_t)1 << 30, bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+    return bytes <= 0 ? gib : (bytes + gib - 1) / gib * gib;
+}
+
+uint64_t tri__process_ticks(int pid) {
+    char path[64], text[1024];
+    unsigned long long user, system;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    read_start(path, text, sizeof text);
+    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
+    return user + system;
 }

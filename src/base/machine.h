@@ -6,6 +6,11 @@
 
 /* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
 int64_t tri__memory_available(void);
+/* Processes of the control group that the system has killed for want of memory so far; 0 where that is not counted. */
+int64_t tri__oom_kills(void);
+int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
+/* Computing time that a process has taken so far, in the system's ticks; 0 when it cannot be seen. */
+uint64_t tri__process_ticks(int pid);
 /* Cores that this process may use. */
 int tri__cores(void);
 

@@ -46,18 +46,6 @@ static tri_status check_range(const tri_option *row, const char *origin, double 
     return tri__fail(TRI_USAGE, "%s: %s is out of range; expected %.15g to %.15g", origin, text, row->min, row->max);
 }
 
-static tri_status set_int(const tri_option *row, const char *origin, int64_t *into, const char *text) {
-    const char *digits = text + (text[0] == '-');
-    size_t n = strspn(digits, "0123456789");
-    errno = 0;
-    long long value = strtoll(text, NULL, 10);
-    if (n == 0 || digits[n]) return tri__fail(TRI_USAGE, "%s: expected a whole number, not \"%s\"", origin, text);
-    if (errno) return tri__fail(TRI_USAGE, "%s: %s is too large", origin, text);
-    TRI_TRY(check_range(row, origin, (double)value, text));
-    *into = value;
-    return TRI_OK;
-}
-
 /* Decimal, finite. */
 static int read_real(const char *text, double *value) {
     char *end;
@@ -93,6 +81,31 @@ static int next_choice(const char **at, const char **name, size_t *n, const char
     *of_n = equal < length ? length - equal - 1 : 0;
     *at += length + ((*at)[length] == '|');
     return 1;
+}
+
+/* Is `text` one of the row's words for numbers? They need not be in its range. */
+static int is_number_word(const tri_option *row, int64_t *into, const char *text) {
+    const char *name, *of;
+    size_t n, of_n;
+    for (const char *at = row->choices ? row->choices : ""; next_choice(&at, &name, &n, &of, &of_n);)
+        if (same_word(text, name, n, 1)) {
+            *into = strtoll(of, NULL, 10);
+            return 1;
+        }
+    return 0;
+}
+
+static tri_status set_int(const tri_option *row, const char *origin, int64_t *into, const char *text) {
+    const char *digits = text + (text[0] == '-');
+    size_t n = strspn(digits, "0123456789");
+    if (is_number_word(row, into, text)) return TRI_OK;
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (n == 0 || digits[n]) return tri__fail(TRI_USAGE, "%s: expected a whole number, not \"%s\"", origin, text);
+    if (errno) return tri__fail(TRI_USAGE, "%s: %s is too large", origin, text);
+    TRI_TRY(check_range(row, origin, (double)value, text));
+    *into = value;
+    return TRI_OK;
 }
 
 /* The index among the real choices, -1 when there is none. */
@@ -249,6 +262,7 @@ static tri_status reals_from_json(const tri_option *row, const char *origin, tri
 }
 
 static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const json_t *value) {
+    if (json_is_string(value) && is_number_word(row, into, json_string_value(value))) return TRI_OK;
     if (!json_is_integer(value)) return expected(origin, "a whole number", value);
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));

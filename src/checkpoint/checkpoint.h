@@ -2,12 +2,13 @@
  * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
  *
  *   manifest.json              version, step, tensors (name, dtype, shape, slices), files (bytes, xxh3-128), state
- *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*
+ *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*      (one pair a rank)
  *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
  */
 #ifndef TRI_CHECKPOINT_CHECKPOINT_H
 #define TRI_CHECKPOINT_CHECKPOINT_H
 
+#include "base/file.h"
 #include "base/json.h"
 #include "layout/slice.h"
 
@@ -25,6 +26,14 @@ typedef struct tri_checkpoint_out {
 /* Temporary folder, fsync of each file, manifest last, rename, fsync of the parent. An existing checkpoint of the same
  * step is replaced only by the rename. */
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
+
+/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets the manifest's rows for them; the first
+ * rank joins all ranks' rows and ends. When a part fails, the first rank drops what was made. */
+tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **rows);
+tri_status tri__checkpoint_join(json_t *rows, const json_t *more); /* appends rows of another rank, slices of one tensor to one row */
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, json_t *rows);
+void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
 
 typedef struct tri_checkpoint tri_checkpoint;
 

@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char weights_name[] = "weights-00000.safetensors", optimizer_name[] = "optimizer-00000.safetensors";
-
 static json_t *sizes_json(const int64_t *value, int n) {
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(value[i]));
@@ -48,8 +46,10 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
 }
 
 /* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
-static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, json_t *tensors) {
-    char path[TRI_PATH_MAX];
+static tri_status save_pieces(const char *folder, const char *kind, int rank, const tri_piece *pieces, int n, json_t *tensors) {
+    char path[TRI_PATH_MAX], file[64];
+    if (n == 0) return TRI_OK;
+    snprintf(file, sizeof file, "%s-%05d.safetensors", kind, rank);
     TRI_TRY(tri__path_join(path, folder, file));
     size_t names = 0;
     for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
@@ -91,17 +91,27 @@ static tri_status save_manifest(const tri_checkpoint_out *out, const char *folde
     return status;
 }
 
-static tri_status fill(const tri_checkpoint_out *out, const char *folder) {
-    json_t *tensors = json_array();
-    tri_status status = save_pieces(folder, weights_name, out->weights, out->n_weights, tensors);
-    if (status == TRI_OK && out->optimizer) status = save_pieces(folder, optimizer_name, out->optimizer, out->n_optimizer, tensors);
-    if (status == TRI_OK) status = save_json(folder, "config.json", out->config);
-    if (status == TRI_OK) status = save_json(folder, "preprocessing.json", out->preprocessing);
-    if (status == TRI_OK && out->extras) status = out->extras(out->context, folder);
-    if (status == TRI_OK) status = save_manifest(out, folder, tensors);
-    if (status == TRI_OK) status = tri__folder_sync(folder);
-    json_decref(tensors);
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **rows) {
+    *rows = json_array();
+    if (!*rows) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    tri_status status = save_pieces(made, "weights", rank, out->weights, out->n_weights, *rows);
+    if (status == TRI_OK && out->optimizer) status = save_pieces(made, "optimizer", rank, out->optimizer, out->n_optimizer, *rows);
     return status;
+}
+
+tri_status tri__checkpoint_join(json_t *rows, const json_t *more) {
+    json_t *slices_of = json_object(), *row; /* name -> list of slices, borrowed from the rows */
+    size_t i;
+    int failed = slices_of == NULL;
+    json_array_foreach(rows, i, row) {
+        failed |= json_object_set(slices_of, json_string_value(json_object_get(row, "name")), json_object_get(row, "slices"));
+    }
+    json_array_foreach(more, i, row) {
+        json_t *slices = json_object_get(slices_of, json_string_value(json_object_get(row, "name")));
+        failed |= slices ? json_array_extend(slices, json_object_get(row, "slices")) : json_array_append(rows, row);
+    }
+    json_decref(slices_of);
+    return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
 /* `made` takes the name `final`. An older one of that name changes places with it in one step and is removed then; where
@@ -124,20 +134,42 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
     return tri__checkpoint_remove(old);
 }
 
-tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
-    char made[TRI_PATH_MAX], final[TRI_PATH_MAX], suffix[64];
+tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]) {
+    char suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
-    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
     TRI_TRY(tri__checkpoint_remove(made));
-    TRI_TRY(tri__folder_make(made));
-    tri_status status = fill(out, made);
-    if (status == TRI_OK) status = commit(out, made, final);
+    return tri__folder_make(made);
+}
+
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, json_t *rows) {
+    char final[TRI_PATH_MAX];
+    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+    TRI_TRY(save_json(made, "config.json", out->config));
+    TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
+    if (out->extras) TRI_TRY(out->extras(out->context, made));
+    TRI_TRY(save_manifest(out, made, rows));
+    TRI_TRY(tri__folder_sync(made));
+    return commit(out, made, final);
+}
+
+void tri__checkpoint_drop(const char *made) {
+    char text[2048];
+    snprintf(text, sizeof text, "%s", tri_error());
+    (void)tri__checkpoint_remove(made); /* what is left, the next prune removes */
+    tri__fail(TRI_IO, "%s", text);
+}
+
+tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
+    char made[TRI_PATH_MAX];
+    json_t *rows = NULL;
+    TRI_TRY(tri__checkpoint_begin(out, made));
+    tri_status status = tri__checkpoint_write(out, made, 0, &rows);
+    if (status == TRI_OK) status = tri__checkpoint_end(out, made, rows);
+    json_decref(rows);
     if (status != TRI_OK) {
         tri__fail_in(status, "checkpoint of step %lld not saved", (long long)out->step);
-        char text[2048];
-        snprintf(text, sizeof text, "%s", tri_error());
-        if (tri__checkpoint_remove(made) != TRI_OK) tri__fail(status, "%s", text);
+        tri__checkpoint_drop(made);
     }
     return status;
 }

@@ -210,11 +210,12 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
     json_t *map = json_object();
     tri_status status = map ? map_names(hf, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     names fresh = {{0}, 0};
-    int loaded = 0, gaps = 0;
+    int asked = 0, loaded = 0, gaps = 0;
     double elements = 0;
     for (int i = 0; i < n && status == TRI_OK; i++) {
         if (!begins(pieces[i].name, prefix)) continue;
         const char *name = pieces[i].name + length;
+        asked++;
         const json_t *at = json_object_get(map, name);
         if (!at) {
             add_name(&fresh, name);
@@ -227,7 +228,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
-    if (status == TRI_OK && loaded == 0)
+    if (status == TRI_OK && asked && !loaded)
         status = tri__fail(TRI_DATA, "%s: none of its tensors is one of a BERT or RoBERTa encoder", hf->folder);
     if (status == TRI_OK) {
         tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6, hf->folder);

@@ -15,6 +15,9 @@ typedef struct tri_cli {
     int err_terminal;         /* someone watches err: a progress line may be redrawn */
     int width;                /* of err, in columns; 0: unknown */
     const char *path;         /* $PATH; "" when unset */
+    char *(*lookup)(const char *name); /* getenv, for what launchers say */
+    char **argv, **environment; /* of this process, for ranks that it starts */
+    int reported;             /* set by a command whose failure has been said already */
 } tri_cli;
 
 typedef struct tri_command {
@@ -55,6 +58,8 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);

@@ -1,8 +1,9 @@
-/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT and
+/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on four ranks and
  * the same model with one input left out, and prints what each scores on rows none of them saw. What it leaves behind
  * is ordinary: data/, vocab/, a configuration and a run folder for each model, for use with train, eval and predict. */
 #include "cli/cli.h"
 #include "cli/demo_data.h"
+#include "cli/launch.h"
 #include "cli/sinks.h"
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
+enum { RANKS = 4, BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
 
 /* A model: which inputs it sees. The first text it sees is its primary text. */
 static const struct variant {
@@ -78,15 +79,22 @@ static json_t *configuration(const demo *d, const struct variant *v) {
         json_object_set_new(config, "tab_field_list",
                             json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
     json_t *optimisation = json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50,
-                                     "batch_size", 32, "epochs", 6);
+                                     "global_batch_size", BATCH, "epochs", 6);
     json_object_update(config, optimisation);
     json_decref(optimisation);
     return config;
 }
 
-/* Settings of one model: its configuration file, the demo's data, a fresh run folder. */
-static tri_status settings_of(const demo *d, const struct variant *v, tri_settings *settings) {
+/* One model's training as a command line: its configuration file, the demo's data, a fresh run folder, four ranks. */
+enum { ARGUMENT_MAX = TRI_PATH_MAX + 32, ARGUMENTS = 10 };
+typedef struct line {
+    char text[ARGUMENTS][ARGUMENT_MAX];
+    char *argv[ARGUMENTS + 1]; /* the program, "train" and its options */
+} line;
+
+static tri_status line_of(const demo *d, const struct variant *v, line *out) {
     char name[64], path[TRI_PATH_MAX], run[TRI_PATH_MAX];
+    int n = 0;
     snprintf(name, sizeof name, "%s.json", v->folder);
     TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
     TRI_TRY(tri__path_join(run, d->asked->output_dir, v->folder));
@@ -95,31 +103,53 @@ static tri_status settings_of(const demo *d, const struct variant *v, tri_settin
     tri_status status = tri__json_save(path, config);
     json_decref(config);
     TRI_TRY(status);
-    char seed[24], threads[24];
-    snprintf(seed, sizeof seed, "%lld", (long long)d->asked->seed);
-    snprintf(threads, sizeof threads, "%lld", (long long)d->asked->threads);
-    const char *args[] = {"--config", path,        "--data-path", d->data,    "--output-dir", run,      "--seed",
-                          seed,       "--threads", threads,       "--resume", "never",        "--quiet"};
-    int n = sizeof args / sizeof *args, n_words;
-    return tri__settings_parse(settings, "train", d->asked->quiet ? n : n - 1, args, NULL, 0, &n_words);
+    snprintf(out->text[n++], ARGUMENT_MAX, "%s", d->cli->argv[0]);
+    snprintf(out->text[n++], ARGUMENT_MAX, "train");
+    snprintf(out->text[n++], ARGUMENT_MAX, "--config=%s", path);
+    snprintf(out->text[n++], ARGUMENT_MAX, "--data-path=%s", d->data);
+    snprintf(out->text[n++], ARGUMENT_MAX, "--output-dir=%s", run);
+    snprintf(out->text[n++], ARGUMENT_MAX, "--seed=%lld", (long long)d->asked->seed);
+    snprintf(out->text[n++], ARGUMENT_MAX, "--threads=%lld", (long long)d->asked->threads);
+    snprintf(out->text[n++], ARGUMENT_MAX, "--resume=never");
+    snprintf(out->text[n++], ARGUMENT_MAX, "--nproc-per-node=%d", RANKS);
+    if (d->asked->quiet) snprintf(out->text[n++], ARGUMENT_MAX, "--quiet");
+    for (int i = 0; i < n; i++) out->argv[i] = out->text[i];
+    out->argv[n] = NULL;
+    return TRI_OK;
+}
+
+/* The ranks are this program with that command line. What they print belongs to progress: results are the demo's own. */
+static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *settings) {
+    tri_cli cli = *d->cli;
+    cli.argv = l->argv;
+    cli.out = cli.err;
+    TRI_TRY(tri__run_prepare(settings));
+    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
+    d->cli->reported = cli.reported;
+    return status;
 }
 
 static tri_status train_and_score(demo *d, int which) {
     tri_settings settings;
     const struct variant *v = &variants[which];
-    tri_outcome outcome = {0};
     tri_sink sink = {0};
+    int n_args = 0, n_words;
+    line *l = calloc(1, sizeof *l);
+    if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
     tri__settings_init(&settings);
-    tri_status status = settings_of(d, v, &settings);
-    if (status == TRI_OK) status = tri__train_with_sinks(d->cli, &settings, &outcome);
+    tri_status status = line_of(d, v, l);
+    while (l->argv[n_args]) n_args++;
+    if (status == TRI_OK)
+        status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    if (status == TRI_OK) status = train_on_ranks(d, l, &settings);
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
     if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->scores[which]);
     tri__progress_close(&sink);
-    tri__outcome_free(&outcome);
     tri__settings_free(&settings);
+    free(l);
     return status;
 }
 

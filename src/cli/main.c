@@ -23,6 +23,10 @@ const tri_command tri__commands[] = {
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
+    COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
+            .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
+    COMMAND(bench, .words = " comm", .summary = "measure how fast ranks talk on this machine",
+            .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
@@ -143,11 +147,14 @@ int main(int argc, char **argv) {
         .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0,
         .width = window.ws_col,
         .path = path ? path : "",
+        .lookup = getenv,
+        .argv = argv,
+        .environment = environ,
     };
     tri_status status = dispatch(&cli, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
-    if (status != TRI_OK)
+    if (status != TRI_OK && !cli.reported)
         fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
     free(args);
     return (int)status;

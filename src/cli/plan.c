@@ -8,15 +8,17 @@
 #include "train/run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Memory classes as people call them, by their keys in "bytes". */
 static const struct {
     const char *key, *name;
 } classes[] = {
     {"param", "parameters"}, {"grad", "gradients"}, {"state", "optimizer state"},
-    {"act", "activations"},  {"work", "workspace"}, {"result", "results"},
-    {"total", "peak"},
+    {"act", "activations"},  {"gather", "gathered weights"}, {"comm", "communication"},
+    {"work", "workspace"},   {"result", "results"}, {"total", "peak"},
 };
+enum { CLASSES = sizeof classes / sizeof *classes };
 
 static json_int_t whole(const json_t *object, const char *key) {
     return json_integer_value(json_object_get(object, key));
@@ -27,7 +29,7 @@ static tri_status print_rank(const tri_cli *cli, const json_t *train, const json
     tri_table table = {0};
     char a[32], b[32], c[32];
     tri__table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+    for (size_t i = 0; i < CLASSES; i++) {
         json_int_t step = whole(json_object_get(train, "bytes"), classes[i].key);
         json_int_t forward = whole(json_object_get(infer, "bytes"), classes[i].key);
         tri__table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
@@ -42,18 +44,53 @@ static tri_status print_rank(const tri_cli *cli, const json_t *train, const json
     return status;
 }
 
-static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
-    const json_t *largest = json_object_get(facts, "largest_microbatch");
+/* Classes that no rank uses are left out. */
+static int is_used(const json_t *ranks, const char *key) {
     size_t index;
     json_t *rank;
+    json_array_foreach(ranks, index, rank) if (whole(json_object_get(rank, "bytes"), key) > 0) return 1;
+    return 0;
+}
+
+/* Several ranks: a line each. */
+static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
+    tri_table table = {0};
+    size_t index;
+    json_t *rank;
+    char line[512] = "rank", text[32];
+    for (size_t i = 0; i < CLASSES; i++)
+        if (is_used(ranks, classes[i].key)) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
+    strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
+    tri__table_add(&table, "%s", line);
+    json_array_foreach(ranks, index, rank) {
+        double sent = 0;
+        const char *kind;
+        json_t *bytes;
+        json_object_foreach(json_object_get(rank, "sent_bytes"), kind, bytes) sent += json_number_value(bytes);
+        snprintf(line, sizeof line, "%lld", (long long)whole(rank, "rank"));
+        for (size_t i = 0; i < CLASSES; i++)
+            if (is_used(ranks, classes[i].key)) {
+                tri__text_bytes((double)whole(json_object_get(rank, "bytes"), classes[i].key), text);
+                strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
+            }
+        tri__table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
+    }
+    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri__table_free(&table);
+    return status;
+}
+
+static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
+    const json_t *largest = json_object_get(facts, "largest_microbatch");
     char count[4][32];
     fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s samples, %s + %s tokens\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
             whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
             tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
-    json_array_foreach(json_object_get(facts, "ranks"), index, rank)
-        TRI_TRY(print_rank(cli, rank, json_object_get(facts, "infer")));
+    const json_t *ranks = json_object_get(facts, "ranks");
+    if (json_array_size(ranks) == 1) TRI_TRY(print_rank(cli, json_array_get(ranks, 0), json_object_get(facts, "infer")));
+    else TRI_TRY(print_ranks(cli, ranks));
     if (check && json_is_true(json_object_get(facts, "checked")))
         fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went "
               "to\n"

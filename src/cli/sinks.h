@@ -16,7 +16,7 @@ typedef struct tri_outcome {
 void tri__outcome_free(tri_outcome *outcome);
 
 /* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves
- * error.json. */
-tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_outcome *outcome);
+ * error.json. `world`: the ranks that this process is one of; NULL: it is alone. */
+tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome);
 
 #endif

@@ -1,7 +1,8 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
-#include "cli/cli.h"
+#include "cli/launch.h"
 #include "cli/sinks.h"
+#include "train/run.h"
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
     if (settings->json) return tri__print_json(out, outcome->summary);
@@ -14,17 +15,29 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
     return TRI_OK;
 }
 
+/* As one rank of several, or alone. */
+static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
+    tri_world *world;
+    tri_outcome outcome = {0};
+    TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
+    tri_status status = tri__train_with_sinks(cli, settings, world, &outcome);
+    if (status == TRI_OK && (!world || tri_world_rank(world) == 0)) status = print_end(cli->out, settings, &outcome);
+    tri__outcome_free(&outcome);
+    return tri__launch_leave(cli, launch, world, status);
+}
+
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
-    tri_outcome outcome = {0};
+    tri_launch launch;
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
+    if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
-    if (status == TRI_OK) status = tri__train_with_sinks(cli, &settings, &outcome);
-    if (status == TRI_OK) status = print_end(cli->out, &settings, &outcome);
-    tri__outcome_free(&outcome);
+    int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
+    if (starts) status = tri__run_prepare(&settings);
+    if (status == TRI_OK) status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0) : train_here(cli, &settings, &launch);
     tri__settings_free(&settings);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "comm/control.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
+#include "comm/transport.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -19,13 +21,13 @@ static int lines(const tri_control *control) {
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
 }
 
-const char *tri__phase_text(uint32_t phase) {
+const char *tri__doing_text(uint32_t phase) {
     static const char *const text[] = {
 #define X(name, text) text,
-        TRI_PHASES(X)
+        TRI_DOINGS(X)
 #undef X
     };
-    return phase < TRI_PHASE_COUNT ? text[phase] : "in an unknown phase";
+    return phase < TRI_DOING_COUNT ? text[phase] : "in an unknown phase";
 }
 
 size_t tri__control_bytes(int n) { return sizeof(tri_control) + (size_t)n * sizeof(tri_rank_line); }
@@ -71,7 +73,7 @@ static void write_record(tri_control *control, tri_failure *record, int rank, in
     record->rank = rank;
     record->code = code;
     record->step = -1;
-    record->phase = TRI_PHASE_COUNT;
+    record->phase = TRI_DOING_COUNT;
     for (int i = 0, n = lines(control); i < n; i++)
         if (control->rank_of[i] == rank) {
             record->phase = atomic_load(&control->line[i].phase);
@@ -129,7 +131,7 @@ int tri__control_failure(const tri_control *control, tri_failure *out) {
     /* Whoever found the writer dead said so in a second record. */
     tri_failure second[TRI_SECOND_FAILURES];
     if (tri__control_second(control, second)) copy_record(&second[0], out);
-    else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_PHASE_COUNT, .step = -1,
+    else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_DOING_COUNT, .step = -1,
                               .text = "a rank failed, and ended before it had written down why"};
     return 1;
 }
@@ -139,10 +141,10 @@ tri_status tri__control_status(const tri_control *control) {
     char who[32] = "", where[96] = "";
     if (!tri__control_failure(control, &failure)) return TRI_OK;
     if (failure.rank >= 0) snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    if (failure.phase < TRI_PHASE_COUNT && failure.step >= 0)
-        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure.step, tri__phase_text(failure.phase));
-    else if (failure.phase < TRI_PHASE_COUNT)
-        snprintf(where, sizeof where, " (%s)", tri__phase_text(failure.phase));
+    if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
+        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure.step, tri__doing_text(failure.phase));
+    else if (failure.phase < TRI_DOING_COUNT)
+        snprintf(where, sizeof where, " (%s)", tri__doing_text(failure.phase));
     return tri__fail((tri_status)failure.code, "%s%s%s", who, failure.text, where);
 }
 
@@ -158,19 +160,26 @@ static void see(const tri_rank_line *line, tri_seen *seen, double now) {
     else if (stood > 0) seen->beat += stood, seen->look += stood;
     if (beats != seen->beats) seen->beats = beats, seen->beat = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
+    uint32_t doing = atomic_load(&line->phase);
+    if (doing == TRI_DOING_LOAD || doing == TRI_DOING_SAVE) { /* long work without beats: whether it computes is the sign */
+        uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
+        if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
+    }
     seen->now = now;
 }
 
-/* "all_reduce ..." as the last thing that a rank posted, for words. */
+/* What a rank posted last, for words: "its last operation is all_reduce sum f32 x 1024 (number 17)". */
 static void describe_last(const tri_rank_line *line, char *out, size_t size) {
+    char what[96];
     uint64_t posted = atomic_load(&line->posted);
+    tri__describe_unpack(atomic_load(&line->last), what, sizeof what);
     if (!posted) snprintf(out, size, "it posted no operation yet");
-    else snprintf(out, size, "its last operation was number %llu", (unsigned long long)posted);
+    else snprintf(out, size, "its last operation is %s (number %llu)", what, (unsigned long long)posted);
 }
 
 static void report_hung(tri_control *control, int local, int waiter, double seconds) {
     const tri_rank_line *line = &control->line[local];
-    char last[96];
+    char last[160];
     describe_last(line, last, sizeof last);
     if (atomic_load(&line->life) == TRI_LIFE_NONE)
         tri__control_fail(control, control->rank_of[local], TRI_DISAGREE, "did not start within %.2f s, and rank %d waits", seconds,
@@ -184,7 +193,7 @@ static void report_hung(tri_control *control, int local, int waiter, double seco
 
 /* Everyone waits: the words say what each has posted last, and no rank is blamed. */
 static void report_deadlock(tri_control *control, double seconds) {
-    char text[TRI_FAILURE_TEXT], last[96];
+    char text[TRI_FAILURE_TEXT], last[160];
     int used = snprintf(text, sizeof text, "all ranks wait for one another, and none got on for %.2f s:", seconds);
     for (int i = 0, n = lines(control); i < n && used < (int)sizeof text; i++) {
         if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
@@ -196,20 +205,21 @@ static void report_deadlock(tri_control *control, double seconds) {
 
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]) {
     double now = tri__clock(), limit = control->progress_timeout, oldest = now, latest_beat = 0;
-    int n = lines(control), culprit = -1, waiter = -1, waiting = 0, unfinished = 0;
+    int n = lines(control), culprit = -1, waiter[2] = {-1, -1}, waiting = 0, unfinished = 0; /* two waiters: one is not the culprit */
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
-        const tri_rank_line *line = &control->line[i];
-        see(line, &seen[i], now);
-        if (atomic_load(&line->life) == TRI_LIFE_LEFT) continue;
+        see(&control->line[i], &seen[i], now);
+        if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
         unfinished++;
-        waiting += atomic_load(&line->waiting) != 0;
-        if (last_sign(line, &seen[i]) < oldest) oldest = last_sign(line, &seen[i]), culprit = i;
         if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
+        if (atomic_load(&control->line[i].waiting)) waiter[waiting++ != 0] = i;
     }
-    for (int i = 0; i < n && waiter < 0; i++)
-        if (i != culprit && atomic_load(&control->line[i].life) == TRI_LIFE_JOINED && atomic_load(&control->line[i].waiting)) waiter = i;
-    if (culprit >= 0 && waiter >= 0 && now - oldest > limit) report_hung(control, culprit, waiter, now - oldest);
-    else if (control->world == n && unfinished && waiting == unfinished && now - latest_beat > limit)
-        report_deadlock(control, now - latest_beat); /* across machines they may wait for a rank that is merely slow */
+    for (int i = 0; i < n; i++) {
+        double sign = last_sign(&control->line[i], &seen[i]);
+        int waited_for = waiter[0] >= 0 && (waiter[0] != i || waiter[1] >= 0);
+        if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest) oldest = sign, culprit = i;
+    }
+    if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
+    else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
+        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
 }

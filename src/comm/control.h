@@ -28,7 +28,7 @@ typedef struct tri_rank_line {
     _Alignas(128) _Atomic uint32_t life;   /* tri_life */
     _Atomic int32_t pid;
     _Atomic uint32_t pid_space;            /* number of its pid namespace: inside one, pids mean the same */
-    _Atomic uint32_t phase;                /* tri_phase */
+    _Atomic uint32_t phase;                /* tri_doing */
     _Atomic uint32_t waiting;              /* 1 while inside a wait */
     _Atomic uint64_t beats;                /* grows whenever the rank gets on: an instruction, a wait that moved, a phase */
     _Atomic uint64_t looks;                /* grows whenever it looks, inside a wait, whether there is something to do */
@@ -40,21 +40,21 @@ typedef struct tri_rank_line {
 } tri_rank_line;
 
 /* What a rank is doing, for words about a rank that hangs or died. */
-#define TRI_PHASES(X) X(START, "starting") X(LOAD, "loading data") X(PLAN, "planning") X(FORWARD, "in the step's program") \
+#define TRI_DOINGS(X) X(START, "starting") X(LOAD, "loading data") X(PLAN, "planning") X(FORWARD, "in the step's program") \
     X(BATCH, "waiting for its next batch") X(SAVE, "saving a checkpoint") X(EVALUATE, "evaluating") X(USER, "in the program that uses the library") X(END, "ending")
-typedef enum tri_phase {
-#define X(name, text) TRI_PHASE_##name,
-    TRI_PHASES(X)
+typedef enum tri_doing {
+#define X(name, text) TRI_DOING_##name,
+    TRI_DOINGS(X)
 #undef X
-    TRI_PHASE_COUNT
-} tri_phase;
-const char *tri__phase_text(uint32_t phase); /* "in an unknown phase" beyond the table */
+    TRI_DOING_COUNT
+} tri_doing;
+const char *tri__doing_text(uint32_t phase); /* "in an unknown phase" beyond the table */
 
 typedef struct tri_failure {
     _Atomic uint32_t state;        /* 0 empty, 1 being written, 2 written */
     int32_t rank;                  /* of the world; -1: none in particular, or the supervisor */
     int32_t code;                  /* tri_status, or 128 + signal of a death */
-    uint32_t phase;                /* tri_phase; TRI_PHASE_COUNT: not known (a rank of another machine) */
+    uint32_t phase;                /* tri_doing; TRI_DOING_COUNT: not known (a rank of another machine) */
     int64_t step;                  /* -1: none */
     double time;                   /* tri__clock() */
     char text[TRI_FAILURE_TEXT];   /* without the rank; ends with 0 */
@@ -65,6 +65,7 @@ typedef struct tri_control {
     _Atomic uint32_t spin;                   /* 1: ranks do not outnumber their cores, so a waiter may spin */
     _Atomic uint32_t stop;                   /* a signal asked for an orderly stop */
     _Atomic uint32_t joined;                 /* ranks that joined so far */
+    _Atomic uint32_t left;                   /* ranks that closed their world: nobody to ask for while 0 */
     int32_t n, world;                        /* ranks of this machine; of the world */
     double progress_timeout;                 /* seconds */
     _Alignas(128) _Atomic uint32_t asleep;   /* lines whose asleep is 1: nobody to wake when 0 */
@@ -97,7 +98,7 @@ int tri__control_second(const tri_control *control, tri_failure *out);
  * gets on, that is the failure, with what each waits in. Time during which the watcher itself stood still does not count.
  * `seen` is the watcher's own memory, zeroed at first: for all that there can be, as the page's n may lie. Called every 100 ms or so. */
 typedef struct tri_seen {
-    uint64_t beats, looks;
+    uint64_t beats, looks, ticks;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
 } tri_seen;
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]);
@@ -107,6 +108,7 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
  * Returns at once when the abort word is raised. Spinning is skipped when ranks outnumber cores. */
 typedef struct tri_idle {
     int round;
+    int awake;  /* 1: what is waited for may come from another machine, which wakes nobody: only naps */
     uint32_t event;
 } tri_idle;
 void tri__idle(tri_control *control, int local, tri_idle *idle);

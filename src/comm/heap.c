@@ -1,15 +1,19 @@
 /* heap.c - first fit over an array of pieces. Buffers live for a run and are few, so that a search through all is nothing. */
 #include "comm/heap.h"
 
+#include "base/machine.h"
 #include "base/text.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { GRANULE = 4096 };
 
-tri_status tri__heap_open(tri_heap *heap, void *base, size_t bytes) {
-    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .cap = 16};
+tri_status tri__heap_open(tri_heap *heap, void *base, size_t bytes, int fd, int64_t file_at) {
+    *heap = (tri_heap){.base = base, .bytes = bytes & ~(size_t)(GRANULE - 1), .fd = fd, .file_at = file_at, .cap = 16};
     heap->piece = calloc((size_t)heap->cap, sizeof *heap->piece);
     if (!heap->piece) return tri__fail(TRI_RESOURCE, "out of memory for the shared heap's list of pieces");
     heap->piece[0] = (struct tri_heap_piece){.bytes = heap->bytes};
@@ -51,15 +55,35 @@ static tri_status split(tri_heap *heap, int i, size_t bytes) {
     return TRI_OK;
 }
 
+/* Commits [0, end) and puts the new pages into this process's page table, before they are timed. */
+static tri_status commit(tri_heap *heap, size_t end) {
+    size_t from = heap->committed, more = end - from;
+    char a[32], b[32];
+    int failed = 0;
+    if (end <= from) return TRI_OK;
+    if (heap->fd >= 0) {
+        if ((int64_t)more > tri__memory_available()) failed = ENOMEM;
+        while (!failed && (failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR) failed = 0;
+    }
+    if (failed)
+        return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)", tri__text_bytes((double)more, a),
+                         tri__text_bytes((double)tri__memory_available(), b), strerror(failed));
+    (void)madvise(heap->base + from, more, MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
+    heap->committed = end;
+    return TRI_OK;
+}
+
 tri_status tri__heap_take(tri_heap *heap, size_t bytes, void **out) {
     *out = NULL;
     size_t whole = bytes ? (bytes + GRANULE - 1) & ~(size_t)(GRANULE - 1) : GRANULE;
     if (whole < bytes) return no_room(heap, bytes);
     for (int i = 0; i < heap->n; i++) {
         if (heap->piece[i].used || heap->piece[i].bytes < whole) continue;
+        size_t at = heap->piece[i].at, used_before = heap->committed > at ? heap->committed - at : 0;
+        TRI_TRY(commit(heap, at + whole));
         TRI_TRY(split(heap, i, whole));
         heap->piece[i].used = 1;
-        *out = memset(heap->base + heap->piece[i].at, 0, whole);
+        *out = memset(heap->base + at, 0, used_before < whole ? used_before : whole); /* fresh pages are zero */
         return TRI_OK;
     }
     return no_room(heap, bytes);

@@ -5,6 +5,7 @@
 #include "comm/request.h"
 
 #include "comm/accept.h"
+#include "comm/link.h"
 #include "comm/shm/shm.h"
 
 #include <stdlib.h>
@@ -100,6 +101,7 @@ static void cancel(tri_pending *p) {
 
 /* After a failure: nothing is under way any more. Returns it. */
 static tri_status give_up(tri_world *world) {
+    tri__remote_poll(world); /* other machines are told, and touch no buffer of ours any more */
     for (int i = 0; i < world->n_pending; i++) {
         cancel(&world->pending[i]);
         release(world, &world->pending[i]);
@@ -175,7 +177,7 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     if (!world || !done) return tri__fail(TRI_USAGE, "tri_test needs a world and a place for its answer");
     int moved = 0;
     *done = 0;
-    if (tri__world_check(world) != TRI_OK) return give_up(world);
+    if (tri__remote_poll(world) != TRI_OK) return give_up(world);
     tri_pending *p = find(world, request);
     if (!p) return no_request(world, request);
     TRI_TRY(move_all(world, &moved));
@@ -187,10 +189,10 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
 
 /* The list does not change while one waits: p stays where it is. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
-    tri_idle idle = {0};
+    tri_idle idle = {.awake = world->nodes.n > 1};
     while (!p->done) {
         int moved = 0;
-        if (tri__world_check(world) != TRI_OK) return give_up(world);
+        if (tri__remote_poll(world) != TRI_OK) return give_up(world);
         TRI_TRY(move_all(world, &moved));
         if (p->done) break;
         if (moved) {

@@ -52,11 +52,11 @@ static tri_status no_memory(uint64_t need, int n, const char *why) {
                      tri__text_bytes((double)need, a), tri__text_bytes((double)tri__memory_available(), b), why);
 }
 
-/* A nameless file of `bytes`, all of them committed, that nobody can make shorter. */
-static tri_status make_file(uint64_t bytes, int n, int *out) {
+/* A nameless file of `bytes` that nobody can make shorter; the first `now` of them are committed, heaps commit their own. */
+static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     struct rlimit limit;
     int failed;
-    if (bytes > (uint64_t)tri__memory_available()) return no_memory(bytes, n, "less than that");
+    if (now > (uint64_t)tri__memory_available()) return no_memory(now, n, "less than that");
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) /* the kernel would kill us */
         return tri__fail(TRI_RESOURCE, "the shared memory of %d ranks takes %llu bytes, and the limit of file sizes (ulimit -f) is %llu", n,
                          (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
@@ -65,12 +65,13 @@ static tri_status make_file(uint64_t bytes, int n, int *out) {
         const char *hint = errno == EMFILE || errno == ENFILE ? "; raise the limit of open files (ulimit -n)" : "";
         return tri__fail(TRI_RESOURCE, "cannot make shared memory: %s%s", strerror(errno), hint);
     }
-    do failed = posix_fallocate(fd, 0, (off_t)bytes);
+    do failed = posix_fallocate(fd, 0, (off_t)now);
     while (failed == EINTR);
+    if (!failed && ftruncate(fd, (off_t)bytes) != 0) failed = errno;
     if (!failed && (fchmod(fd, 0600) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) failed = errno;
     if (failed) {
         close(fd);
-        return no_memory(bytes, n, strerror(failed));
+        return no_memory(now, n, strerror(failed));
     }
     *out = fd;
     return TRI_OK;
@@ -78,7 +79,7 @@ static tri_status make_file(uint64_t bytes, int n, int *out) {
 
 /* Maps and notes where everything is; takes fd over. */
 static tri_status map(int fd, const tri_segment_header *header, tri_segment *segment) {
-    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    int flags = (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | MAP_NORESERVE;
     char *base = mmap(NULL, header->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (base == MAP_FAILED) {
         int cause = errno;
@@ -99,7 +100,7 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     if (spec->n < 1 || spec->n > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine: 1 to %d are possible", spec->n, TRI_RANKS_PER_NODE);
     if (!lay_out_spec(spec, &header)) return no_memory(SIZE_MAX, spec->n, "no machine has that");
-    if (!spec->flat) TRI_TRY(make_file(header.bytes, spec->n, &fd));
+    if (!spec->flat) TRI_TRY(make_file(header.bytes, header.heap, spec->n, &fd));
     TRI_TRY(map(fd, &header, segment));
     tri__control_init(segment->control, spec->n, spec->world_rank, spec->world, spec->progress_timeout);
     memcpy((void *)segment->header, (void *)&header, sizeof header);
@@ -157,12 +158,6 @@ void tri__segment_close(tri_segment *segment) {
 char *tri__segment_heap(const tri_segment *segment, int local) {
     TRI_ASSERT(local >= 0 && local < segment->n);
     return segment->heap + (size_t)local * segment->heap_bytes;
-}
-
-void tri__segment_populate(tri_segment *segment, int local) {
-    char *heap = tri__segment_heap(segment, local);
-    if (!segment->heap_bytes || madvise(heap, segment->heap_bytes, MADV_POPULATE_WRITE) == 0) return;
-    for (size_t at = 0; at < segment->heap_bytes; at += PAGE) ((volatile char *)heap)[at] = ((volatile char *)heap)[at]; /* before Linux 5.14 */
 }
 
 uint64_t tri__segment_cells(tri_segment *segment, size_t bytes) {

@@ -1,5 +1,6 @@
-/* segment.h - the one shared memory of a machine's ranks: a nameless file, sized and committed before any rank starts, so that it
- * leaves nothing behind and can never run out later. Header, control page, table of groups, cells of groups, rings of sends, heaps: in this order.
+/* segment.h - the one shared memory of a machine's ranks: a nameless file, so that it leaves nothing behind. All but the heaps is committed before
+ * any rank starts; a heap is a range of addresses as large as the machine's memory, committed as it is given out (heap.h).
+ * Header, control page, table of groups, cells of groups, rings of sends, heaps: in this order.
  *
  * Ranks map it at different addresses; what crosses between ranks is an offset from the start. Between threads of one process every
  * address is reachable, so there an offset may point anywhere. */
@@ -46,12 +47,12 @@ typedef struct tri_segment {
 typedef struct tri_segment_spec {
     int n, world;           /* local ranks; ranks of the world */
     const int *world_rank;  /* [n]; NULL: 0..n-1 */
-    size_t heap_bytes;      /* of each rank; rounded up to whole pages */
+    size_t heap_bytes;      /* of each rank: addresses, not yet memory; rounded up to whole pages */
     double progress_timeout;
     int flat;               /* threads: no file */
 } tri_segment_spec;
 
-/* Bytes that a segment takes, for memory checks; SIZE_MAX when that is more than can be counted. */
+/* Bytes of addresses that a segment takes; SIZE_MAX when that is more than can be counted. */
 size_t tri__segment_bytes(const tri_segment_spec *spec);
 /* memfd_create (0600, CLOEXEC cleared by whoever passes it on), posix_fallocate, seals against another size, map, fill in the header. TRI_RESOURCE
  * with need and available when memory or descriptors are short; TRI_USAGE for more ranks than TRI_RANKS_PER_NODE. */
@@ -61,8 +62,6 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
 tri_status tri__segment_attach(int fd, tri_segment *segment);
 void tri__segment_close(tri_segment *segment); /* accepts a zeroed one */
 
-/* Touches this rank's heap, so that its pages are in its page table before they are timed. */
-void tri__segment_populate(tri_segment *segment, int local);
 char *tri__segment_heap(const tri_segment *segment, int local);
 /* Zeroed shared bytes for cells of a group, aligned to 128; 0 when there is no room. Returns the offset from base. */
 uint64_t tri__segment_cells(tri_segment *segment, size_t bytes);

@@ -27,7 +27,7 @@ typedef struct tri_pending {
     int64_t in_count, out_count;   /* elements */
     int64_t *shard;                /* [n + 1] first element of each member's shard; NULL where all are equal and `count` long */
     int stage;                     /* the transport's own progress; 0 at first */
-    int seen, polls;               /* the transport's own: members that have posted it, looks in vain */
+    int seen;                      /* the transport's own: members that have posted it */
     uint32_t tasks;                /* the transport's own: parts that the work was cut into */
     void *state;                   /* the transport's own (of a send or receive: its tri_message); freed with free() */
     int done;
@@ -46,35 +46,22 @@ typedef struct tri_transport {
 
 extern const tri_transport tri__transport_shm, tri__transport_exchange;
 
-/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a tri_remote. Used by sends and receives of users and
- * by the exchange. A message is named by (group, kind, number): the k-th send of a kind meets the k-th receive. */
+/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link.h). Used by sends and receives of users
+ * and by the exchange. A message is named by (group, channel, number): the k-th send of a channel meets the k-th receive. */
 typedef struct tri_message {
     int peer;                  /* place in the group */
     int channel;               /* 0: sends of users; 1 and up: the exchange's own */
     uint64_t number;           /* on that channel and pair */
-    tri_descriptor what;       /* compared with the other end's; the exchange sends its own as data */
+    tri_descriptor what;       /* of the operation it belongs to; compared with the other end's */
     void *data;                /* [bytes]; a receive's target, a send's source */
     int64_t bytes;
     int receive;
-    int polls;                 /* shm/pairs.c's own: looks in vain */
     int stage;                 /* 0 new, 1 under way, 2 done */
-    void *state;
+    void *state;               /* of shm/pairs.c, or the link's request */
+    int tag;                   /* the link's: of a transfer under way */
 } tri_message;
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
 void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
-
-/* Between machines: what the MPI plug-in gives, and nothing else of MPI is seen outside it. All calls return at once. */
-typedef struct tri_remote {
-    const char *name;                                         /* "mpi" */
-    tri_status (*group_open)(void *state, const int *ranks, int n, uint64_t id, void **out);   /* collective among members; may block */
-    void (*group_close)(void *state, void *group);
-    tri_status (*send)(void *group, int peer, int channel, uint64_t number, const void *data, int64_t bytes, void **request);
-    tri_status (*receive)(void *group, int peer, int channel, uint64_t number, void *data, int64_t bytes, void **request);
-    tri_status (*test)(void *request, int *done);             /* done: the request is gone */
-    void (*tell_failure)(void *state, int rank, int code, const char *text);    /* to all other machines, best effort */
-    int (*hear_failure)(void *state, int *rank, int *code, char *text, size_t size); /* 1: one came from another machine */
-    void (*close)(void *state, int failed);
-} tri_remote;
 
 /* "all_reduce sum f32 x 1024 (group of 4, operation 17)" for messages. */
 void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);

@@ -11,14 +11,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PERIOD_MS = 100 };
-typedef enum sight { UNSEEN, WATCHED, PASSED_OVER } sight; /* PASSED_OVER: ended, or cannot be watched by its pid */
+enum { PERIOD_MS = 100, JOINING_MS = 5 /* while some have not joined */ };
 
 struct tri_watcher {
     pthread_t thread;
     tri_control *control;
     int n, local;              /* ranks of the machine; this one */
-    sight sight[TRI_RANKS_PER_NODE];
+    char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
     struct pollfd poll[TRI_RANKS_PER_NODE + 1];  /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher shall end */
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
@@ -26,31 +25,33 @@ struct tri_watcher {
 /* Not a child of ours: how it ended is known to its launcher alone. */
 static void ended(struct tri_watcher *watcher, int i) {
     const tri_rank_line *line = &watcher->control->line[i];
-    watcher->sight[i] = PASSED_OVER;
     if (atomic_load(&line->life) != TRI_LIFE_LEFT)
         tri__control_fail(watcher->control, watcher->control->rank_of[i], TRI_INTERNAL,
                           "its process (%d) ended without leaving; whoever started it knows the signal or exit code", (int)atomic_load(&line->pid));
 }
 
-/* Opens pidfds of those who joined since the last time. A pid of another pid namespace means somebody else here. */
-static void find_peers(struct tri_watcher *watcher) {
+/* Opens pidfds of those who joined since the last time; 1 when all have. A pid of another pid namespace means somebody else here. */
+static int find_peers(struct tri_watcher *watcher) {
     const tri_rank_line *own = &watcher->control->line[watcher->local];
+    int all = 1;
     for (int i = 0; i < watcher->n; i++) {
         const tri_rank_line *line = &watcher->control->line[i];
-        if (watcher->sight[i] != UNSEEN || atomic_load(&line->life) == TRI_LIFE_NONE) continue;
-        watcher->sight[i] = PASSED_OVER;
-        if (atomic_load(&line->pid_space) != atomic_load(&own->pid_space) || atomic_load(&line->life) == TRI_LIFE_LEFT) continue;
+        uint32_t life = atomic_load(&line->life);
+        all &= life != TRI_LIFE_NONE;
+        if (watcher->found[i] || life == TRI_LIFE_NONE) continue;
+        watcher->found[i] = 1;
+        if (atomic_load(&line->pid_space) != atomic_load(&own->pid_space) || life == TRI_LIFE_LEFT) continue;
         watcher->poll[i].fd = (int)syscall(SYS_pidfd_open, (pid_t)atomic_load(&line->pid), 0);
-        if (watcher->poll[i].fd >= 0) watcher->sight[i] = WATCHED;
-        else if (errno == ESRCH) ended(watcher, i);
+        if (watcher->poll[i].fd < 0 && errno == ESRCH) ended(watcher, i);
     }
+    return all;
 }
 
 static void *watch(void *context) {
     struct tri_watcher *watcher = context;
     while (!watcher->poll[watcher->n].revents) {
-        find_peers(watcher);
-        if (poll(watcher->poll, (nfds_t)watcher->n + 1, PERIOD_MS) > 0)
+        int all = find_peers(watcher);
+        if (poll(watcher->poll, (nfds_t)watcher->n + 1, all ? PERIOD_MS : JOINING_MS) > 0)
             for (int i = 0; i < watcher->n; i++)
                 if (watcher->poll[i].revents) {
                     close(watcher->poll[i].fd);
@@ -77,7 +78,7 @@ tri_status tri__watcher_open(tri_world *world) {
     if (!watcher) return tri__fail(TRI_RESOURCE, "out of memory for the watcher of local ranks");
     watcher->control = world->segment.control;
     watcher->n = world->segment.n, watcher->local = world->local;
-    watcher->sight[world->local] = PASSED_OVER;
+    watcher->found[world->local] = 1;
     for (int i = 0; i < watcher->n; i++) watcher->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     int wake = eventfd(0, EFD_CLOEXEC), failed = wake < 0 ? errno : 0;
     watcher->poll[watcher->n] = (struct pollfd){.fd = wake, .events = POLLIN};

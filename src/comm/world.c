@@ -2,8 +2,10 @@
 #include "comm/world.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/text.h"
 #include "comm/group.h"
+#include "comm/link.h"
 #include "comm/request.h"
 #include "comm/watcher.h"
 
@@ -11,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t HEAP_BYTES = 64 << 20;
 static const double PROGRESS_SECONDS = 30, PROGRESS_LEAST = 0.25;
 
 tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
-    if (!out->heap_bytes) out->heap_bytes = HEAP_BYTES;
+    if (!out->heap_bytes) out->heap_bytes = (size_t)tri__memory_total();
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
     if (!(out->progress_timeout >= PROGRESS_LEAST))
         return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout, PROGRESS_LEAST);
@@ -84,9 +85,11 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     world->size = segment->control->world;
     world->remote = remote;
     world->remote_state = remote_state;
-    tri_status status = tri__heap_open(&world->heap, tri__segment_heap(segment, local), segment->heap_bytes);
+    char *heap = tri__segment_heap(segment, local);
+    tri_status status = tri__heap_open(&world->heap, heap, segment->heap_bytes, segment->fd, heap - segment->base);
     if (status == TRI_OK) status = copy_nodes(world, nodes);
     if (status == TRI_OK) status = make_all(world);
+    if (status == TRI_OK && remote) status = tri__link_open(world);
     if (status != TRI_OK) {
         release(world);
         free(world);
@@ -100,13 +103,14 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
 void tri_world_close(tri_world *world) {
     if (!world || !world->segment.base) return; /* the latter: closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
+    int kept = world->kept;
     tri__requests_close(world);
-    int failed = atomic_load(&control->abort) != 0, kept = world->kept;
+    atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
+    atomic_fetch_add(&control->left, 1);
+    tri__control_wake(control, NULL, 0);
+    tri__link_close(world); /* before the memory of what is under way is freed */
     tri__watcher_close(world->watcher);
     release(world);
-    atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
-    tri__control_wake(control, NULL, 0);
-    if (world->remote && world->remote->close) world->remote->close(world->remote_state, failed);
     if (world->owns_segment) tri__segment_close(&world->segment);
     *world = (tri_world){.kept = kept, .failed = world->failed};
     if (!kept) free(world);
@@ -117,6 +121,7 @@ int tri_world_size(const tri_world *world) { return world->size; }
 
 void tri_world_fail(tri_world *world, tri_status status, const char *text) {
     tri__control_fail(world->segment.control, world->rank, status == TRI_OK ? TRI_INTERNAL : status, "%s", text ? text : "failed");
+    tri__remote_poll(world);
 }
 
 tri_status tri_heap_alloc(tri_world *world, size_t bytes, void **memory) { return tri__heap_take(&world->heap, bytes, memory); }
@@ -130,9 +135,10 @@ static tri_rank_line *own_line(tri_world *world) { return &world->segment.contro
 void tri__world_beat(tri_world *world) {
     tri_rank_line *line = own_line(world); /* no other rank writes it: no read-modify-write needed */
     atomic_store_explicit(&line->beats, atomic_load_explicit(&line->beats, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (world->link) tri__remote_poll(world); /* a failure is returned by the next wait */
 }
 
-void tri__world_phase(tri_world *world, tri_phase phase, int64_t step) {
+void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
     atomic_store_explicit(&own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
     atomic_store_explicit(&own_line(world)->step, step, memory_order_relaxed);
     tri__world_beat(world);
@@ -150,7 +156,8 @@ tri_status tri__world_check(tri_world *world) {
 }
 
 int tri__world_left(const tri_world *world, int local) {
-    return atomic_load_explicit(&world->segment.control->line[local].life, memory_order_acquire) == TRI_LIFE_LEFT;
+    const tri_control *control = world->segment.control;
+    return atomic_load_explicit(&control->left, memory_order_relaxed) && atomic_load(&control->line[local].life) == TRI_LIFE_LEFT;
 }
 
 static tri_status name_missing(tri_world *world, double seconds) {

@@ -27,8 +27,9 @@ struct tri_world {
     struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
     int n_pending, cap_pending;
     uint64_t posted;         /* operations posted so far */
-    const struct tri_remote *remote; /* carries traffic between machines; NULL: one machine */
+    const struct tri_remote *remote; /* carries traffic between machines; NULL: no launcher of several machines */
     void *remote_state;
+    struct tri_link *link;           /* this rank's use of remote; NULL: none */
     struct tri_watcher *watcher;     /* thread that watches local peers where no supervisor does; NULL */
     tri_status failed;       /* what the first failure became for this rank; TRI_OK */
 };
@@ -54,9 +55,10 @@ tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
  * The segment stays the caller's unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
                            tri_world **out);
-/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores): the executor calls it for each instruction. */
+/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
+ * each instruction. */
 void tri__world_beat(tri_world *world);
-void tri__world_phase(tri_world *world, tri_phase phase, int64_t step);
+void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
 /* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */
 void tri__world_waits(tri_world *world, int waiting);
 /* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */

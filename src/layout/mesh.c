@@ -53,14 +53,16 @@ static tri_status read_order(const char *text, uint8_t order[static TRI_AXIS_COU
         size_t length = strcspn(at, ",");
         int axis = find_axis(at, length);
         if (axis < 0) return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
-        if (seen & TRI_AXIS_SET(axis)) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
+        if (seen & TRI_AXIS_SET(axis))
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
         seen |= TRI_AXIS_SET(axis);
         order[place++] = (uint8_t)axis;
         at += length;
         if (!*at) break;
     }
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
-        if (!(seen & TRI_AXIS_SET(axis))) return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is missing; %s", text, axis_names[axis], advice);
+        if (!(seen & TRI_AXIS_SET(axis)))
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is missing; %s", text, axis_names[axis], advice);
     return TRI_OK;
 }
 
@@ -149,4 +151,23 @@ int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {
     for (int rank = 0; rank < world; rank++) /* ranks of a group ascend: its first and last one tell */
         groups += tri__mesh_coords(mesh, rank).of[axis] == 0 && tri__mesh_beside(mesh, rank, axis, last) / per_node != rank / per_node;
     return groups;
+}
+
+const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]) {
+    int crossing = tri__mesh_crossing(mesh, TRI_AXIS_TP, per_node), groups = tri__mesh_world(mesh) / mesh->tp;
+    tri_mesh better = *mesh;
+    char now[TRI_MESH_ORDER_TEXT], other[TRI_MESH_ORDER_TEXT];
+    out[0] = 0;
+    if (!crossing || tri__mesh_set_order(&better, "auto", per_node) != TRI_OK) return out;
+    int left = tri__mesh_crossing(&better, TRI_AXIS_TP, per_node);
+    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross machines of %d ranks (order %s)", crossing, groups, per_node,
+                        tri__mesh_order(mesh, now));
+    if (left == 0)
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; --mesh-order %s keeps them inside", tri__mesh_order(&better, other));
+    else if (left < crossing)
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; with --mesh-order %s only %d do", tri__mesh_order(&better, other), left);
+    else
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp,
+                 per_node);
+    return out;
 }

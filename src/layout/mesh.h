@@ -50,7 +50,8 @@ tri_coords tri__mesh_coords(const tri_mesh *mesh, int rank);
 int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
 
 /* The group of `rank` along a set of axes: all ranks that agree with it on the other axes, into ranks [tri__mesh_group_size]. They are in
- * the order of their coordinates on the set's axes, the outermost axis of the mesh's order slowest; this is ascending order. Returns how many. */
+ * the order of their coordinates on the set's axes, the outermost axis of the mesh's order slowest; this is ascending order. Returns how
+ * many. */
 int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks);
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes);
 int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes); /* of `rank` in its group */
@@ -65,5 +66,8 @@ int tri__mesh_next(const tri_mesh *mesh, int rank);
 
 /* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` ranks in a row. */
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node);
+enum { TRI_MESH_ADVICE = 256 }; /* bytes */
+/* What to say of tensor groups that cross nodes, with the order that avoids it; "" when none does. Into `out`, which is returned. */
+const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]);
 
 #endif

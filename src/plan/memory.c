@@ -22,6 +22,8 @@ static int larger_first(const void *a, const void *b) {
     return x->slot < y->slot ? -1 : 1;
 }
 
+static int earlier_first(const void *a, const void *b) { return ((const life *)a)->first - ((const life *)b)->first; }
+
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM; }
 
 /* Lifetimes of a class's slots; returns how many. */
@@ -57,6 +59,26 @@ static int64_t lowest_fit(const tri_program *program, const life *lives, const i
     return at;
 }
 
+/* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps otherwise.
+ * As many buffers as slots live at once. `lives` is sorted larger_first. */
+static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
+    tri_program *program = pass->program;
+    int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers, to be less */
+    int *until = tri__arena_alloc(pass->arena, (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
+    int *buffer = tri__arena_alloc(pass->arena, (size_t)n * sizeof *buffer), used = 0;
+    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    for (int i = 0; i < n; i++) {
+        int b = 0;
+        while (b < used && until[b] >= lives[i].first) b++;
+        if (b == most) return;
+        if (b == used) used++;
+        until[b] = lives[i].last;
+        buffer[i] = b;
+    }
+    for (int i = 0; i < n; i++) program->slot[lives[i].slot].offset = buffer[i] * each;
+    program->bytes[mem] = used * each;
+}
+
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
@@ -71,6 +93,7 @@ static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
         order[j] = i;
         if (offset + lives[i].bytes > program->bytes[mem]) program->bytes[mem] = offset + lives[i].bytes;
     }
+    place_in_buffers(pass, mem, lives, n);
 }
 
 /* Scratch space: one slot, as large as the neediest kernel wants it. */

@@ -13,10 +13,23 @@ enum { ARENA_BYTES = 1 << 30 };
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};
-    TRI_TRY(tri__mesh_make(&place->mesh, world ? tri_world_size(world) : size, (int)s->pp_size, (int)s->tp_size, (int)s->dp_size));
+    tri_settings over = *s; /* only read */
+    over.world_size = world ? tri_world_size(world) : size;
+    TRI_TRY(tri__settings_mesh(&over, &place->mesh));
     place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
-    place->batch = s->global_batch_size ? s->global_batch_size : s->batch_size * place->mesh.dp;
+    place->batch = tri__settings_global_batch(&over);
     return TRI_OK;
+}
+
+static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
+    int64_t here = s->nproc_per_node / (place->mesh.pp * place->mesh.tp);
+    return (tri_sharding){.kind = (tri_shard_kind)s->shard,
+                          .size = (int)(s->shard_size ? s->shard_size : here < 1 ? 1 : here < place->mesh.dp ? here : place->mesh.dp),
+                          .bucket_mb = s->bucket_mb,
+                          .prefetch = (int)s->prefetch,
+                          .reshard = (tri_reshard)s->reshard_after_forward,
+                          .wrap = (tri_wrap)s->wrap,
+                          .wrap_min_params = s->wrap_min_params};
 }
 
 tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
@@ -45,7 +58,8 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .beta2 = s->adam_beta2,
                                .adam_eps = s->adam_eps,
                                .weight_decay = s->weight_decay,
-                               .max_grad_norm = s->max_grad_norm};
+                               .max_grad_norm = s->max_grad_norm,
+                               .sharding = sharding_of(s, place)};
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
@@ -72,18 +86,47 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     return tri__check(all->infer, all->world);
 }
 
-/* Every parameter as a piece of memory; base: the flat slot of each unit. */
-static tri_piece *pieces_of(tri_engine *engine, tri_piece *into, const int *base, const char *prefix) {
+/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements `held`. Returns how many were
+ * added to into[n]. */
+static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want, const char *prefix) {
+    int n = 0;
     for (int i = 0; i < engine->model.n_params; i++) {
         const tri_param *param = &engine->model.param[i];
-        float *flat = tri__exec_slot(engine->exec, 0, base[param->unit]); /* [unit count] */
-        *into++ = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
-                              .dtype = TRI_F32,
-                              .shape = param->shape,
-                              .slice = tri__slice_whole(&param->shape),
-                              .data = flat + param->at};
+        const tri_range *part = &want[param->unit];
+        int64_t begin = part->begin > param->at ? part->begin : param->at;
+        int64_t end = part->end < param->at + param->count ? part->end : param->at + param->count;
+        if (begin >= end) continue;
+        float *flat = tri__exec_slot(engine->exec, 0, base[param->unit]); /* [held of the unit] */
+        tri_piece *piece = &into[n++];
+        *piece = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
+                             .dtype = TRI_F32,
+                             .shape = param->shape,
+                             .slice = tri__slice_whole(&param->shape),
+                             .data = flat + begin - held[param->unit].begin};
+        piece->slice.begin = begin - param->at;
+        piece->slice.end = end - param->at;
     }
-    return into;
+    return n;
+}
+
+static void list_pieces(tri_engine *engine) {
+    size_t n = (size_t)engine->model.n_params;
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
+    engine->n_weights = pieces_of(engine, engine->weights, p->param, p->param_part, p->param_part, "");
+    if (engine->train < 0) return;
+    engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
+    engine->n_saved_weights = pieces_of(engine, engine->saved_weights, p->param, p->param_part, p->save_part, "");
+    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
+    tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *saved);
+    const int *const slots[] = {p->m, p->v};
+    const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
+    for (int i = 0; i < 2; i++) {
+        held += pieces_of(engine, held, slots[i], p->state_part, p->state_part, prefix[i]);
+        saved += pieces_of(engine, saved, slots[i], p->state_part, p->save_part, prefix[i]);
+    }
+    engine->n_optimizer = (int)(held - engine->optimizer);
+    engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
 }
 
 tri_status tri__engine_bind(tri_engine *engine) {
@@ -99,16 +142,8 @@ tri_status tri__engine_bind(tri_engine *engine) {
     if (need > have)
         return tri__fail(TRI_RESOURCE, "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter --max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, NULL, NULL, &engine->exec));
-    int n_params = engine->model.n_params;
-    engine->n_weights = n_params;
-    engine->weights = tri__arena_alloc(&engine->arena, (size_t)n_params * sizeof *engine->weights);
-    const tri_planned *planned = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    pieces_of(engine, engine->weights, planned->param, "");
-    if (engine->train < 0) return TRI_OK;
-    engine->n_optimizer = 2 * n_params;
-    engine->optimizer = tri__arena_alloc(&engine->arena, 2 * (size_t)n_params * sizeof *engine->optimizer);
-    pieces_of(engine, pieces_of(engine, engine->optimizer, planned->m, "exp_avg."), planned->v, "exp_avg_sq.");
+    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, NULL, &engine->exec));
+    list_pieces(engine);
     return TRI_OK;
 }
 
@@ -119,12 +154,16 @@ void tri__engine_close(tri_engine *engine) {
 }
 
 static void init_weights(tri_engine *engine) {
-    for (int i = 0; i < engine->model.n_params; i++) {
+    for (int i = 0, k = 0; i < engine->model.n_params; i++) {
         const tri_param *param = &engine->model.param[i];
-        float *w = engine->weights[i].data; /* [count] */
+        const tri_piece *piece = &engine->weights[k];
+        if (k == engine->n_weights || strcmp(piece->name, param->name) != 0) continue; /* none of it is here */
+        k++;
+        float *w = piece->data; /* [count] */
+        int64_t count = piece->slice.end - piece->slice.begin;
         if (param->init == TRI_INIT_NORMAL)
-            tri__random_normal(engine->seed, tri__random_id(param->name), param->deviation, 0, param->count, w);
-        for (int64_t k = 0; k < param->count && param->init != TRI_INIT_NORMAL; k++) w[k] = param->init == TRI_INIT_ONE;
+            tri__random_normal(engine->seed, tri__random_id(param->name), param->deviation, piece->slice.begin, count, w);
+        for (int64_t e = 0; e < count && param->init != TRI_INIT_NORMAL; e++) w[e] = param->init == TRI_INIT_ONE;
     }
 }
 

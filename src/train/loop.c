@@ -130,7 +130,7 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
-        for (int64_t k = 0; k < s->engine.weights[i].slice.end; k++)
+        for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
             if (!isfinite(w[k])) return status;
     }
     strncpy(text, tri_error(), sizeof text - 1);
@@ -188,7 +188,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
     loop l = {.saved_step = -1};
     tri_status status = tri__session_open(settings, world, sink, &l.s);
     if (status == TRI_OK) status = run(&l);
-    if (status != TRI_OK && world) tri_world_fail(world, status, tri_error());
+    if (status != TRI_OK && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
     tri__scores_free(&l.valid);
     tri_session_close(l.s);

@@ -1,6 +1,6 @@
 /* options.c - the run's options, one row each. Adding one: a row here and a field of tri_settings. Rows whose scope has
  * "config" may stand in the configuration file and are recorded; the others only say how to show things. Help lists those of
- * "optimisation" under a heading of their own. */
+ * "optimisation" and of "torchrun" (as its users know them) under headings of their own. */
 #include "train/settings.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor,tokenize,vocab"
+#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor,tokenize,vocab,mesh,bench"
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
@@ -84,16 +84,54 @@ const tri_option tri__run_options[] = {
         .help = "threads of a rank; 0: the cores this process may use"),
     ROW(INT, num_workers, .value = "4", .min = 0, .max = 256, .scope = "train,eval,predict,config",
         .help = "threads that assemble batches, at most the cores that computing leaves free (one at least)"),
-    ROW(INT, nproc_per_node, .value = "1", RANKS, .scope = "train,config", .help = "ranks to start on this machine"),
-    ROW(INT, world_size, .value = "1", RANKS, .scope = "train,plan,config", .help = "ranks in all"),
-    ROW(INT, pp_size, .value = "1", RANKS, .scope = "train,plan,config", .help = "pipeline stages"),
-    ROW(INT, tp_size, .value = "1", RANKS, .scope = "train,plan,config",
+    ROW(INT, nproc_per_node, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1", .scope = "train,plan,mesh,bench,config",
+        .help = "ranks on each machine; auto or cpu: one for each core"),
+    ROW(INT, world_size, .value = "1", RANKS, .scope = "train,plan,mesh,config", .help = "ranks in all; left out: those of all machines"),
+    ROW(INT, pp_size, .value = "1", RANKS, .scope = "train,plan,mesh,config", .help = "pipeline stages"),
+    ROW(INT, tp_size, .value = "1", RANKS, .scope = "train,plan,mesh,config",
         .help = "ranks that share each layer (tensor parallelism)"),
-    ROW(INT, dp_size, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,plan,config",
+    ROW(INT, dp_size, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,plan,mesh,config",
         .help = "replicas; 0: as many as ranks are left"),
+    ROW(TEXT, mesh_order, .value = "pp,tp,dp", .scope = "train,plan,mesh,config",
+        .help = "axes of the mesh, outermost first; auto: so that tensor groups stay inside a machine"),
+    ROW(CHOICE, transport, .value = "auto", .choices = "auto|shm|mpi", .scope = "train,config",
+        .help = "how ranks talk; auto: shared memory, and MPI between machines"),
+    ROW(REAL, progress_timeout, .value = "30", .min = 0.25, .max = 1e9, .scope = "train,bench,config",
+        .help = "seconds without progress after which a rank counts as hung"),
+    ROW(CHOICE, bind_cores, .value = "none", .choices = "none|core", .scope = "train,config",
+        .help = "core: each rank keeps to its share of the cores"),
+
+    ROW(TEXT, nnodes, .value = "1", .scope = "train,plan,mesh", .help = "machines; more than one: through mpirun or srun"),
+    ROW(INT, node_rank, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,torchrun", .help = "this machine's number"),
+    ROW(BOOL, standalone, .value = "false", .scope = "train,torchrun", .help = "one machine, whatever the rdzv options say"),
+    ROW(CHOICE, rdzv_backend, .value = "static", .choices = "static|c10d", .scope = "train,torchrun", .help = "how machines meet"),
+    ROW(TEXT, rdzv_endpoint, .scope = "train,torchrun", .help = "host:port where machines meet"),
+    ROW(TEXT, rdzv_id, .value = "none", .scope = "train,torchrun", .help = "the job's name, in the path of its logs"),
+    ROW(TEXT, rdzv_conf, .scope = "train,torchrun", .help = "further settings of the meeting, k=v,k=v"),
+    ROW(TEXT, master_addr, .scope = "train,torchrun", .help = "host of rank 0"),
+    ROW(INT, master_port, .value = "0", .min = 0, .max = 65535, .scope = "train,torchrun", .help = "port of rank 0; 0: 29500"),
+    ROW(TEXT, log_dir, .scope = "train,torchrun", .help = "folder of the ranks' logs; left out: logs in the run folder"),
+    ROW(TEXT, redirects, .value = "0", .scope = "train,torchrun",
+        .help = "what goes to log files: 0 nothing, 1 stdout, 2 stderr, 3 both; or rank:N,rank:N; -r for short"),
+    ROW(TEXT, tee, .value = "0", .scope = "train,torchrun", .help = "likewise, and shown as well; -t for short"),
+    ROW(TEXT, local_ranks_filter, .scope = "train,torchrun",
+        .help = "ranks of this machine whose lines are shown, e.g. 0,1; left out: all"),
+
     ROW(CHOICE, shard, .value = "none", .alias = "sharding_strategy", .scope = "train,plan,config",
         .choices = "none|zero1|zero2|zero3|hybrid|NO_SHARD=none|SHARD_GRAD_OP=zero2|FULL_SHARD=zero3|HYBRID_SHARD=hybrid",
         .help = "what replicas share out: optimizer state, gradients, parameters"),
+    ROW(INT, shard_size, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,plan,config",
+        .help = "hybrid: replicas that hold one copy together; 0: those of a machine"),
+    ROW(REAL, bucket_mb, .value = "25", .min = 0.001, .max = 1e6, .scope = "train,plan,config",
+        .help = "gradients that are summed by one transfer, in MB; the first has at most 1"),
+    ROW(INT, prefetch, .value = "1", .min = 0, .max = 1024, .scope = "train,plan,config",
+        .help = "blocks of weights that are gathered ahead of the one in use"),
+    ROW(CHOICE, reshard_after_forward, .value = "auto", .choices = "auto|yes|no", .scope = "train,plan,config",
+        .help = "whether gathered weights go after the forward pass; auto: unless they are needed again at once"),
+    ROW(CHOICE, wrap, .value = "layer", .choices = "layer|size", .scope = "train,plan,config",
+        .help = "what is gathered at once: a unit (layer, embeddings, head), or units joined up to wrap_min_params"),
+    ROW(INT, wrap_min_params, .value = "100000000", .min = 1, .max = 1e15, .scope = "train,plan,config",
+        .help = "parameters that a block has at least, with wrap size"),
     ROW(CHOICE, schedule, .value = "1f1b", .choices = "gpipe|1f1b|interleaved|zb-h1|zbv", .scope = "train,plan,config",
         .help = "order of microbatches in the pipeline"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,config",
@@ -105,6 +143,10 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
+    ROW(TEXTS, op, .value = "all_reduce", .scope = "bench",
+        .help = "what to measure: all, or some of all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, "
+                "all_to_all, sendrecv, barrier"),
+    ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
     ROW(BOOL, check, .value = "false", .scope = "plan", .help = "prove that all ranks' programs fit together"),
     ROW(BOOL, json, .value = "false", .scope = ALL, .help = "results as JSON on stdout"),
     ROW(BOOL, quiet, .value = "false", .scope = ALL, .help = "no progress on stderr"),

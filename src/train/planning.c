@@ -4,7 +4,10 @@
 #include "train/files.h"
 #include "train/inputs.h"
 #include "train/run.h"
+#include "base/machine.h"
+#include "base/text.h"
 #include "program/text.h"
+#include "program/transfer.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
     const tri_sink *sink = context;
@@ -13,13 +16,13 @@ static void forward_message(void *context, tri_log_level level, const char *text
 }
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *path,
-                             tri_counts *max, int *columns) {
+static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
+                             const char *path, tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
     tri_inputs inputs;
-    TRI_TRY(tri__inputs_make(s, assets, log, s->output_dir, &inputs));
+    TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
     tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
@@ -30,13 +33,13 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     return status;
 }
 
-static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, tri_counts *max,
-                             int *columns) {
+static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
+                             tri_counts *max, int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
         if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
-        return count_file(s, place, assets, log, files.train, max, columns);
+        return count_file(s, place, assets, log, beside, files.train, max, columns);
     }
     *columns = s->model.tab_field_list.n;
     if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
@@ -45,6 +48,16 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;
+}
+
+/* Bytes sent in a step, by kind of collective. */
+static json_t *sent_json(const tri_program *p) {
+    double bytes[TRI_COLLECTIVE_COUNT];
+    json_t *sent = json_object();
+    tri__program_sent(p, bytes);
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (bytes[kind] > 0) json_object_set_new(sent, tri__collective_name(kind), json_real(bytes[kind]));
+    return sent;
 }
 
 static json_t *program_json(const tri_program *p) {
@@ -57,8 +70,8 @@ static json_t *program_json(const tri_program *p) {
         tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
         cost.flops += one.flops, cost.bytes += one.bytes;
     }
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
-                     "traffic_bytes", cost.bytes, "bytes", bytes);
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
+                     "traffic_bytes", cost.bytes, "bytes", bytes, "sent_bytes", sent_json(p));
 }
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
@@ -76,29 +89,64 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     return tri__program_text(all->train[s->print_program], program);
 }
 
-tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
-    tri_assets assets = {0};
-    tri_engine engine = {0};
+/* What run_plan and run_prepare share: everything up to all ranks' programs. */
+typedef struct planning {
+    tri_assets assets;
+    tri_engine engine;
+    tri_programs all;
+} planning;
+
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const char *beside, planning *p) {
     tri_counts max;
     tri_place place;
-    tri_log log = {.say = forward_message, .context = (void *)sink};
-    *facts = NULL;
-    *program = NULL;
+    int columns = 0;
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__settings_check(settings));
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
-    TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, &log, &assets));
-    int columns = 0;
-    tri_programs all;
-    tri_status status = count_rows(settings, &place, &assets, &log, &max, &columns);
-    if (status == TRI_OK) status = tri__engine_plan(settings, &place, &assets, columns, 1, &max, &max, &engine);
-    if (status == TRI_OK) status = tri__engine_plan_all(&engine, &all);
-    if (status == TRI_OK) status = describe(settings, &engine, &all, facts, program);
+    TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
+    TRI_TRY(count_rows(settings, &place, &p->assets, log, beside, &max, &columns));
+    TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
+    return tri__engine_plan_all(&p->engine, &p->all);
+}
+
+static void close_planning(planning *p) {
+    tri__engine_close(&p->engine);
+    tri__assets_close(&p->assets);
+}
+
+tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
+    planning p = {0};
+    tri_log log = {.say = forward_message, .context = (void *)sink};
+    *facts = NULL;
+    *program = NULL;
+    tri_status status = plan_ranks(settings, &log, NULL, &p);
+    if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status != TRI_OK) {
         json_decref(*facts);
         *facts = NULL;
     }
-    tri__engine_close(&engine);
-    tri__assets_close(&assets);
+    close_planning(&p);
+    return status;
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Training and validation share their memory, class by class. */
+static tri_status compare_memory(const tri_programs *all) {
+    int64_t need = 0, have = tri__memory_available();
+    char a[32], b[32];
+    for (int rank = 0; rank < all->world; rank++)
+        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) need += larger(all->train[rank]->bytes[mem], all->infer[rank]->bytes[mem]);
+    if (need <= have) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "%d ranks need %s together, %s is free: take fewer ranks, a smaller --batch-size, or more --num-microbatches",
+                     all->world, tri__text_bytes((double)need, a), tri__text_bytes((double)have, b));
+}
+
+tri_status tri__run_prepare(const tri_settings *settings) {
+    planning p = {0};
+    tri_log silent = {0};
+    tri_status status = plan_ranks(settings, &silent, settings->output_dir, &p);
+    if (status == TRI_OK) status = compare_memory(&p.all);
+    close_planning(&p);
     return status;
 }

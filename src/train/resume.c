@@ -1,4 +1,4 @@
-/* resume.c - commits checkpoints and continues from them: weights, optimizer state, the sampler's position. */
+/* resume.c - continues from a checkpoint: weights, optimizer state, the sampler's position. */
 #include "train/session.h"
 
 #include <math.h>
@@ -9,7 +9,9 @@
 /* Settings that may differ between a run and its continuation: none of them changes a number that is computed. */
 static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",         "save_every",
                                        "save_steps", "keep",      "threads",    "log_every",      "profile",
-                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node"};
+                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node",
+                                       "mesh_order", "transport",  "progress_timeout", "bind_cores", "bucket_mb", "prefetch",
+                                       "reshard_after_forward", "wrap", "wrap_min_params"};
 
 static int is_harmless(const char *key) {
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
@@ -17,8 +19,7 @@ static int is_harmless(const char *key) {
     return 0;
 }
 
-/* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. */
-static json_t *recorded(const tri_session *s) {
+json_t *tri__session_recorded(const tri_session *s) {
     json_t *config = tri__settings_json(s->settings);
     if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
@@ -26,7 +27,7 @@ static json_t *recorded(const tri_session *s) {
 }
 
 static tri_status check_same(const tri_session *s, const json_t *was, const char *path) {
-    json_t *now = recorded(s), *value;
+    json_t *now = tri__session_recorded(s), *value;
     const char *key;
     tri_status status = now ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     json_object_foreach(now, key, value) {
@@ -86,39 +87,4 @@ tri_status tri__session_resume(tri_session *s) {
     status = continue_from(s, checkpoint);
     tri__checkpoint_close(checkpoint);
     return status;
-}
-
-/* Position counted in samples, so that it means the same for any batch split. */
-static json_t *state_json(const tri_session *s) {
-    int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
-    json_t *state = json_pack("{s:I, s:I, s:f, s:f, s:I, s:I}", "samples", (json_int_t)samples, "rows", (json_int_t)s->train->n, "loss_sum",
-                              s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step", (json_int_t)s->at.best_step, "seed",
-                              (json_int_t)s->settings->seed);
-    if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
-    return state;
-}
-
-tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
-    char name[64];
-    json_t *config = recorded(s), *preprocessing = tri__preprocess_json(s->preprocess), *state = state_json(s);
-    tri_status status = tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
-    if (config && preprocessing && state)
-        status = !s->lead ? TRI_OK : tri__checkpoint_save(&(tri_checkpoint_out){.folder = s->settings->output_dir,
-                                                            .step = s->at.step,
-                                                            .weights = s->engine.weights,
-                                                            .n_weights = s->engine.n_weights,
-                                                            .optimizer = s->engine.optimizer,
-                                                            .n_optimizer = s->engine.n_optimizer,
-                                                            .config = config,
-                                                            .preprocessing = preprocessing,
-                                                            .state = state,
-                                                            .extras = tri__assets_save,
-                                                            .context = &s->assets});
-    json_decref(config);
-    json_decref(preprocessing);
-    json_decref(state);
-    TRI_TRY(status);
-    snprintf(name, sizeof name, "checkpoint-%lld", (long long)s->at.step);
-    TRI_TRY(tri__path_join(folder, s->settings->output_dir, name));
-    return s->lead ? tri__checkpoint_prune(s->settings->output_dir, (int)s->settings->keep) : TRI_OK;
 }

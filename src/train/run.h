@@ -21,6 +21,10 @@ typedef struct tri_predictions {
 tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
+/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with the
+ * memory there is (TRI_RESOURCE with figures). */
+tri_status tri__run_prepare(const tri_settings *settings);
+
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step. `program`: text of --print-program, or NULL;
  * the caller frees it. */

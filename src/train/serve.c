@@ -56,6 +56,7 @@ static void forward_message(void *context, tri_log_level level, const char *text
 /* How this machine and this call differ from the run that trained the model. */
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
+    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
     s->threads = asked->threads;
     s->batch_size = asked->batch_size;
     s->max_tokens = asked->max_tokens;

@@ -6,6 +6,7 @@
 #include "train/metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,13 +90,14 @@ static tri_status open_engine(tri_session *s) {
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
     TRI_TRY(agree(s));
+    if (set->shard && s->place.mesh.dp == 1)
+        tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     if (s->lead) {
         tri_programs all;
         TRI_TRY(tri__engine_plan_all(&s->engine, &all));
     }
     TRI_TRY(tri__engine_bind(&s->engine));
-    const tri_program *program = s->engine.plan.train.program;
-    while (s->update_at < program->n_instrs && program->instr[s->update_at].mb >= 0) s->update_at++;
+    s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -204,16 +206,36 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     return TRI_OK;
 }
 
-/* Says which value was the first to go wrong. */
+/* The words of the first rank that found something, on all ranks: they see the same loss and norm, so all of them are here. */
+static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
+    tri_world *world = s->place.world;
+    int first = 0, n = tri_world_size(world);
+    int32_t mine = found, *all = calloc((size_t)n, sizeof *all);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri_all_gather(tri_group_world(world), &mine, all, 1, NULL, TRI_I32);
+    while (first < n && !all[first]) first++;
+    free(all);
+    TRI_TRY(status);
+    return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first < n ? first : 0);
+}
+
+/* Says which value was the first to go wrong, and on which rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
-    int slot = -1, at = tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &slot);
-    if (at < 0) return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
-    int unit = p->instr[at].unit;
-    return tri__fail(TRI_NOTFINITE, "step %lld: the %s is %g; the first bad tensor is %s (operation %s%s%s). Weights keep their last good values; "
-                     "try a smaller --lr or more --warmup-steps, or look at this batch's numbers",
-                     (long long)s->at.step + 1, what, value, p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
-                     unit >= 0 ? p->unit[unit] : "");
+    char words[1024] = "", rank[32] = "";
+    int slot = -1, at = -1;
+    TRI_TRY(tri__exec_find_bad(s->engine.exec, s->engine.train, (uint32_t)s->at.step + 1, s->feed, &at, &slot));
+    int used = snprintf(words, sizeof words, "step %lld: the %s is %g", (long long)s->at.step + 1, what, value);
+    if (s->place.world) snprintf(rank, sizeof rank, ", on rank %d", s->place.rank);
+    if (at >= 0) {
+        int unit = p->instr[at].unit;
+        snprintf(words + used, sizeof words - (size_t)used,
+                 "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a smaller --lr or more "
+                 "--warmup-steps, or look at this batch's numbers",
+                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "", unit >= 0 ? p->unit[unit] : "", rank);
+    }
+    if (s->place.world) TRI_TRY(agree_on_words(s, at >= 0, words));
+    return tri__fail(TRI_NOTFINITE, "%s", words);
 }
 
 static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->engine.exec, s->engine.train, slot); }

@@ -51,7 +51,9 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);
-/* resume.c: commits a checkpoint. */
+/* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. NULL when out of memory. */
+json_t *tri__session_recorded(const tri_session *session);
+/* save.c: commits a checkpoint; every rank calls it. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
 
 /* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */

@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORIGIN_BYTES = 512, ROWS_MAX = 128 };
-
-/* Which of related values the user gave, rather than left at their defaults. */
-typedef struct given {
-    int batch_size, global_batch_size, num_classes, is_binary;
-} given;
+enum { ORIGIN_BYTES = 512, ROWS_MAX = 256 };
 
 /* A row and the struct that it fills. */
 typedef struct place {
@@ -54,11 +49,18 @@ static const char *nearest(const char *name, const char *scope) {
     return tri__text_nearest(name, names, n);
 }
 
-static void note(given *seen, const tri_option *row) {
-    seen->batch_size |= strcmp(row->name, "batch_size") == 0;
-    seen->global_batch_size |= strcmp(row->name, "global_batch_size") == 0;
-    seen->num_classes |= strcmp(row->name, "num_classes") == 0;
-    seen->is_binary |= strcmp(row->name, "is_binary") == 0;
+static void note(tri_settings *settings, const tri_option *row) {
+    const struct {
+        const char *name;
+        int *given;
+    } related[] = {
+        {"batch_size", &settings->given.batch_size},         {"global_batch_size", &settings->given.global_batch_size},
+        {"num_classes", &settings->given.num_classes},       {"is_binary", &settings->given.is_binary},
+        {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
+        {"nnodes", &settings->given.nnodes},
+    };
+    for (size_t i = 0; i < sizeof related / sizeof *related; i++)
+        if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
 }
 
 static void move_text(char **from, char **to) {
@@ -73,7 +75,8 @@ static void move_texts(tri_texts *from, tri_texts *to) {
 
 /* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined to the
  * secondary. */
-static void take_columns(tri_model_config *model, tri_column_info *info, const given *seen) {
+static void take_columns(tri_settings *settings, tri_column_info *info) {
+    tri_model_config *model = &settings->model;
     int classes = info->labels.n;
     move_text(&info->label, &model->label_name);
     if (!model->primary_text_name && !model->secondary_text_name) {
@@ -92,12 +95,12 @@ static void take_columns(tri_model_config *model, tri_column_info *info, const g
         move_texts(&info->categorical, &model->cat_field_list);
     }
     move_texts(&info->labels, &model->label_list);
-    if (classes > 1 && !seen->num_classes) model->num_classes = classes;
-    if (classes > 1 && !seen->is_binary) model->is_binary = model->num_classes == 2;
+    if (classes > 1 && !settings->given.num_classes) model->num_classes = classes;
+    if (classes > 1 && !settings->given.is_binary) model->is_binary = model->num_classes == 2;
 }
 
 /* A column_info.json that is named, or, where no text is, that the data folder has. */
-static tri_status read_columns(tri_settings *settings, const given *seen) {
+static tri_status read_columns(tri_settings *settings) {
     char path[TRI_PATH_MAX] = "";
     if (settings->column_info) TRI_TRY(tri__path_join(path, "", settings->column_info));
     else if (!settings->model.primary_text_name && settings->data_path && tri__is_folder(settings->data_path))
@@ -105,29 +108,22 @@ static tri_status read_columns(tri_settings *settings, const given *seen) {
     if (!path[0] || (!settings->column_info && !tri__is_file(path))) return TRI_OK;
     tri_column_info info;
     TRI_TRY(tri__column_info_read(path, &info));
-    take_columns(&settings->model, &info, seen);
+    take_columns(settings, &info);
     tri__column_info_free(&info);
     return TRI_OK;
 }
 
 /* What is left out and follows from what is given. */
-static tri_status complete(tri_settings *settings, const given *seen) {
+static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
     }
-    if (seen->global_batch_size && !seen->batch_size && settings->global_batch_size) {
-        int64_t replicas = settings->dp_size ? settings->dp_size : 1;
-        if (settings->global_batch_size % replicas)
-            return tri__fail(TRI_USAGE, "global_batch_size %lld cannot be divided among %lld replicas",
-                             (long long)settings->global_batch_size, (long long)replicas);
-        settings->batch_size = settings->global_batch_size / replicas;
-    }
-    return TRI_OK;
+    return tri__settings_ranks(settings);
 }
 
-static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value, given *seen) {
+static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value) {
     place at = find(settings, key);
     if (!at.row) {
         const char *near = nearest(key, "config");
@@ -138,11 +134,11 @@ static tri_status read_key(tri_settings *settings, const char *path, const char 
         return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", path, key);
     char origin[ORIGIN_BYTES];
     snprintf(origin, sizeof origin, "%s: %s", path, key);
-    note(seen, at.row);
+    note(settings, at.row);
     return tri__option_set_json(at.row, at.into, origin, value);
 }
 
-static tri_status read_config(tri_settings *settings, const char *path, given *seen) {
+static tri_status read_config(tri_settings *settings, const char *path) {
     json_t *root;
     TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
     tri_status status = TRI_OK;
@@ -150,7 +146,7 @@ static tri_status read_config(tri_settings *settings, const char *path, given *s
     json_t *value;
     json_object_foreach(root, key, value) {
         if (strcmp(key, "_comments") == 0) continue;
-        status = read_key(settings, path, key, value, seen);
+        status = read_key(settings, path, key, value);
         if (status != TRI_OK) break;
     }
     json_decref(root);
@@ -158,9 +154,8 @@ static tri_status read_config(tri_settings *settings, const char *path, given *s
 }
 
 tri_status tri__settings_config(tri_settings *settings, const char *path) {
-    given seen = {0};
-    TRI_TRY(read_config(settings, path, &seen));
-    return complete(settings, &seen);
+    TRI_TRY(read_config(settings, path));
+    return complete(settings);
 }
 
 /* One option of a command line. */
@@ -173,7 +168,10 @@ typedef struct argument {
 /* Splits "--name=value", or "--name" and the next argument where the option takes one. */
 static tri_status read_argument(tri_settings *settings, const char *scope, int n, const char *const *args,
                                 argument *out) {
-    const char *text = strcmp(args[0], "-o") == 0 ? "--output" : args[0];
+    static const char *const short_names[][2] = {{"-o", "--output"}, {"-r", "--redirects"}, {"-t", "--tee"}};
+    const char *text = args[0];
+    for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++)
+        if (strcmp(text, short_names[i][0]) == 0) text = short_names[i][1];
     if (strncmp(text, "--", 2)) return tri__fail(TRI_USAGE, "unknown option %s; options begin with --", text);
     const char *equal = strchr(text, '=');
     int length = equal ? (int)(equal - text) : (int)strlen(text);
@@ -201,7 +199,7 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
 
 /* Goes through the arguments. With `config`, only remembers the value of --config there; else sets what they say. */
 static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
-                                 const char **config, given *seen) {
+                                 const char **config) {
     for (int i = 0; i < n;) {
         if (args[i][0] != '-' || args[i][1] == 0) { /* a bare word; "-" is one too */
             i++;
@@ -217,7 +215,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
             continue;
         }
         char origin[TRI_OPTION_FLAG];
-        note(seen, at.row);
+        note(settings, at.row);
         TRI_TRY(tri__option_set_text(at.row, at.into, tri__option_flag(argument.name, origin), argument.value));
     }
     return TRI_OK;
@@ -247,28 +245,23 @@ static tri_status read_words(tri_settings *settings, const char *scope, int n, c
 
 tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
                                const char **words, int max_words, int *n_words) {
-    given seen = {0};
     const char *config = NULL;
-    TRI_TRY(read_arguments(settings, scope, n, args, &config, &seen));
-    if (config) TRI_TRY(read_config(settings, config, &seen));
-    TRI_TRY(read_arguments(settings, scope, n, args, NULL, &seen));
+    TRI_TRY(read_arguments(settings, scope, n, args, &config));
+    if (config) TRI_TRY(read_config(settings, config));
+    TRI_TRY(read_arguments(settings, scope, n, args, NULL));
     TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
-    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings, &seen));
-    return complete(settings, &seen);
+    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings));
+    return complete(settings);
 }
 
 /* What has one value in this build, and why. Whole numbers may be at most 1. */
 static const struct {
     const char *name, *why;
 } fixed[] = {
-    {"nproc_per_node", "this build runs one rank"},
-    {"world_size", "this build runs one rank"},
-    {"pp_size", "this build runs one rank"},
-    {"tp_size", "this build runs one rank"},
-    {"dp_size", "this build runs one rank"},
+    {"pp_size", "this build has no pipeline"},
+    {"tp_size", "this build does not split layers"},
     {"precision", "this build computes in fp32"},
-    {"shard", "this build runs one rank, so there is no one to share with"},
-    {"schedule", "this build runs one rank, so there is no pipeline; the default is 1f1b"},
+    {"schedule", "this build has no pipeline; the default is 1f1b"},
     {"recompute", "this build keeps every activation"},
     {"offload", "this build keeps everything in one memory"},
 };
@@ -291,9 +284,12 @@ static tri_status check_fixed(const tri_settings *settings, const char *name, co
 tri_status tri__settings_check(const tri_settings *settings) {
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         TRI_TRY(check_fixed(settings, fixed[i].name, fixed[i].why));
-    if (settings->global_batch_size && settings->global_batch_size != settings->batch_size)
-        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x 1 replica; give one of them",
-                         (long long)settings->global_batch_size, (long long)settings->batch_size);
+    tri_mesh mesh;
+    TRI_TRY(tri__settings_mesh(settings, &mesh));
+    int64_t global = settings->global_batch_size;
+    if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
+        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
+                         (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
     if (settings->num_microbatches > settings->batch_size)
         return tri__fail(TRI_USAGE, "num_microbatches %lld is more than the %lld samples of a batch",
                          (long long)settings->num_microbatches, (long long)settings->batch_size);

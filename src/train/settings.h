@@ -3,6 +3,7 @@
 #ifndef TRI_TRAIN_SETTINGS_H
 #define TRI_TRAIN_SETTINGS_H
 
+#include "layout/mesh.h"
 #include "model/config.h"
 
 typedef struct tri_settings {
@@ -17,20 +18,37 @@ typedef struct tri_settings {
     int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
-    /* the mesh: one rank until ranks exist */
-    int64_t nproc_per_node, world_size, pp_size, tp_size, dp_size;
+    /* the mesh */
+    int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
+    int64_t world_size, pp_size, tp_size, dp_size;
+    char *mesh_order, *nnodes;
+    int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
+    /* how ranks are started and talk */
+    int transport, bind_cores, rdzv_backend, standalone;   /* choices: indices of their rows' */
+    double progress_timeout;       /* seconds */
+    int64_t node_rank, master_port;
+    char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, shard, schedule, recompute;   /* indices of their rows' choices */
+    int reshard_after_forward, wrap;             /* likewise */
+    int64_t shard_size, prefetch, wrap_min_params;
+    double bucket_mb;
     char *offload;
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
+    /* bench */
+    tri_texts op, sizes;
     /* tokenize, vocab */
     char *column;
     int64_t max_len, size;
     int pieces, null, lower_case;
     int check, json, quiet, no_color;
+    struct {                       /* given by the user, rather than left at the default */
+        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes;
+    } given;
 } tri_settings;
 
+enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 
 void tri__settings_init(tri_settings *settings);
@@ -47,5 +65,14 @@ tri_status tri__settings_check(const tri_settings *settings);
 /* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
  * reads it again. NULL when out of memory. */
 json_t *tri__settings_json(const tri_settings *settings);
+
+/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes,
+ * nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */
+tri_status tri__settings_ranks(tri_settings *settings);
+/* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user asked for others. */
+tri_status tri__settings_launched(tri_settings *settings, int world, int local);
+tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
+int64_t tri__settings_replicas(const tri_settings *settings);
+int64_t tri__settings_global_batch(const tri_settings *settings); /* samples of a step on all replicas */
 
 #endif

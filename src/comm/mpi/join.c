@@ -1,8 +1,161 @@
-/* join.c - this build has no MPI plug-in. */
+/* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI links the machines. */
 #include "comm/mpi/mpi.h"
 
-tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    (void)how;
+#include "comm/link.h"
+#include "comm/mpi/load.h"
+#include "comm/rendezvous.h"
+#include "comm/watcher.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const double MEET_SECONDS = 30;
+
+/* What ranks tell each other first. */
+typedef struct card {
+    char machine[160];   /* equal where a descriptor can be passed and a process be watched */
+    uint64_t random;
+    int32_t failed;      /* of the second round */
+} card;
+
+typedef struct joining {
+    const tri_mpi_plugin *plugin;
+    void *state;
+    int rank, size, opened; /* opened: a world has taken over the plug-in's state */
+    card *all;           /* [size] */
+    tri_nodes nodes;
+    int *here, n_here;   /* world ranks of this machine */
+} joining;
+
+static tri_status mpi_try(const joining *join, int error, const char *what) {
+    char words[256];
+    if (!error) return TRI_OK;
+    join->plugin->remote.words(error, words, sizeof words);
+    return tri__fail(TRI_IO, "MPI failed to %s: %s", what, words);
+}
+
+/* Host name, boot and the namespaces that local sockets and processes live in. */
+static void name_machine(char *out, size_t size) {
+    char host[65] = "", boot[40] = "";
+    struct stat net = {0}, pid = {0};
+    gethostname(host, sizeof host - 1);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, boot, 36) < 0) boot[0] = 0;
+    if (fd >= 0) close(fd);
+    if (stat("/proc/self/ns/net", &net) || stat("/proc/self/ns/pid", &pid)) boot[0] = 0;
+    memset(out, 0, size);
+    snprintf(out, size, "%s/%s/%llu/%llu", host, boot, (unsigned long long)net.st_ino, (unsigned long long)pid.st_ino);
+}
+
+static tri_status exchange_cards(joining *join) {
+    card mine = {.failed = 0};
+    size_t n = (size_t)join->size;
+    name_machine(mine.machine, sizeof mine.machine);
+    if (getrandom(&mine.random, sizeof mine.random, 0) != sizeof mine.random) mine.random = (uint64_t)getpid();
+    join->all = calloc(n, sizeof(card));
+    join->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int))};
+    join->here = calloc(n, sizeof(int));
+    if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of)
+        return tri__fail(TRI_RESOURCE, "no memory for a world of %d ranks", join->size);
+    return mpi_try(join, join->plugin->gather(join->state, &mine, join->all, sizeof mine), "gather the names of machines");
+}
+
+/* Machines are numbered by their first rank; ranks of a machine by their order in the world. */
+static void find_machines(joining *join) {
+    tri_nodes *nodes = &join->nodes;
+    for (int r = 0; r < join->size; r++) {
+        int node = nodes->n;
+        for (int q = 0; q < r; q++)
+            if (strcmp(join->all[q].machine, join->all[r].machine) == 0) {
+                node = nodes->node_of[q];
+                nodes->local_of[r] = nodes->local_of[q] + 1;
+            }
+        nodes->node_of[r] = node;
+        if (node == nodes->n) nodes->n++;
+    }
+    for (int r = 0; r < join->size; r++)
+        if (nodes->node_of[r] == nodes->node_of[join->rank]) join->here[join->n_here++] = r;
+}
+
+static tri_status meet(joining *join, const tri_ranks *how, tri_segment *segment) {
+    char key[64];
+    if (join->n_here > TRI_RANKS_PER_NODE)
+        return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
+    snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random, join->nodes.node_of[join->rank]);
+    tri_meeting meeting = {.key = key, .local = join->nodes.local_of[join->rank], .n = join->n_here, .seconds = MEET_SECONDS};
+    tri_segment_spec spec = {.n = join->n_here, .world = join->size, .world_rank = join->here, .heap_bytes = how->heap_bytes,
+                             .progress_timeout = how->progress_timeout};
+    return tri__rendezvous(&meeting, &spec, segment);
+}
+
+/* Either all machines have their segment, or no rank goes on. */
+static tri_status agree(joining *join, tri_status mine) {
+    card *all = join->all;
+    card said = {.failed = mine};
+    snprintf(said.machine, sizeof said.machine, "%s", mine == TRI_OK ? "" : tri_error());
+    tri_status status = mpi_try(join, join->plugin->gather(join->state, &said, all, sizeof said), "agree that all machines are ready");
+    if (mine != TRI_OK || status != TRI_OK) return mine != TRI_OK ? mine : status;
+    for (int r = 0; r < join->size; r++)
+        if (all[r].failed) return tri__fail((tri_status)all[r].failed, "rank %d could not join: %s", r, all[r].machine);
+    return TRI_OK;
+}
+
+static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
+    tri_segment segment = {.fd = -1};
+    if (join->size != launch->size || join->rank != launch->rank)
+        return tri__fail(TRI_USAGE, "%s says rank %d of %d, MPI says rank %d of %d: the plug-in is of another MPI than the launcher",
+                         tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size);
+    TRI_TRY(exchange_cards(join));
+    find_machines(join);
+    tri_status status = agree(join, meet(join, how, &segment));
+    int local = join->nodes.local_of[join->rank];
+    if (status == TRI_OK) status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
+    if (status != TRI_OK) {
+        tri__segment_close(&segment);
+        return status;
+    }
+    (*world)->owns_segment = 1;
+    join->opened = 1;
+    status = tri__watcher_open(*world);
+    if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS);
+    if (status == TRI_OK) return TRI_OK;
+    if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
+    tri_world_close(*world);
     *world = NULL;
-    return tri__fail(TRI_USAGE, "%s started this process, and this build has no MPI plug-in", tri__launcher_text(launch->launcher));
+    return status;
+}
+
+tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
+    joining join = {0};
+    const char *library = "";
+    *world = NULL;
+    TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));
+    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), &join.plugin));
+    TRI_TRY(mpi_try(&join, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
+    tri_status status = join_world(&join, how, launch, world);
+    if (!join.opened) join.plugin->remote.close(join.state, 1);
+    free(join.all);
+    free(join.here);
+    free(join.nodes.node_of);
+    free(join.nodes.local_of);
+    return status;
+}
+
+tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
+    if (!world->remote || strcmp(world->remote->name, "mpi") != 0)
+        return tri__fail(TRI_USAGE, "MPI's own collectives need ranks that an MPI launcher started");
+    const char *name = tri__collective_name(what->kind);
+    const tri_mpi_plugin *plugin = (const void *)((const char *)world->remote - offsetof(tri_mpi_plugin, remote));
+    joining join = {.plugin = plugin};
+    if (what->dtype != TRI_F32 || what->reduction != TRI_SUM || what->counts)
+        return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", name);
+    int error = plugin->native(world->remote_state, name, what->in, what->out, what->count, what->root);
+    if (error < 0) return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", name, (long long)what->count);
+    return mpi_try(&join, error, name);
 }

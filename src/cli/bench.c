@@ -1,0 +1,25 @@
+/* bench.c - `trident bench WHAT`: measures this machine. */
+#include "cli/bench.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    tri_status (*run)(tri_cli *cli, tri_settings *settings);
+} benches[] = {
+    {"comm", tri__bench_comm},
+};
+
+tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    const char *words[1];
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "bench", n, args, words, 1, &n_words);
+    if (status == TRI_OK) {
+        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there is `trident bench comm`", n_words ? words[0] : "");
+        for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
+            if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings);
+    }
+    tri__settings_free(&settings);
+    return status;
+}

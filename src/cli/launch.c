@@ -1,0 +1,229 @@
+/* launch.c - starting ranks on this machine, or joining those that a launcher started. */
+#include "cli/launch.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "comm/join.h"
+#include "train/supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* ---- who starts ---- */
+
+int tri__launch_starts(const tri_settings *settings, const tri_launch *launch) {
+    return launch->launcher == TRI_LAUNCHER_NONE && settings->nproc_per_node > 1;
+}
+
+/* What asks for more than this machine. */
+static const char *asks_for_machines(const tri_settings *s) {
+    enum { STATIC };
+    if (s->nodes > 1) return "--nnodes above 1";
+    if (s->standalone) return NULL;
+    if (s->rdzv_endpoint) return "--rdzv-endpoint";
+    if (s->rdzv_conf) return "--rdzv-conf";
+    if (s->rdzv_backend != STATIC) return "--rdzv-backend";
+    return s->node_rank > 0 ? "--node-rank above 0" : NULL;
+}
+
+static tri_status need_mpi(tri_cli *cli, const tri_settings *settings, const char *what) {
+    tri__print_machines(cli, settings);
+    return tri__fail(TRI_USAGE, "%s: ranks on several machines talk through MPI; start them as in the lines above", what);
+}
+
+static tri_status check_transport(const tri_settings *settings, const tri_launch *launch) {
+    enum { AUTO, SHM, MPI };
+    if (settings->transport == MPI && !tri__launcher_has_mpi(launch->launcher))
+        return tri__fail(TRI_USAGE, "--transport mpi: no MPI launcher started this process; use mpirun or srun, or leave the option out");
+    if (settings->transport == SHM && launch->nodes > 1)
+        return tri__fail(TRI_USAGE, "--transport shm: shared memory does not reach from one machine to another; leave the option out");
+    return TRI_OK;
+}
+
+tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
+    tri_status status = tri__launch_detect(cli->lookup, launch);
+    int starts_here = settings->given.nproc_per_node && settings->nproc_per_node > 1;
+    if (status != TRI_OK && !(launch->batch && starts_here)) return status;
+    /* A launcher of one process started the one that starts ranks. */
+    if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
+    const char *machines = asks_for_machines(settings);
+    if (launch->launcher == TRI_LAUNCHER_NONE) {
+        if (machines) return need_mpi(cli, settings, machines);
+        return check_transport(settings, launch);
+    }
+    /* The supervisor has compared already, with the whole machine's cores in view. */
+    if (launch->launcher == TRI_LAUNCHER_OWN) settings->given.world_size = settings->given.nproc_per_node = 0;
+    TRI_TRY(tri__settings_launched(settings, launch->size, launch->local_size));
+    if (launch->nodes > 1 && !tri__launcher_has_mpi(launch->launcher)) return need_mpi(cli, settings, "WORLD_SIZE above LOCAL_WORLD_SIZE");
+    return check_transport(settings, launch);
+}
+
+/* ---- starting ---- */
+
+static void say_warning(void *context, tri_log_level level, const char *text) {
+    tri_cli *cli = context;
+    (void)level;
+    fprintf(cli->err, "trident: warning: %s\n", text);
+}
+
+static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX], tri_rank_logs *logs) {
+    int n = (int)s->nproc_per_node;
+    logs->run = s->rdzv_id;
+    TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, logs->redirect));
+    TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, logs->tee));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, logs->hidden));
+    if (s->log_dir) TRI_TRY(tri__path_join(path, "", s->log_dir));
+    else TRI_TRY(tri__path_join(path, folder ? folder : ".", "logs"));
+    logs->folder = path;
+    return TRI_OK;
+}
+
+/* Best effort: the run has failed already. A folder that another run uses is not ours to write in. */
+static void write_error(const char *folder, const tri_verdict *verdict) {
+    char path[TRI_PATH_MAX];
+    if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
+    json_t *object = tri__verdict_json(verdict);
+    if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK) tri__json_save(path, object);
+    json_decref(object);
+}
+
+static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
+    if (!v->failed) {
+        const char *name = v->stopped ? sigabbrev_np(v->stopped) : NULL;
+        if (v->code == 0) return TRI_OK;
+        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped in good order; run again to go on");
+        return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
+    }
+    char *text = tri__verdict_text(v);
+    const char *erase = cli->err_terminal ? "\r\033[K" : "";
+    fprintf(cli->err, cli->err_color ? "%s\033[31mtrident:\033[0m %s\n" : "%strident: %s\n", erase, text ? text : v->failure.text);
+    free(text);
+    write_error(folder, v);
+    cli->reported = 1;
+    return tri__fail((tri_status)v->code, "%s", v->failure.text);
+}
+
+tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes) {
+    char logs[TRI_PATH_MAX];
+    tri_verdict verdict;
+    tri_log log = {.say = say_warning, .context = cli};
+    tri_supervised what = {.argv = cli->argv, .environment = cli->environment, .n = (int)settings->nproc_per_node, .heap_bytes = heap_bytes,
+                           .progress_timeout = settings->progress_timeout, .bind_cores = settings->bind_cores, .out = fileno(cli->out),
+                           .err = fileno(cli->err), .log = &log};
+    TRI_TRY(read_logs(settings, folder, logs, &what.logs));
+    fflush(cli->out);
+    fflush(cli->err);
+    TRI_TRY(tri__supervise(&what, &verdict));
+    if (verdict.logs[0] && !settings->quiet) fprintf(cli->err, "logs of the ranks are in %s\n", verdict.logs);
+    tri_status status = show(cli, folder, &verdict);
+    tri__verdict_free(&verdict);
+    return status;
+}
+
+/* ---- being a rank ---- */
+
+/* This rank's share of the cores that the machine's ranks have together. */
+static int fair_threads(const tri_world *world) {
+    int all = 0, own = tri__cores();
+    for (int w = 0; w < TRI_CORE_WORDS; w++) all += __builtin_popcountll(atomic_load(&world->segment.control->cores[w]));
+    int share = all / world->segment.n;
+    return share < 1 ? 1 : share > own ? own : share;
+}
+
+/* --threads, OMP_NUM_THREADS, or a fair share. torchrun sets OMP_NUM_THREADS to 1 when the user has not. */
+static void settle_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
+    const char *asked = cli->lookup("OMP_NUM_THREADS"), *elastic = cli->lookup("TORCHELASTIC_RUN_ID");
+    if (settings->threads) return;
+    int n = asked ? atoi(asked) : 0, by_torchrun = n == 1 && elastic && *elastic;
+    settings->threads = n > 0 && !by_torchrun ? n : fair_threads(world);
+    if (by_torchrun && settings->threads > 1 && world->rank == 0 && !settings->quiet)
+        fprintf(cli->err, "threads    %lld: torchrun's OMP_NUM_THREADS=1 is passed over; --threads sets another number\n",
+                (long long)settings->threads);
+}
+
+static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_launch *launch, const tri_world *world) {
+    tri_mesh mesh;
+    char advice[TRI_MESH_ADVICE];
+    TRI_TRY(tri__settings_mesh(s, &mesh));
+    const char *between = world->nodes.n > 1 ? ", mpi between machines" : "";
+    fprintf(cli->err, "launcher   %s: %d ranks, %d on this machine\n", tri__launcher_text(launch->launcher), world->size, world->segment.n);
+    fprintf(cli->err, "mesh       pp=%d tp=%d dp=%d\n", mesh.pp, mesh.tp, mesh.dp);
+    fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size, (long long)tri__settings_global_batch(s));
+    fprintf(cli->err, "transport  shm%s\n", between);
+    fprintf(cli->err, "device     %s, %lld thread%s a rank\n", s->device, (long long)s->threads, s->threads == 1 ? "" : "s");
+    if (*tri__mesh_advice(&mesh, world->segment.n, advice)) fprintf(cli->err, "%s\n", advice);
+    return TRI_OK;
+}
+
+/* A rank of our supervisor that cannot join leaves its reason on the control page, unless one is there already: the supervisor says it.
+ * page: the shared memory's descriptor. */
+static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri_status status) {
+    tri_segment segment;
+    char *text = strdup(tri_error());
+    if (tri__segment_attach(page, &segment) == TRI_OK) {
+        if (!atomic_load(&segment.control->abort)) tri__control_fail(segment.control, launch->rank, status, "%s", text ? text : "");
+        tri__segment_close(&segment);
+        cli->reported = 1;
+    }
+    tri__fail(status, "%s", text ? text : "out of memory");
+    free(text);
+}
+
+tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes, tri_world **world) {
+    *world = NULL;
+    if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
+    int own = launch->launcher == TRI_LAUNCHER_OWN, page = own ? fcntl(launch->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (own) { /* executed as /proc/self/exe, which is no name to find a process by */
+        char name[16];
+        snprintf(name, sizeof name, "trident:%d", launch->rank);
+        prctl(PR_SET_NAME, name);
+    }
+    tri_ranks how = {.heap_bytes = heap_bytes, .progress_timeout = settings->progress_timeout};
+    tri_status status = tri__world_join_launch(&how, launch, world);
+    if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
+    else if (page >= 0) close(page);
+    if (status != TRI_OK) return status;
+    settle_threads(cli, settings, *world);
+    if ((*world)->rank != 0 || settings->quiet) return TRI_OK;
+    status = print_start(cli, settings, launch, *world);
+    return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);
+}
+
+/* torchrun's own form of an error file: read by it, and printed as the root cause. */
+static void write_elastic(const char *path, tri_status status) {
+    char time[32];
+    snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
+    char *text = strdup(tri_error());
+    json_t *object = json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode", (int)status, "extraInfo",
+                               "py_callstack", "", "timestamp", time);
+    if (object) tri__json_save(path, object);
+    json_decref(object);
+    if (text) tri__fail(status, "%s", text);
+    free(text);
+}
+
+/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed; for one that died or stands still, another as well. */
+static int speaks(const tri_launch *launch, const tri_world *world) {
+    tri_failure failure;
+    if (launch->launcher == TRI_LAUNCHER_OWN) return 0;
+    if (!tri__control_failure(world->segment.control, &failure) || world->rank == failure.rank) return 1;
+    int silent = failure.rank < 0 || failure.code > 128 || failure.code == TRI_DISAGREE;
+    return silent && world->rank == (failure.rank == 0 ? 1 : 0);
+}
+
+tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status) {
+    if (!world) return status;
+    if (status != TRI_OK && status != TRI_STOPPED) {
+        const char *elastic = launch->launcher == TRI_LAUNCHER_TORCHRUN ? cli->lookup("TORCHELASTIC_ERROR_FILE") : NULL;
+        if (world->failed != status) tri_world_fail(world, status, tri_error());
+        if (elastic && *elastic) write_elastic(elastic, status);
+        cli->reported = !speaks(launch, world);
+    }
+    tri_world_close(world);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* machines.c - the same run on several machines: what mpirun and srun would be told. */
+#include "cli/launch.h"
+
+#include "comm/slurm.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Options that said where and how many: the launcher says it instead. */
+static const char *const dropped[] = {"nnodes",    "nproc_per_node", "node_rank",     "standalone",  "rdzv_backend",
+                                      "rdzv_id",   "rdzv_endpoint",  "rdzv_conf",     "master_addr", "master_port",
+                                      "redirects", "tee",            "local_ranks_filter", "log_dir", "bind_cores"};
+
+/* The row of an argument that is one of the dropped; NULL: it stays. */
+static const tri_option *is_dropped(const char *argument) {
+    char name[TRI_OPTION_FLAG];
+    if (strncmp(argument, "--", 2)) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    const tri_option *row = tri__option_find(tri__run_options, name);
+    for (size_t i = 0; row && i < sizeof dropped / sizeof *dropped; i++)
+        if (!strcmp(row->name, dropped[i])) return row;
+    return NULL;
+}
+
+/* As a shell reads it back. */
+static void print_word(FILE *out, const char *word) {
+    int plain = *word != 0;
+    for (const char *at = word; *at; at++) plain &= isalnum((unsigned char)*at) || strchr("-_=+./,:@%", *at) || (unsigned char)*at >= 128;
+    fputc(' ', out);
+    if (!plain) fputc('\'', out);
+    for (const char *at = word; *at; at++) fputs(*at == '\'' ? "'\\''" : (char[]){*at, 0}, out);
+    if (!plain) fputc('\'', out);
+}
+
+static void print_command(tri_cli *cli) {
+    char *const *argv = cli->argv;
+    fputs(" trident", cli->err);
+    for (int i = 1; argv[i]; i++) {
+        const tri_option *row = is_dropped(argv[i]);
+        if (!row) print_word(cli->err, argv[i]);
+        else if (!strchr(argv[i], '=') && row->kind != TRI_OPTION_BOOL && argv[i + 1]) i++;
+    }
+    fputc('\n', cli->err);
+}
+
+/* Names that are known: of Slurm's allocation, or of the place where the machines should have met. */
+static void print_hosts(tri_cli *cli, const tri_settings *s) {
+    const char *list = cli->lookup("SLURM_JOB_NODELIST"), *first = s->master_addr ? s->master_addr : s->rdzv_endpoint;
+    for (int i = 0; i < s->nodes; i++) {
+        char host[256];
+        int known = list && tri__slurm_host(list, i, host, sizeof host);
+        if (!known && i == 0 && first) snprintf(host, sizeof host, "%.*s", (int)strcspn(first, ":"), first);
+        else if (!known) snprintf(host, sizeof host, "HOST%d", i + 1);
+        fprintf(cli->err, "%s%s:%lld", i ? "," : "", host, (long long)s->nproc_per_node);
+    }
+}
+
+void tri__print_machines(tri_cli *cli, const tri_settings *s) {
+    long long here = (long long)s->nproc_per_node, all = (long long)s->world_size;
+    fprintf(cli->err, "mpirun -np %lld -H ", all);
+    print_hosts(cli, s);
+    print_command(cli);
+    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=pmix", (long long)s->nodes, all, here);
+    print_command(cli);
+}

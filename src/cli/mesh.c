@@ -1,0 +1,150 @@
+/* mesh.c - `trident mesh`: the grid of ranks as tables, ranks first and then groups, or as one JSON object. A group is known by its axis
+ * and its first rank. */
+#include "cli/cli.h"
+
+#include "base/text.h"
+#include "report/table.h"
+
+#include <stdlib.h>
+
+enum {
+    SHOWN = 16,          /* members of a group that a table lists before it says how many there are */
+    MEMBERS_MAX = 1 << 27 /* of all groups of all ranks in JSON: about 1 GB of text */
+};
+
+/* A mesh and how its ranks are spread over machines. */
+typedef struct grid {
+    tri_mesh mesh;
+    int world, per_node;
+    int *members; /* [world] of the group last asked for */
+} grid;
+
+static int group_of(const grid *g, int rank, int axis) { return tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members); }
+
+/* "-" for no rank. */
+static const char *rank_text(int rank, char out[static 16]) {
+    snprintf(out, 16, rank < 0 ? "-" : "%d", rank);
+    return out;
+}
+
+static tri_status print_ranks(const tri_cli *cli, const grid *g) {
+    tri_table table = {0};
+    char previous[16], next[16];
+    tri__table_add(&table, "rank\tmachine\tcoordinates\tpp group\ttp group\tdp group\tprevious stage\tnext stage");
+    for (int rank = 0; rank < g->world; rank++) {
+        tri_coords at = tri__mesh_coords(&g->mesh, rank);
+        int first[TRI_AXIS_COUNT];
+        for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
+        tri__table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node, at.pp, g->mesh.pp,
+                       at.tp, g->mesh.tp, at.dp, g->mesh.dp, first[TRI_AXIS_PP], first[TRI_AXIS_TP], first[TRI_AXIS_DP],
+                       rank_text(tri__mesh_previous(&g->mesh, rank), previous), rank_text(tri__mesh_next(&g->mesh, rank), next));
+    }
+    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri__table_free(&table);
+    return status;
+}
+
+/* "{0, 4, 8}", cut short after SHOWN. */
+static const char *members_text(const int *members, int n, char out[static 256]) {
+    int used = 0;
+    for (int i = 0; i < n && i < SHOWN; i++) used += snprintf(out + used, 256 - (size_t)used, "%s%d", i ? ", " : "{", members[i]);
+    if (n > SHOWN) used += snprintf(out + used, 256 - (size_t)used, ", ... %d", members[n - 1]);
+    snprintf(out + used, 256 - (size_t)used, "}");
+    return out;
+}
+
+static tri_status print_groups(const tri_cli *cli, const grid *g) {
+    tri_table table = {0};
+    char text[256];
+    tri__table_add(&table, "group\tfirst rank\tsize\tranks");
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        for (int rank = 0; rank < g->world; rank++) {
+            if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not its group's first */
+            int n = group_of(g, rank, axis);
+            tri__table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n, members_text(g->members, n, text));
+        }
+    tri_status status = tri__table_print(&table, cli->out, cli->out_color);
+    tri__table_free(&table);
+    return status;
+}
+
+static tri_status print_tables(const tri_cli *cli, const grid *g) {
+    char order[TRI_MESH_ORDER_TEXT];
+    int machines = (g->world + g->per_node - 1) / g->per_node;
+    fprintf(cli->out, "%d rank%s: pp %d x tp %d x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n", g->world,
+            g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, g->mesh.dp, tri__mesh_order(&g->mesh, order), machines,
+            machines == 1 ? "" : "s", g->per_node);
+    TRI_TRY(print_ranks(cli, g));
+    fputc('\n', cli->out);
+    return print_groups(cli, g);
+}
+
+static void put_rank(FILE *out, const char *key, int rank) {
+    if (rank < 0) fprintf(out, ",\"%s\":null", key);
+    else fprintf(out, ",\"%s\":%d", key, rank);
+}
+
+static void put_json_rank(FILE *out, const grid *g, int rank) {
+    tri_coords at = tri__mesh_coords(&g->mesh, rank);
+    fprintf(out, "{\"rank\":%d", rank);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), at.of[axis]);
+    fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
+        int n = group_of(g, rank, axis);
+        fprintf(out, "%s\"%s\":[", axis ? "," : "", tri__axis_name((tri_axis)axis));
+        for (int i = 0; i < n; i++) fprintf(out, "%s%d", i ? "," : "", g->members[i]);
+        fputc(']', out);
+    }
+    fputs("},\"first\":{", out);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        fprintf(out, "%s\"%s\":%d", axis ? "," : "", tri__axis_name((tri_axis)axis), tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0));
+    fputc('}', out);
+    put_rank(out, "previous", tri__mesh_previous(&g->mesh, rank));
+    put_rank(out, "next", tri__mesh_next(&g->mesh, rank));
+    fputc('}', out);
+}
+
+/* Written rank by rank: the groups of thousands of ranks are millions of numbers. */
+static tri_status print_json(const tri_cli *cli, const grid *g) {
+    char order[TRI_MESH_ORDER_TEXT], count[32];
+    int64_t members = (int64_t)g->world * ((int64_t)g->mesh.pp + g->mesh.tp + g->mesh.dp);
+    if (members > MEMBERS_MAX)
+        return tri__fail(TRI_USAGE, "%s group members are too many to list for each rank; leave out --json for a short form",
+                         tri__text_count(members, count));
+    fprintf(cli->out, "{\"world_size\":%d", g->world);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), g->mesh.size[axis]);
+    fprintf(cli->out, ",\"order\":\"%s\",\"nproc_per_node\":%d,\"tensor_groups_crossing\":%d,\"ranks\":[",
+            tri__mesh_order(&g->mesh, order), g->per_node, tri__mesh_crossing(&g->mesh, TRI_AXIS_TP, g->per_node));
+    for (int rank = 0; rank < g->world; rank++) {
+        if (rank) fputc(',', cli->out);
+        put_json_rank(cli->out, g, rank);
+    }
+    fputs("]}\n", cli->out);
+    return TRI_OK;
+}
+
+static tri_status show(const tri_cli *cli, const tri_settings *settings) {
+    grid g = {.world = (int)settings->world_size, .per_node = (int)settings->nproc_per_node};
+    char advice[TRI_MESH_ADVICE];
+    TRI_TRY(tri__settings_mesh(settings, &g.mesh));
+    g.members = malloc((size_t)g.world * sizeof *g.members);
+    if (!g.members) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", g.world);
+    tri_status status = settings->json ? print_json(cli, &g) : print_tables(cli, &g);
+    free(g.members);
+    if (status == TRI_OK && !settings->quiet && *tri__mesh_advice(&g.mesh, g.per_node, advice)) {
+        fflush(cli->out);
+        fprintf(cli->err, "%s\n", advice);
+    }
+    return status;
+}
+
+tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "mesh", n, args, NULL, 0, &n_words);
+    if (status == TRI_OK && !settings.given.world_size && !settings.given.nproc_per_node)
+        status = tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
+    if (status == TRI_OK) status = show(cli, &settings);
+    tri__settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,14 @@
+/* load.h - the parts of joining that come before MPI runs. */
+#ifndef TRI_COMM_MPI_LOAD_H
+#define TRI_COMM_MPI_LOAD_H
+
+#include "base/status.h"
+#include "comm/mpi/plugin.h"
+
+/* Beside the program or the library, ../lib, and where the system looks. Never unloaded: MPI cannot start twice in a process. */
+tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin);
+/* MPI keeps shared memory of its own in `folder` ("/dev/shm"): TRI_RESOURCE with need and available when `ranks` ranks would run out
+ * of it. */
+tri_status tri__mpi_check_shared(const char *folder, int ranks);
+
+#endif

@@ -1,0 +1,224 @@
+/* plugin.c - MPI behind the table of plugin.h. It is a shared library of its own, built with the MPI that was found, and is loaded only
+ * under an MPI launcher. It knows ranks, bytes and tags, and nothing of Trident. */
+#include "comm/mpi/plugin.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STRING };
+
+typedef enum what { NOTE, SEND, RECEIVE } what;
+
+/* A transfer or a note under way; transfers longer than a piece are several MPI messages of one tag, which MPI keeps in order. */
+typedef struct item {
+    struct item *next, *prev;
+    what what;
+    int n;
+    char *copy;             /* of a note; inside this block */
+    MPI_Request request[];  /* [n] */
+} item;
+
+typedef struct state {
+    MPI_Comm notes, data, other; /* duplicates of the world: no tag meets one of another use */
+    int size, dropped, leaving;
+    MPI_Request leave;
+    char library[NAMES];
+    item list;                   /* head of a ring; last, as its requests are of any number */
+} state;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static item *item_new(state *s, what what, int n, int copy) {
+    size_t head = sizeof(item) + (size_t)n * sizeof(MPI_Request);
+    item *it = malloc(head + (size_t)copy);
+    if (!it) return NULL;
+    *it = (item){.next = &s->list, .prev = s->list.prev, .what = what, .n = n, .copy = (char *)it + head};
+    for (int i = 0; i < n; i++) it->request[i] = MPI_REQUEST_NULL;
+    it->prev->next = s->list.prev = it;
+    return it;
+}
+
+static void item_free(item *it) {
+    it->prev->next = it->next;
+    it->next->prev = it->prev;
+    free(it);
+}
+
+/* Ends the notes that have gone out. */
+static int reap(state *s) {
+    for (item *it = s->list.next, *next; it != &s->list; it = next) {
+        next = it->next;
+        if (it->what != NOTE) continue;
+        int done, error = MPI_Test(it->request, &done, MPI_STATUS_IGNORE);
+        if (error) return error;
+        if (done) item_free(it);
+    }
+    return 0;
+}
+
+static int note(void *of, int rank, const void *bytes, int n) {
+    state *s = of;
+    if (s->dropped) return 0;
+    item *it = item_new(s, NOTE, 1, n);
+    if (!it) return NO_MEMORY;
+    memcpy(it->copy, bytes, (size_t)n);
+    return MPI_Isend(it->copy, n, MPI_BYTE, rank, 0, s->notes, it->request);
+}
+
+static int hear(void *of, int *rank, void *bytes, int room) {
+    state *s = of;
+    MPI_Status status;
+    int there, n;
+    if (s->dropped) return 0;
+    int error = reap(s);
+    if (!error) error = MPI_Iprobe(MPI_ANY_SOURCE, 0, s->notes, &there, &status);
+    if (error) return -error;
+    if (!there) return 0;
+    *rank = status.MPI_SOURCE;
+    error = MPI_Recv(bytes, room, MPI_BYTE, status.MPI_SOURCE, 0, s->notes, &status);
+    if (!error) error = MPI_Get_count(&status, MPI_BYTE, &n);
+    return error ? -error : n;
+}
+
+static int transfer(state *s, int rank, int tag, char *data, int64_t bytes, what what, void **request) {
+    int n = (int)((bytes + PIECE - 1) / PIECE), error = 0;
+    item *it = item_new(s, what, n, 0);
+    if (!it) return NO_MEMORY;
+    for (int i = 0; i < n && !error; i++) {
+        int64_t at = (int64_t)i * PIECE, part = bytes - at < PIECE ? bytes - at : PIECE;
+        error = what == RECEIVE ? MPI_Irecv(data + at, (int)part, MPI_BYTE, rank, tag, s->data, it->request + i)
+                                : MPI_Issend(data + at, (int)part, MPI_BYTE, rank, tag, s->data, it->request + i);
+    }
+    *request = it;
+    return error;
+}
+
+static int send(void *of, int rank, int tag, const void *data, int64_t bytes, void **request) {
+    return transfer(of, rank, tag, (char *)data, bytes, SEND, request);
+}
+
+static int receive(void *of, int rank, int tag, void *data, int64_t bytes, void **request) {
+    return transfer(of, rank, tag, data, bytes, RECEIVE, request);
+}
+
+static int test(void *of, void *request, int *done) {
+    item *it = request;
+    *done = 0;
+    if (((state *)of)->dropped) return 0;
+    int error = MPI_Testall(it->n, it->request, done, MPI_STATUSES_IGNORE);
+    if (!error && *done) item_free(it);
+    return error;
+}
+
+/* Whether any item of this kind is still under way. */
+static int any(state *s, what what) {
+    int left = 0;
+    for (item *it = s->list.next; it != &s->list; it = it->next) {
+        int done = 0;
+        if (it->what == what) left |= MPI_Testall(it->n, it->request, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !done;
+    }
+    return left;
+}
+
+/* Notes go out as far as they can; then what still waits to receive is taken back. A receive that is half done cannot be: it is given
+ * the rest of the time to end. */
+static void drop(void *of, double seconds) {
+    state *s = of;
+    double end = now() + seconds;
+    if (s->dropped) return;
+    while (any(s, NOTE) && now() < end) {}
+    for (item *it = s->list.next; it != &s->list; it = it->next)
+        for (int i = 0; i < it->n && it->what == RECEIVE; i++)
+            if (it->request[i] != MPI_REQUEST_NULL) MPI_Cancel(it->request + i);
+    while (any(s, RECEIVE) && now() < end) {}
+    s->dropped = 1;
+}
+
+static int leave(void *of, int *done) {
+    state *s = of;
+    *done = 0;
+    int error = reap(s);
+    if (!error && !s->leaving) error = MPI_Ibarrier(s->other, &s->leave);
+    if (!error) s->leaving = 1;
+    return error ? error : MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
+}
+
+/* Without MPI_Finalize after a failure: it would wait for ranks that are gone. The process that ends so ends the job. */
+static void state_close(void *of, int failed) {
+    state *s = of;
+    if (!failed) {
+        MPI_Comm_free(&s->notes);
+        MPI_Comm_free(&s->data);
+        MPI_Comm_free(&s->other);
+        MPI_Finalize();
+    }
+    while (s->list.next != &s->list) item_free(s->list.next);
+    free(s);
+}
+
+static void words(int error, char *out, size_t size) {
+    char text[MPI_MAX_ERROR_STRING] = "no memory";
+    int n;
+    if (error != NO_MEMORY) MPI_Error_string(error, text, &n);
+    strncpy(out, text, size);
+    out[size - 1] = 0;
+}
+
+static int state_open(void **of, int *rank, int *size, const char **library) {
+    int level, n, error = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    state *s = calloc(1, sizeof *s);
+    if (!s) return NO_MEMORY;
+    s->list.next = s->list.prev = &s->list;
+    MPI_Comm *const comm[] = {&s->notes, &s->data, &s->other};
+    for (int i = 0; i < 3 && !error; i++) {
+        error = MPI_Comm_dup(MPI_COMM_WORLD, comm[i]);
+        if (!error) error = MPI_Comm_set_errhandler(*comm[i], MPI_ERRORS_RETURN);
+    }
+    if (!error) error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    if (!error) error = MPI_Comm_size(MPI_COMM_WORLD, &s->size);
+    if (!error) error = MPI_Get_library_version(s->library, &n);
+    s->library[strcspn(s->library, ",\n")] = 0;
+    *size = s->size;
+    *library = s->library;
+    *of = s;
+    return error;
+}
+
+static int gather(void *of, const void *mine, void *all, int bytes) {
+    return MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other);
+}
+
+static int native(void *of, const char *name, const void *in, void *out, int64_t count, int root) {
+    state *s = of;
+    const void *place = in == out ? MPI_IN_PLACE : in;
+    int n = (int)count, me;
+    if (count > INT_MAX) return -1;
+    MPI_Comm_rank(s->other, &me);
+    if (!strcmp(name, "all_reduce")) return MPI_Allreduce(place, out, n, MPI_FLOAT, MPI_SUM, s->other);
+    if (!strcmp(name, "reduce")) return MPI_Reduce(me == root ? place : in, out, n, MPI_FLOAT, MPI_SUM, root, s->other);
+    if (!strcmp(name, "broadcast")) return MPI_Bcast(me == root ? (void *)in : out, n, MPI_FLOAT, root, s->other);
+    if (!strcmp(name, "all_gather")) return MPI_Allgather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, s->other);
+    if (!strcmp(name, "gather")) return MPI_Gather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, root, s->other);
+    if (!strcmp(name, "scatter")) return MPI_Scatter(in, n, MPI_FLOAT, out, n, MPI_FLOAT, root, s->other);
+    if (!strcmp(name, "reduce_scatter")) return MPI_Reduce_scatter_block(in, out, n, MPI_FLOAT, MPI_SUM, s->other);
+    if (!strcmp(name, "all_to_all")) return MPI_Alltoall(in, n, MPI_FLOAT, out, n, MPI_FLOAT, s->other);
+    if (!strcmp(name, "barrier")) return MPI_Barrier(s->other);
+    return -1;
+}
+
+__attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugin_table;
+const tri_mpi_plugin tri_mpi_plugin_table = {
+    .version = TRI_MPI_PLUGIN_VERSION,
+    .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive, .test = test,
+               .drop = drop, .leave = leave, .close = state_close, .words = words},
+    .open = state_open,
+    .gather = gather,
+    .native = native,
+};

@@ -1,0 +1,22 @@
+/* plugin.h - all that the MPI plug-in and Trident know of each other: one table, exported as `tri_mpi_plugin_table`. */
+#ifndef TRI_COMM_MPI_PLUGIN_H
+#define TRI_COMM_MPI_PLUGIN_H
+
+#include "comm/remote.h"
+
+enum { TRI_MPI_PLUGIN_VERSION = 1 };
+#define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"
+
+typedef struct tri_mpi_plugin {
+    int version;
+    tri_remote remote;
+    /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid for ever. */
+    int (*open)(void **state, int *rank, int *size, const char **library);
+    /* Blocking, of all ranks: all[size][bytes] in rank order. */
+    int (*gather)(void *state, const void *mine, void *all, int bytes);
+    /* MPI's own blocking collective of all ranks, f32 sums, to compare with: name as "all_reduce"; count as in tri_collective.
+     * -1: not a name it knows. */
+    int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);
+} tri_mpi_plugin;
+
+#endif

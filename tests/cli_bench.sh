@@ -1,0 +1,69 @@
+# `trident bench comm`: every operation gives figures that fit together, for ranks started here and for ranks started by hand.
+. "$(dirname "$0")/cli_lib.sh"
+
+field() { sed -n "s/.*\"$1\": *\\([^,}]*\\).*/\\1/p"; }
+ops='all_reduce reduce_scatter all_gather broadcast reduce gather scatter all_to_all sendrecv barrier'
+
+run bench comm --nproc-per-node 2 --op all --sizes 300000 --json
+expect_code 0
+expect "a line for each operation" test "$(wc -l <"$out")" = 10
+for op in $ops; do expect "figures of $op" grep -q "\"op\":\"$op\"" "$out"; done
+line=$(grep '"all_reduce","bytes":300000' "$out")
+expect "bytes and ranks" test "$(echo "$line" | field bytes)/$(echo "$line" | field ranks)" = 300000/2
+for key in time_us algbw_gbs busbw_gbs memcpy_ratio memcpy_gbs; do expect "$key > 0" is "$(echo "$line" | field $key)" '>' 0; done
+# algbw = bytes / time; busbw of an all_reduce of 2 is the same; of a reduce_scatter, half. The ratio is that to memcpy's rate.
+expect "algbw is bytes over time" is "$(echo "$line" | awk -F'[:,]' '{ b = $4; t = $8; a = $10; print (b / t / 1000 - a) ^ 2 < (1e-3 * a) ^ 2 }')" == 1
+expect "busbw of all_reduce" is "$(echo "$line" | field busbw_gbs)" == "$(echo "$line" | field algbw_gbs)"
+line=$(grep '"reduce_scatter","bytes":300000' "$out")
+expect "busbw of reduce_scatter" is "$(echo "$line" | awk -F'[:,]' '{ print ($10 / $12 - 2) ^ 2 < 1e-6 }')" == 1
+expect "memcpy_ratio" is "$(echo "$line" | awk -F'[:,}]' '{ print ($10 / $16 / $14 - 1) ^ 2 < 1e-6 }')" == 1
+expect "a barrier moves nothing" grep -q '"op":"barrier","bytes":0,' "$out"
+
+# An odd number of ranks, more than there are cores, and sizes that do not divide: parts are rounded down, and one element is the least.
+run bench comm --nproc-per-node 3 --op all_gather,all_reduce --sizes 4,1000
+expect_code 0
+expect "a table" grep -Eq '^op +bytes +ranks +time us +algbw GB/s +busbw GB/s +of memcpy$' "$out"
+expect "all_gather of 999 / 12 elements" grep -Eq '^all_gather +996 +3 ' "$out"
+expect "one element of each rank" grep -Eq '^all_gather +12 +3 ' "$out"
+checked run bench comm --nproc-per-node 1 --sizes 4K --json
+expect_code 0
+expect_text "$out" '"ranks":1' '"busbw_gbs":0'
+
+# Ranks that somebody else started meet; only the first prints.
+port=$((20000 + $$ % 20000))
+export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+RANK=1 LOCAL_RANK=1 "$trident" bench comm --sizes 4K --json >second 2>second.err &
+RANK=0 LOCAL_RANK=0 checked run bench comm --sizes 4K --json
+wait $!
+code_second=$?
+expect_code 0
+expect "the second rank ends well: $(cat second.err)" test "$code_second" = 0
+expect "the first rank prints" test "$(wc -l <"$out")" = 1
+expect "the second does not" test ! -s second
+RANK=0 LOCAL_RANK=0 refuses 2 "--nproc-per-node 4, but the launcher started 2 ranks" -- bench comm --nproc-per-node 4 --sizes 4K
+unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+
+# Under mpirun MPI's own collectives are timed on the same buffers, and its results checked like ours.
+if [ -e "$(dirname "$trident")/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    last_command="mpirun -np 3 trident bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json"
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 3 "$trident" bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect "a line for each operation" test "$(grep -c '"ranks":3' "$out")" = 3
+    expect "MPI's time of all but sendrecv" test "$(grep -c '"mpi_time_us":' "$out")" = 2
+    line=$(grep '"all_to_all"' "$out")
+    expect "mpi_ratio is MPI's time over ours" is "$(echo "$line" | awk -F'[:,}]' '{ print ($18 / $8 / $20 - 1) ^ 2 < 1e-6 }')" == 1
+else
+    echo "without mpirun: no such plug-in here, not Open MPI, or under a sanitizer"
+fi
+
+refuses 2 'there is no bench "kernels"' -- bench kernels
+refuses 2 "trident bench comm" -- bench
+refuses 2 "--op all_reduse: no such operation" -- bench comm --op all_reduse
+refuses 2 "--sizes 25X: expected bytes" -- bench comm --sizes 4K,25X
+refuses 2 "--sizes 1: expected bytes" -- bench comm --sizes 1
+refuses 2 "--sizes 9G: expected bytes" -- bench comm --sizes 9G
+refuses 2 "--sizes -4K: expected bytes" -- bench comm --sizes=-4K
+refuses 2 "--epochs is no option" -- bench comm --epochs 2
+finish

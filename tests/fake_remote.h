@@ -1,0 +1,159 @@
+/* fake_remote.h - a tri_remote between threads of one process, so that sanitizers see what crosses "machines". One hub for a job; it can
+ * lose the notes of a rank, as a machine that went away would. */
+#ifndef FAKE_REMOTE_H
+#define FAKE_REMOTE_H
+
+#include "comm/remote.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAKE_RANKS = 8 };
+
+typedef struct fake_note {
+    struct fake_note *next;
+    int from, n;
+    char bytes[TRI_NOTE_BYTES];
+} fake_note;
+
+typedef struct fake_transfer {
+    struct fake_transfer *next;
+    int from, to, tag, receive, done;
+    char *data;
+    int64_t bytes;
+} fake_transfer;
+
+typedef struct fake_hub {
+    pthread_mutex_t lock;
+    int size, leaving, silent[FAKE_RANKS]; /* silent: its notes are lost */
+    fake_note *inbox[FAKE_RANKS];
+    fake_transfer *transfer;               /* in the order of posting */
+    int64_t notes, transfers;              /* counted */
+    struct fake_state {
+        struct fake_hub *hub;
+        int rank, left;
+    } state[FAKE_RANKS];
+} fake_hub;
+
+static inline void fake_hub_open(fake_hub *hub, int size) {
+    *hub = (fake_hub){.size = size};
+    pthread_mutex_init(&hub->lock, NULL);
+    for (int r = 0; r < size; r++) hub->state[r] = (struct fake_state){.hub = hub, .rank = r};
+}
+
+static inline void fake_hub_close(fake_hub *hub) {
+    for (int r = 0; r < hub->size; r++)
+        for (fake_note *next; hub->inbox[r]; hub->inbox[r] = next) {
+            next = hub->inbox[r]->next;
+            free(hub->inbox[r]);
+        }
+    for (fake_transfer *next; hub->transfer; hub->transfer = next) {
+        next = hub->transfer->next;
+        free(hub->transfer);
+    }
+    pthread_mutex_destroy(&hub->lock);
+}
+
+static inline int fake_note_send(void *of, int rank, const void *bytes, int n) {
+    struct fake_state *s = of;
+    fake_note *note = malloc(sizeof *note), **at;
+    note->next = NULL, note->from = s->rank, note->n = n;
+    memcpy(note->bytes, bytes, (size_t)n);
+    pthread_mutex_lock(&s->hub->lock);
+    s->hub->notes++;
+    for (at = &s->hub->inbox[rank]; *at; at = &(*at)->next) {}
+    if (s->hub->silent[s->rank]) free(note);
+    else *at = note;
+    pthread_mutex_unlock(&s->hub->lock);
+    return 0;
+}
+
+static inline int fake_hear(void *of, int *rank, void *bytes, int room) {
+    struct fake_state *s = of;
+    pthread_mutex_lock(&s->hub->lock);
+    fake_note *note = s->hub->inbox[s->rank];
+    if (note) s->hub->inbox[s->rank] = note->next;
+    pthread_mutex_unlock(&s->hub->lock);
+    if (!note) return 0;
+    int n = note->n <= room ? note->n : -1;
+    *rank = note->from;
+    if (n > 0) memcpy(bytes, note->bytes, (size_t)n);
+    free(note);
+    return n;
+}
+
+static inline int fake_transfer_begin(struct fake_state *s, fake_transfer it, void **request) {
+    fake_transfer *kept = malloc(sizeof it), **at;
+    *kept = it;
+    pthread_mutex_lock(&s->hub->lock);
+    s->hub->transfers++;
+    for (at = &s->hub->transfer; *at; at = &(*at)->next) {}
+    *at = kept;
+    pthread_mutex_unlock(&s->hub->lock);
+    *request = kept;
+    return 0;
+}
+
+static inline int fake_send(void *of, int rank, int tag, const void *data, int64_t bytes, void **request) {
+    struct fake_state *s = of;
+    return fake_transfer_begin(s, (fake_transfer){.from = s->rank, .to = rank, .tag = tag, .data = (char *)data, .bytes = bytes}, request);
+}
+
+static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t bytes, void **request) {
+    struct fake_state *s = of;
+    fake_transfer it = {.from = rank, .to = s->rank, .tag = tag, .receive = 1, .data = data, .bytes = bytes};
+    return fake_transfer_begin(s, it, request);
+}
+
+/* The first open send and the first open receive of a tag meet, as MPI says; whoever looks copies. */
+static inline int fake_test(void *of, void *request, int *done) {
+    struct fake_state *s = of;
+    fake_transfer *it = request, *other, **at;
+    pthread_mutex_lock(&s->hub->lock);
+    for (other = s->hub->transfer; !it->done && other; other = other->next)
+        if (other->receive != it->receive && !other->done && other->from == it->from && other->to == it->to && other->tag == it->tag) break;
+    int error = !it->done && other && other->bytes != it->bytes;
+    if (!it->done && other && !error) {
+        if (it->receive) memcpy(it->data, other->data, (size_t)it->bytes);
+        else memcpy(other->data, it->data, (size_t)it->bytes);
+        it->done = other->done = 1;
+    }
+    *done = it->done;
+    if (it->done) {
+        for (at = &s->hub->transfer; *at != it; at = &(*at)->next) {}
+        *at = it->next;
+        free(it);
+    }
+    pthread_mutex_unlock(&s->hub->lock);
+    return error;
+}
+
+static inline void fake_drop(void *of, double seconds) {
+    struct fake_state *s = of;
+    (void)seconds;
+    pthread_mutex_lock(&s->hub->lock);
+    for (fake_transfer *it = s->hub->transfer; it; it = it->next)
+        if ((it->receive ? it->to : it->from) == s->rank) it->done = 1;
+    pthread_mutex_unlock(&s->hub->lock);
+}
+
+static inline int fake_leave(void *of, int *done) {
+    struct fake_state *s = of;
+    pthread_mutex_lock(&s->hub->lock);
+    if (!s->left) s->left = 1, s->hub->leaving++;
+    *done = s->hub->leaving == s->hub->size;
+    pthread_mutex_unlock(&s->hub->lock);
+    return 0;
+}
+
+static inline void fake_close(void *of, int failed) { (void)of, (void)failed; }
+
+static inline void fake_words(int error, char *out, size_t size) { snprintf(out, size, "fake error %d", error); }
+
+static const tri_remote fake_remote = {.name = "fake", .note = fake_note_send, .hear = fake_hear, .send = fake_send,
+                                       .receive = fake_receive, .test = fake_test, .drop = fake_drop, .leave = fake_leave, .close = fake_close,
+                                       .words = fake_words};
+
+#endif
