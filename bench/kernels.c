@@ -123,9 +123,7 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
         b->all_bytes += gathered ? (size_t)TOKENS * (size_t)t->cols * 4 : b->bytes[k] * (twice ? 2 : 1);
         if (!gathered && t->rows * t->cols > b->largest) b->largest = t->rows * t->cols;
     }
-    const tri_workspace *w = &table->work[op];
-    int64_t rows = b->call.t[0].rows, cols = b->call.t[0].cols;
-    b->work_bytes = (size_t)(w->fixed + w->row * rows + w->col * cols + w->row_cols * rows * cols);
+    b->work_bytes = (size_t)tri__workspace_bytes(&table->work[op][TRI_F32], b->call.t[0].rows, b->call.t[0].cols, 0);
     b->call.work = take(device, b->work_bytes);
     b->call.acc = at->acc, b->call.attr = &b->attr, b->call.seed = 1, b->call.step = 2, b->call.threads = threads;
 }

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "kernel_cases.h"
+#include "layout/float16.h"
 
 #include <math.h>
 
@@ -17,6 +18,7 @@ enum { GUARD = 72, GUARD_BYTE = 0xA5 }; /* 72: operands start at a multiple of 8
 
 typedef struct kernel_call {
     kernel_case at;
+    tri_dtype type;  /* of operands that ops.def gives none */
     tri_attr attr;
     tri_call call;
     char *block[TRI_MAX_ARGS], *before[TRI_MAX_ARGS]; /* GUARD + bytes + GUARD; the same as filled */
@@ -34,7 +36,10 @@ static inline double uniform(uint64_t *state, double low, double high) {
     return low + (high - low) * (double)(next_random(state) >> 11) * 0x1p-53;
 }
 
-static inline tri_dtype operand_dtype(const tri_operand *arg) { return arg->dtype < 0 ? TRI_F32 : (tri_dtype)arg->dtype; }
+static inline tri_dtype operand_dtype(const kernel_call *k, int arg) {
+    int dtype = tri__op_row(k->at.op)->arg[arg].dtype;
+    return dtype < 0 ? k->type : (tri_dtype)dtype;
+}
 static inline int64_t operand_extent(const kernel_case *at, const char *dim) {
     return *dim >= 'A' && *dim <= 'Z' ? at->dim[*dim - 'A'] : strtol(dim, NULL, 10);
 }
@@ -43,7 +48,7 @@ static inline int64_t operand_count(const kernel_call *k, int arg) { return k->c
 /* Real operands are uniform in a range that suits them; those not listed are in -1 .. 1. */
 static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"rstd", 0.5, 1.5}, {"v", 0, 1},     {"cw", 0.5, 2},     {"probs", 0, 1},    {"coef", 0.7, 0.8},
-    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sum", 3, 5},
+    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sum", 3, 5},   {"scale", 1, 2},
 };
 
 static inline void fill_real(kernel_call *k, int arg) {
@@ -54,8 +59,13 @@ static inline void fill_real(kernel_call *k, int arg) {
     if (k->at.op == TRI_OP_gelu || k->at.op == TRI_OP_gelu_din || k->at.op == TRI_OP_tanh) low = -7, high = 7;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         double value = uniform(&k->random, low, high);
-        if (operand_dtype(operand) == TRI_F64) ((double *)k->call.t[arg].data)[i] = value;
-        else ((float *)k->call.t[arg].data)[i] = (float)value;
+        void *data = k->call.t[arg].data;
+        switch (operand_dtype(k, arg)) {
+        case TRI_F64: ((double *)data)[i] = value; break;
+        case TRI_BF16: ((uint16_t *)data)[i] = tri__to_bf16((float)value); break;
+        case TRI_F16: ((uint16_t *)data)[i] = tri__to_f16((float)value); break;
+        default: ((float *)data)[i] = (float)value;
+        }
     }
 }
 
@@ -97,19 +107,20 @@ static inline void fill_attention(kernel_call *k) {
 }
 
 /* acc and left_out are bits by operand. Operands that are written and not read are poisoned: NaN, or -1. */
-static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
+static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tri_dtype type, float p, unsigned acc, unsigned left_out) {
     const tri_op_row *row = tri__op_row(at->op);
-    *k = (kernel_call){.at = *at, .random = 1234567 + (uint64_t)at->op};
+    *k = (kernel_call){.at = *at, .type = type, .random = 1234567 + (uint64_t)at->op};
     k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
                          .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
-    k->call = (tri_call){.acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
+    k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];
         tri_tensor *t = &k->call.t[a];
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
         if ((left_out >> a & 1) || (operand->optional && t->cols == 0)) continue;
-        k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(operand));
+        k->call.dtype[a] = (uint8_t)operand_dtype(k, a);
+        k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(k, a));
         k->block[a] = malloc(k->bytes[a] + 2 * GUARD);
         k->before[a] = malloc(k->bytes[a] + 2 * GUARD);
         assert_true(k->block[a] && k->before[a]);
@@ -117,12 +128,16 @@ static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float
         t->data = k->block[a] + GUARD;
         int reads = tri__access_reads(operand->access) || (acc >> a & 1);
         if (!reads) memset(t->data, 0xFF, k->bytes[a]);
-        else if (operand_dtype(operand) == TRI_I32) fill_integers(k, a);
+        else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
         else fill_real(k, a);
     }
-    if (at->op == TRI_OP_attention_din) fill_attention(k);
+    if (at->op == TRI_OP_attention_din && type == TRI_F32) fill_attention(k);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
+}
+
+static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
+    kernel_call_open_as(k, at, TRI_F32, p, acc, left_out);
 }
 
 static inline void kernel_call_close(kernel_call *k) {
@@ -141,17 +156,20 @@ static inline void kernel_call_fail(const kernel_call *k, int arg, const char *w
 /* Runs with scratch space of exactly the size that the table asks for; then looks at guards and at what is only read. */
 static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    const tri_workspace *work = &table->work[k->at.op];
     const tri_tensor *first = &k->call.t[0];
-    size_t scratch = (size_t)(work->fixed + first->rows * work->row + first->cols * work->col +
-                              first->rows * first->cols * work->row_cols);
+    int64_t halves = 0;
+    for (int a = 0; a < row->n_args; a++)
+        if (k->block[a] && tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += operand_count(k, a);
+    tri_dtype type = halves ? k->type : TRI_F32;
+    size_t scratch = (size_t)tri__workspace_bytes(&table->work[k->at.op][type], first->rows, first->cols, halves);
     char *space = aligned_alloc(64, (scratch + GUARD + 63) / 64 * 64);
     assert_non_null(space);
     memset(space, GUARD_BYTE, scratch + GUARD);
     k->call.work = space;
     k->call.threads = threads;
-    assert_non_null(table->run[k->at.op][TRI_F32]);
-    table->run[k->at.op][TRI_F32](&k->call);
+    k->call.table = table;
+    assert_non_null(table->run[k->at.op][type]);
+    table->run[k->at.op][type](&k->call);
     for (int i = 0; i < GUARD; i++)
         if (space[scratch + (size_t)i] != (char)GUARD_BYTE) kernel_call_fail(k, 0, "wrote past its scratch space");
     free(space);
@@ -168,7 +186,9 @@ static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table
 /* Element i of operand arg, whatever its type. */
 static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     const void *data = k->call.t[arg].data;
-    switch (operand_dtype(&tri__op_row(k->at.op)->arg[arg])) {
+    switch (operand_dtype(k, arg)) {
+    case TRI_BF16: return tri__from_bf16(((const uint16_t *)data)[i]);
+    case TRI_F16: return tri__from_f16(((const uint16_t *)data)[i]);
     case TRI_F64: return ((const double *)data)[i];
     case TRI_I32: return ((const int32_t *)data)[i];
     default: return ((const float *)data)[i];

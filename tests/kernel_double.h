@@ -154,8 +154,8 @@ static void double_sumsq(const kernel_call *k, double *const *v) {
 }
 
 static void double_clip(const kernel_call *k, double *const *v) {
-    v[2][0] = sqrt(v[3][0]);
-    v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6));
+    v[2][0] = sqrt(v[3][0]) / v[4][0];
+    v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6)) / v[4][0];
     v[1][0] = 1;
 }
 
@@ -171,11 +171,21 @@ static void double_adamw(const kernel_call *k, double *const *v) {
     }
 }
 
+static void double_adamw_copy(const kernel_call *k, double *const *v) {
+    double *const plain[] = {v[0], v[1], v[2], v[4], v[5], v[6], v[7]};
+    double_adamw(k, plain);
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[3][i] = v[0][i];
+}
+
+static void double_cast(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
+}
+
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(gelu),
     ROW(tanh), ROW(relu), ROW(attention), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
-    ROW(clip), ROW(adamw), ROW(accumulate),
+    ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast), ROW(accumulate),
 #undef ROW
 };
 

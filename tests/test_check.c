@@ -80,7 +80,7 @@ static tri_status run_pair(tri_world *world, void *argument) {
     tri_feed feed = {.counts.of[TRI_SYM_T0] = 3};
     feed.field[TRI_FIELD_ids0] = tokens, feed.field[TRI_FIELD_loss_inv] = &number;
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, NULL, &exec));
     tri_status status = tri__exec_run(exec, 0, 0, both[rank]->n_instrs, 1, &feed, NULL);
     const int32_t *b = tri__exec_slot(exec, 0, tri__program_find(both[rank], "b")); /* [4] */
     double sum = *(const double *)tri__exec_slot(exec, 0, tri__program_find(both[rank], "sum"));
@@ -98,7 +98,7 @@ static void pairs_run(void **state) {
     const tri_program *both[2] = {parse(&arena, 0, NULL, NULL), parse(&arena, 1, NULL, NULL)};
     OK(tri_ranks_run(&(tri_ranks){.n = 2, .heap_bytes = HEAP}, run_pair, both));
     tri_exec *exec;
-    assert_int_equal(tri__exec_open(tri__device_find("cpu"), both, 1, 1, 1, 0, NULL, &exec), TRI_INTERNAL);
+    assert_int_equal(tri__exec_open(tri__device_find("cpu"), both, 1, 1, 1, 0, NULL, NULL, &exec), TRI_INTERNAL);
     tri__arena_close(&arena);
 }
 
@@ -186,7 +186,7 @@ static tri_status run_rank(tri_world *world, void *argument) {
     int rank = tri_world_rank(world);
     tiny *t = &s->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &s->program[rank], 1, 1, 7, 0, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &s->program[rank], 1, 1, 7, 0, world, NULL, &exec));
     tiny_init(t, exec);
     tri_status status = tri__exec_run(exec, 0, 0, s->program[rank]->n_instrs, 1, t->feed, NULL);
     s->loss[rank] = tiny_loss(t, exec);

@@ -100,7 +100,7 @@ static void open_golden(golden *g, const char *name, const char *device) {
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
     OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max, &g->engine));
-    OK(tri__engine_bind(&g->engine));
+    OK(tri__engine_bind(&g->engine, NULL));
     for (int i = 0; i < g->engine.n_weights; i++) {
         const tri_st_entry *entry = tri__st_find(&g->file, g->engine.weights[i].name);
         if (!entry) fail_msg("the golden file has no %s", g->engine.weights[i].name);

@@ -120,10 +120,9 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
         if (output && g->adds) call.acc |= 1u << n;
         n++;
     }
+    while (n < tri__op_row((tri_op)op)->n_args && tri__op_row((tri_op)op)->arg[n].optional) n++;
     assert_int_equal(n, tri__op_row((tri_op)op)->n_args);
-    const tri_workspace *work = &table->work[op];
-    call.work = malloc((size_t)(work->fixed + call.t[0].rows * work->row + call.t[0].cols * work->col +
-                                call.t[0].rows * call.t[0].cols * work->row_cols) + 1);
+    call.work = malloc((size_t)tri__workspace_bytes(&table->work[op][TRI_F32], call.t[0].rows, call.t[0].cols, 0) + 1);
     table->run[op][TRI_F32](&call);
     free(call.work);
 }
@@ -217,14 +216,14 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
-static const kernel_grid update_grids[] = {{"accumulate sumsq adamw", "K=0,1,9,1000"}, {"clip", ""}};
+static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", ""}, {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
     (void)state;
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
-    kernel_cases(update_grids, 2, forward_case, &table);
+    kernel_cases(update_grids, 3, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         tri_op_phase phase = tri__op_row((tri_op)op)->phase;
         if ((phase == TRI_PHASE_F || phase == TRI_PHASE_U) && !double_ops[op])

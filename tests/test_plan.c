@@ -94,7 +94,7 @@ static void plan_is_the_memory_used(void **state) {
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 1);
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find("cpu"), t.program, 1, 2, 7, GUARD, NULL, &exec));
+    OK(tri__exec_open(tri__device_find("cpu"), t.program, 1, 2, 7, GUARD, NULL, NULL, &exec));
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t bytes;
         unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);

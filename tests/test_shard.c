@@ -69,7 +69,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, GUARD, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, GUARD, world, NULL, &exec));
     guards(exec, 1);
     tiny_init(t, exec);
     tri_status status = TRI_OK;
@@ -273,7 +273,7 @@ static tri_status spoiled_main(tri_world *world, void *argument) {
     int rank = tri_world_rank(world), line = -1, slot = -1;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 1, 1, 7, 0, world, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 1, 1, 7, 0, world, NULL, &exec));
     tiny_init(t, exec);
     const tri_param *param = tri__model_find(&t->model, "primary.encoder.layer.1.intermediate.dense.bias");
     float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at, before = *w; /* [count] */

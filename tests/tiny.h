@@ -5,12 +5,14 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "exec/exec.h"
+#include "layout/float16.h"
 #include "plan/plan.h"
 #include "program/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -43,6 +45,7 @@ typedef struct tiny {
     int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES], keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
     float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
     double inv;
+    float loss_scale;
 } tiny;
 
 static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
@@ -85,7 +88,17 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
         }
         field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb], field[TRI_FIELD_keyn] = t->keyn[mb];
         field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv, field[TRI_FIELD_hyper] = t->hyper;
+        field[TRI_FIELD_loss_scale] = &t->loss_scale;
     }
+}
+
+/* Plans and checks what t->in asks for. */
+static inline void tiny_plan(tiny *t) {
+    OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
+    t->program[0] = t->plan.train.program;
+    t->program[1] = t->plan.infer.program;
+    OK(tri__check(t->program, 1));
+    OK(tri__check(t->program + 1, 1));
 }
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
@@ -111,6 +124,7 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     const float weights[3] = {1, 2, 0.5f}, hyper[4] = {1e-3f, 0.1f, 0.001f, 0};
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
+    t->loss_scale = 65536;
     t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
                           .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01,
                           .max_grad_norm = 1};
@@ -124,11 +138,7 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     }
     tiny_feed(t, n_mb, dp, rank->rank);
     t->in.max_infer = t->in.max;
-    OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
-    t->program[0] = t->plan.train.program;
-    t->program[1] = t->plan.infer.program;
-    OK(tri__check(t->program, 1));
-    OK(tri__check(t->program + 1, 1));
+    tiny_plan(t);
 }
 
 static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
@@ -137,24 +147,37 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Initial weights by parameter name: those that this rank holds. */
+/* Elements of a parameter that a flat slot holds, `held` of its unit, in the slot's type. */
+static inline void tiny_fill(const tri_param *param, tri_range held, tri_dtype dtype, void *flat) {
+    tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
+    int64_t n = part.end - part.begin;
+    if (!n) return;
+    float *w = malloc((size_t)n * sizeof *w); /* [n] */
+    TRI_ASSERT(w); /* a rank's thread must not use cmocka's */
+    tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
+    for (int64_t k = 0; k < n; k++) {
+        if (param->init == TRI_INIT_ONE) w[k] += 1;
+        int64_t at = part.begin - held.begin + k;
+        if (dtype == TRI_F32) ((float *)flat)[at] = w[k];
+        else ((uint16_t *)flat)[at] = dtype == TRI_BF16 ? tri__to_bf16(w[k]) : tri__to_f16(w[k]);
+    }
+    free(w);
+}
+
+/* Initial weights by parameter name: those that this rank holds, and their masters. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
+    const tri_planned *train = &t->plan.train;
     for (int i = 0; i < t->model.n_params; i++) {
         const tri_param *param = &t->model.param[i];
-        tri_range held = t->plan.train.param_part[param->unit];
-        tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
-        int64_t n = part.end - part.begin;
-        if (!n) continue;
-        float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + part.begin - held.begin; /* [n] */
-        tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
-        if (param->init == TRI_INIT_ONE)
-            for (int64_t k = 0; k < n; k++) w[k] += 1;
+        int unit = param->unit;
+        tiny_fill(param, train->param_part[unit], t->in.precision, tri__exec_slot(exec, 0, train->param[unit]));
+        if (train->master) tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));
     }
 }
 
 static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, &exec));
+    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, NULL, &exec));
     tiny_init(t, exec);
     return exec;
 }

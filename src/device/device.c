@@ -28,7 +28,7 @@ const char *tri__device_names(void) {
 void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) {
     for (; rows->run; rows++) {
         table->run[rows->op][rows->dtype] = rows->run;
-        table->work[rows->op] = rows->work;
+        table->work[rows->op][rows->dtype] = rows->work;
     }
 }
 
@@ -37,7 +37,9 @@ void tri__device_target(const tri_device *device, tri_target *target) {
     device->kernels(&table);
     *target = (tri_target){.name = device->name, .granule = 1};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
-        for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) target->has[op][dtype] = table.run[op][dtype] != NULL;
-        target->work[op] = table.work[op];
+        for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
+            target->has[op][dtype] = table.run[op][dtype] != NULL;
+            target->work[op][dtype] = table.work[op][dtype];
+        }
     }
 }

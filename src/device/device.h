@@ -13,8 +13,13 @@ typedef struct tri_tensor {
     int64_t rows, cols;
 } tri_tensor;
 
+typedef struct tri_kernel_table tri_kernel_table;
+
 typedef struct tri_call {
     tri_tensor t[TRI_MAX_ARGS]; /* in the order of the operation's row */
+    uint8_t dtype[TRI_MAX_ARGS];/* a tri_dtype each; rows of f32 need not look: theirs is the type that ops.def gives */
+    tri_op op;
+    const tri_kernel_table *table; /* the device's, for rows that run others */
     unsigned acc;               /* bit k: operand k is added to, not overwritten */
     const tri_attr *attr;
     uint32_t seed, step;        /* of random numbers */
@@ -26,15 +31,15 @@ typedef void tri_kernel(const tri_call *call);
 
 typedef struct tri_kernel_row {
     tri_op op;
-    tri_dtype dtype;     /* the computing type */
+    tri_dtype dtype;     /* tri__instr_dtype: rows of 16-bit types get operands of both widths */
     tri_kernel *run;     /* NULL ends a list of rows */
     tri_workspace work;
 } tri_kernel_row;
 
-typedef struct tri_kernel_table {
+struct tri_kernel_table {
     tri_kernel *run[TRI_OP_COUNT][TRI_DTYPE_COUNT];
-    tri_workspace work[TRI_OP_COUNT];
-} tri_kernel_table;
+    tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
+};
 
 typedef struct tri_device tri_device;
 struct tri_device {
@@ -44,6 +49,8 @@ struct tri_device {
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(size_t bytes, void **out);
     void (*free)(void *memory, size_t bytes);
+    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now. */
+    tri_status (*alloc_second)(const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void);
 };

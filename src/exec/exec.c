@@ -18,6 +18,7 @@ typedef struct bound {
 
 struct tri_exec {
     const tri_device *device;
+    tri_kernel_table *table;
     tri_world *world;           /* NULL: one rank */
     const tri_program *const *program;
     bound **bound;              /* [n] arrays of n_instrs */
@@ -53,18 +54,20 @@ int64_t tri__exec_bytes(const tri_exec *exec) {
     return bytes;
 }
 
-static void bind_program(tri_exec *exec, int index, const tri_kernel_table *table, int threads, uint32_t seed) {
+static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) {
     const tri_program *p = exec->program[index];
+    const tri_kernel_table *table = exec->table;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
         bound *b = &exec->bound[index][i];
-        b->run = table->run[instr->op][TRI_F32];
+        b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
-        b->call = (tri_call){.acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
-                             .work = exec->memory[TRI_MEM_WORK]};
+        b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
+                             .table = table, .work = exec->memory[TRI_MEM_WORK]};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
+            b->call.dtype[k] = (uint8_t)slot->dtype;
             b->call.t[k] = (tri_tensor){tri__exec_slot(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
         }
     }
@@ -105,22 +108,23 @@ static tri_status bind_transfers(tri_exec *exec) {
     return TRI_OK;
 }
 
-static tri_status alloc_class(tri_exec *exec, int mem) {
+static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
     if (!bytes) return TRI_OK;
+    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(folder, bytes, (void **)&exec->memory[mem]);
     if (exec->shared >> mem & 1) return tri_heap_alloc(exec->world, bytes, (void **)&exec->memory[mem]);
     return exec->device->alloc(bytes, (void **)&exec->memory[mem]);
 }
 
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_world *world, tri_exec **out) {
+                          size_t guard, tri_world *world, const char *folder, tri_exec **out) {
     tri_exec *exec = calloc(1, sizeof *exec);
-    tri_kernel_table *table = calloc(1, sizeof *table);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
-    if (!exec || !table) goto fail;
+    if (!exec) goto fail;
     *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .guard = guard};
+    exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
-    if (!exec->bound) goto fail;
+    if (!exec->table || !exec->bound) goto fail;
     for (int i = 0; i < n; i++) {
         exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
         if (!exec->bound[i]) goto fail;
@@ -130,15 +134,13 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if ((status = alloc_class(exec, mem)) != TRI_OK) goto fail;
-    device->kernels(table);
-    for (int i = 0; i < n; i++) bind_program(exec, i, table, threads, seed);
+        if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
+    device->kernels(exec->table);
+    for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
-    free(table);
     *out = exec;
     return TRI_OK;
 fail:
-    free(table);
     tri__exec_close(exec);
     return status;
 }
@@ -154,6 +156,7 @@ void tri__exec_close(tri_exec *exec) {
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
     free(exec->bound);
+    free(exec->table);
     free(exec);
 }
 
@@ -198,6 +201,11 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
         for (int64_t i = 0; i < n; i++)
             if (!isfinite(x[i])) return 0;
     }
+    if (dtype == TRI_BF16 || dtype == TRI_F16) {
+        const uint16_t *x = t->data, infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if ((x[i] & infinite) == infinite) return 0;
+    }
     if (dtype == TRI_F64) {
         const double *x = t->data; /* [rows, cols] */
         for (int64_t i = 0; i < n; i++)
@@ -211,7 +219,7 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
     *line = *slot = -1;
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
-        if (p->instr[i].op == TRI_OP_adamw) continue;
+        if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(run_one(exec, program, i, step, feed));
         if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
         for (int k = 0; k < row->n_args; k++) {

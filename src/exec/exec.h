@@ -22,9 +22,10 @@ typedef struct tri_exec tri_exec;
 /* Programs of one plan: their parameters (and every slot of the same class and offset) share memory. One allocation per
  * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests.
  * world: who the programs' transfers are with, and whose shared memory takes tri__programs_shared_bytes; it outlives the
- * executor, and all ranks open theirs in the same order. NULL when no program has transfers. */
+ * executor, and all ranks open theirs in the same order. NULL when no program has transfers. folder: where the device's second
+ * memory is, when programs have classes there. */
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_world *world, tri_exec **out);
+                          size_t guard, tri_world *world, const char *folder, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
 
 /* A slot's memory, as the largest microbatch uses it. */

@@ -82,7 +82,9 @@ static void emit(backward *b, const tri_instr *of, char *text) {
         }
         n++;
     }
-    TRI_ASSERT(n == tri__op_row((tri_op)op)->n_args);
+    const tri_op_row *row = tri__op_row((tri_op)op);
+    for (; n < row->n_args && row->arg[n].optional; n++) slots[n] = -1;
+    TRI_ASSERT(n == row->n_args);
     if (!wanted) return;
     b->build.unit = of->unit;
     tri__build(&b->build, (tri_op)op, slots, of->attr)->acc = (uint16_t)acc;

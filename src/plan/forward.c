@@ -15,5 +15,6 @@ void tri__pass_forward(tri_pass *pass, int training) {
                               .loss = pass->forward.loss,
                               .probs = pass->forward.probs,
                               .norm = -1,
-                              .apply = -1};
+                              .apply = -1,
+                              .scale = -1};
 }

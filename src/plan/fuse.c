@@ -15,7 +15,7 @@ typedef struct fuser {
     int at, n;          /* next instruction to read; instructions kept */
 } fuser;
 
-static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][TRI_F32]; }
+static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
 
 /* The instruction `ahead` places on, when it is of that operation. */
 static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {

@@ -103,10 +103,13 @@ static void place_work(tri_pass *pass) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
-        const tri_workspace *w = &pass->in->target->work[instr->op];
-        const tri_slot *slot = &program->slot[instr->slot[0]];
-        int64_t rows = tri__slot_rows(slot, &program->max), cols = slot->cols;
-        int64_t need = w->fixed + w->row * rows + w->col * cols + w->row_cols * rows * cols;
+        const tri_workspace *work = &pass->in->target->work[instr->op][tri__instr_dtype(program, instr)];
+        const tri_slot *first = &program->slot[instr->slot[0]];
+        int64_t halves = 0;
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (instr->slot[k] >= 0 && tri__dtype_bytes(program->slot[instr->slot[k]].dtype) == 2)
+                halves += tri__slot_bytes(&program->slot[instr->slot[k]], &program->max) / 2;
+        int64_t need = tri__workspace_bytes(work, tri__slot_rows(first, &program->max), first->cols, halves);
         if (need > bytes) bytes = need;
     }
     tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
@@ -117,6 +120,7 @@ static void place_work(tri_pass *pass) {
 void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
     tri_program *program = pass->program;
     program->max = *max;
+    program->second = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
         if (slot->parent >= 0 || is_reused(slot->mem)) continue;

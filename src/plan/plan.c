@@ -5,6 +5,7 @@ static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, tri_planne
     tri_pass pass = {.arena = arena, .in = in};
     tri__pass_forward(&pass, 1);
     tri__pass_backward(&pass);
+    tri__pass_recompute(&pass);
     tri__pass_fuse(&pass);
     tri__pass_prune(&pass);
     tri__pass_schedule(&pass, in->n_mb);

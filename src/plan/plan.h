@@ -31,6 +31,8 @@ typedef struct tri_sharding {
     int64_t wrap_min_params;
 } tri_sharding;
 
+typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
+
 typedef struct tri_plan_in {
     const tri_model *model;
     tri_mesh mesh;
@@ -40,17 +42,23 @@ typedef struct tri_plan_in {
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
     tri_sharding sharding;       /* zeroed: none */
+    tri_recompute recompute;
+    tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
+    tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
+    unsigned offload;            /* classes that go to the second memory, 1 << tri_mem or-ed */
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
     int *param, *m, *v;          /* [n_units] flat slots; m and v: training only */
+    int *master;                 /* [n_units] weights in fp32, beside m and v, where param has fewer bits; else NULL */
     tri_range *param_part;       /* [n_units] the unit's elements that param holds, from its first element on */
     tri_range *state_part;       /* [n_units] the same of m and v; training only */
     tri_range *save_part;        /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the unit */
     int loss, probs;             /* loss: of training, over all replicas */
     int norm, apply;             /* training only */
+    int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
 } tri_planned;
 
@@ -80,6 +88,7 @@ typedef struct tri_pass {
 void tri__pass_forward(tri_pass *pass, int training);
 void tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
+void tri__pass_recompute(tri_pass *pass);
 void tri__pass_fuse(tri_pass *pass);
 void tri__pass_prune(tri_pass *pass);
 void tri__pass_schedule(tri_pass *pass, int n_mb);

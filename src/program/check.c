@@ -194,9 +194,23 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     const tri_program *p = c->program;
     if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
     if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
-    int want = operand->dtype == TRI_DTYPE_COMPUTE ? TRI_F32 : operand->dtype;
-    if (want != TRI_DTYPE_ANY && (int)p->slot[slot].dtype != want)
+    tri_dtype dtype = p->slot[slot].dtype;
+    int computes = operand->dtype == TRI_DTYPE_COMPUTE || (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
+    if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
         return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
+    return TRI_OK;
+}
+
+/* Operands of the computing type are all of one. */
+static tri_status check_computing_type(const checker *c, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    const tri_slot *first = NULL;
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0 || row->arg[k].dtype != TRI_DTYPE_COMPUTE) continue;
+        const tri_slot *slot = &c->program->slot[instr->slot[k]];
+        if (!first) first = slot;
+        if (slot->dtype != first->dtype) return defect(c, "%s and %s have different element types", first->name, slot->name);
+    }
     return TRI_OK;
 }
 
@@ -206,6 +220,7 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     if (instr->mb >= p->n_mb) return defect(c, "no such microbatch%s%s", "", "");
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
+    TRI_TRY(check_computing_type(c, instr));
 
     /* Counts that no two dims share by accident. */
     const tri_counts probe = {.of = {0, 100003, 200017, 301}};

@@ -88,7 +88,8 @@ typedef struct tri_attr {
     X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
     X(class_weights, "[1,classes] f32")                                                            \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
-    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")
+    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
+    X(loss_scale, "what gradients are multiplied by, where fp16 computes [1,1] f32")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -258,6 +258,15 @@ static tri_status parse_bytes(parser *p) {
     return TRI_OK;
 }
 
+static tri_status parse_second(parser *p) {
+    int mem = 0;
+    char *word = next_word(p);
+    while (mem < TRI_MEM_COUNT && word && strcmp(word, tri__mem_name((tri_mem)mem)) != 0) mem++;
+    if (!word || mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", word);
+    p->build.program->second |= 1u << mem;
+    return TRI_OK;
+}
+
 static tri_status parse_unit(parser *p) {
     char *name = next_word(p);
     if (!name) return bad(p, "expected a name after", "unit");
@@ -276,7 +285,7 @@ static tri_status parse_line(parser *p) {
     static const struct {
         const char *word;
         tri_status (*parse)(parser *);
-    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},  {"bytes", parse_bytes},
+    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},  {"bytes", parse_bytes}, {"second", parse_second},
                  {"unit", parse_unit},     {"slot", parse_slot}, {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;

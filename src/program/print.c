@@ -93,6 +93,8 @@ void tri__program_print(const tri_program *program, FILE *out) {
     fputs("bytes", out);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
+    for (int mem = 0; program->second && mem < TRI_MEM_COUNT; mem++)
+        if (program->second >> mem & 1) fprintf(out, "\nsecond %s", tri__mem_name((tri_mem)mem));
     fprintf(out, "\n# peak %lld B\n", (long long)tri__program_bytes(program));
     for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);

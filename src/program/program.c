@@ -39,6 +39,13 @@ int64_t tri__program_bytes(const tri_program *program) {
     return bytes;
 }
 
+int64_t tri__program_second_bytes(const tri_program *program) {
+    int64_t bytes = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (program->second >> mem & 1) bytes += program->bytes[mem];
+    return bytes;
+}
+
 /* Binds one dim of an operand: a letter to its extent, or a number that must be the extent. */
 static int bind(tri_dims *dims, unsigned *bound, const char *dim, int64_t extent) {
     if (*dim >= '0' && *dim <= '9') return strtol(dim, NULL, 10) == extent;
@@ -63,6 +70,16 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
         if (text[0] == 'T') dims->of['Q' - 'A'] = counts->squares[slot->rows.sym];
     }
     return TRI_OK;
+}
+
+tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0 || row->arg[k].dtype >= 0) continue;
+        tri_dtype dtype = program->slot[instr->slot[k]].dtype;
+        if (dtype == TRI_BF16 || dtype == TRI_F16) return dtype;
+    }
+    return TRI_F32;
 }
 
 /* How often an operand's bytes pass through memory. */

@@ -69,6 +69,7 @@ typedef struct tri_program {
     int rank, n_mb;
     tri_counts max;        /* per microbatch; sizes the slots */
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
+    unsigned second;       /* classes that lie in the device's second memory, 1 << tri_mem or-ed */
     const char **unit;
     tri_slot *slot;
     tri_instr *instr;
@@ -85,9 +86,12 @@ int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);
 int tri__slot_root(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
+int64_t tri__program_second_bytes(const tri_program *program);            /* those in second memory */
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);
+/* The type of the kernel row that runs an instruction: 16-bit where any operand without a fixed type is, else f32. */
+tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* Floating point operations and bytes moved by one instruction. */
 typedef struct tri_cost {
     double flops, bytes;

@@ -4,15 +4,20 @@
 
 #include "program/op.h"
 
-/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first operand. */
+/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first operand, and
+ * `half` for each element of its 16-bit operands. */
 typedef struct tri_workspace {
-    int64_t fixed, row, col, row_cols;
+    int64_t fixed, row, col, row_cols, half;
 } tri_workspace;
+
+static inline int64_t tri__workspace_bytes(const tri_workspace *work, int64_t rows, int64_t cols, int64_t halves) {
+    return work->fixed + work->row * rows + work->col * cols + work->row_cols * rows * cols + work->half * halves;
+}
 
 typedef struct tri_target {
     const char *name;
     uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
-    tri_workspace work[TRI_OP_COUNT];
+    tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule;                                /* bound row counts are rounded up to it */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;

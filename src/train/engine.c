@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "checkpoint/huggingface.h"
+#include "layout/float16.h"
 #include "program/check.h"
 #include "train/inputs.h"
 
@@ -18,6 +19,27 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
     TRI_TRY(tri__settings_mesh(&over, &place->mesh));
     place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
     place->batch = tri__settings_global_batch(&over);
+    return TRI_OK;
+}
+
+static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
+
+/* Classes of memory by what people call them. */
+static tri_status offload_of(const tri_settings *s, unsigned *classes) {
+    static const struct {
+        const char *name;
+        tri_mem mem;
+    } rows[] = {{"optimizer", TRI_MEM_STATE}, {"gradients", TRI_MEM_GRAD}, {"params", TRI_MEM_PARAM}, {"activations", TRI_MEM_ACT}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    *classes = 0;
+    for (int i = 0; i < s->offload.n; i++) {
+        const char *word = s->offload.at[i];
+        int k = 0;
+        while (k < ROWS && strcmp(word, rows[k].name) != 0) k++;
+        if (k < ROWS) *classes |= 1u << rows[k].mem;
+        else if (strcmp(word, "none") != 0 || s->offload.n > 1)
+            return tri__fail(TRI_USAGE, "--offload %s: give none, or some of optimizer, gradients, params, activations", word);
+    }
     return TRI_OK;
 }
 
@@ -59,7 +81,11 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .adam_eps = s->adam_eps,
                                .weight_decay = s->weight_decay,
                                .max_grad_norm = s->max_grad_norm,
-                               .sharding = sharding_of(s, place)};
+                               .sharding = sharding_of(s, place),
+                               .recompute = (tri_recompute)s->recompute,
+                               .precision = dtypes[s->precision],
+                               .reduce_dtype = dtypes[s->reduce_dtype]};
+    TRI_TRY(offload_of(s, &engine->in.offload));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
@@ -112,11 +138,13 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
 static void list_pieces(tri_engine *engine) {
     size_t n = (size_t)engine->model.n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    const int *base = p->master ? p->master : p->param;
+    const tri_range *held_part = p->master ? p->state_part : p->param_part;
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
-    engine->n_weights = pieces_of(engine, engine->weights, p->param, p->param_part, p->param_part, "");
+    engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
     if (engine->train < 0) return;
     engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
-    engine->n_saved_weights = pieces_of(engine, engine->saved_weights, p->param, p->param_part, p->save_part, "");
+    engine->n_saved_weights = pieces_of(engine, engine->saved_weights, base, held_part, p->save_part, "");
     tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
     tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *saved);
     const int *const slots[] = {p->m, p->v};
@@ -129,7 +157,7 @@ static void list_pieces(tri_engine *engine) {
     engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
 }
 
-tri_status tri__engine_bind(tri_engine *engine) {
+tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
     int n = engine->infer + 1;
     int64_t need = 0, have = tri__memory_available();
@@ -137,15 +165,55 @@ tri_status tri__engine_bind(tri_engine *engine) {
         int64_t most = 0;
         for (int i = 0; i < n; i++)
             if (engine->program[i]->bytes[mem] > most) most = engine->program[i]->bytes[mem];
-        need += most;
+        if (!(engine->in.offload & 1u << mem)) need += most;
     }
     if (need > have)
         return tri__fail(TRI_RESOURCE,
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
                          "--max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, &engine->exec));
+    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, folder, &engine->exec));
     list_pieces(engine);
+    return TRI_OK;
+}
+
+/* Elements of this rank's masters, rounded into the weights that compute. */
+static void round_masters(tri_engine *engine, int unit) {
+    const tri_planned *p = &engine->plan.train;
+    tri_range part = p->state_part[unit];
+    const float *from = tri__exec_slot(engine->exec, engine->train, p->master[unit]); /* [part] */
+    uint16_t *to = tri__exec_slot(engine->exec, engine->train, p->param[unit]);       /* [param_part] */
+    to += part.begin - p->param_part[unit].begin;
+    for (int64_t i = 0; i < part.end - part.begin; i++)
+        to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
+}
+
+/* Where every replica has all weights but masters are shared out, each gets the others' part. */
+static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
+    const tri_planned *p = &engine->plan.train;
+    tri_range own = p->state_part[unit], all = p->param_part[unit];
+    char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
+    if (own.end - own.begin == all.end - all.begin) return TRI_OK;
+    int n = tri_group_size(group);
+    for (int k = 0; k < n; k++) {
+        tri_range shard = tri__shard(all.end - all.begin, n, k);
+        counts[k] = shard.end - shard.begin;
+    }
+    return tri_all_gather(group, weights + 2 * (own.begin - all.begin), weights, 0, counts, engine->in.precision);
+}
+
+tri_status tri__engine_settle(tri_engine *engine) {
+    const tri_planned *p = &engine->plan.train;
+    if (engine->train < 0 || !p->master) return TRI_OK;
+    for (int unit = 0; unit < engine->model.n_units; unit++) round_masters(engine, unit);
+    const tri_place *place = &engine->place;
+    if (place->mesh.dp == 1) return TRI_OK;
+    int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
+    int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
+    tri_group *group;
+    int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
+    TRI_TRY(tri_group_make(place->world, n, ranks, &group));
+    for (int unit = 0; unit < engine->model.n_units; unit++) TRI_TRY(gather_weights(engine, group, counts, unit));
     return TRI_OK;
 }
 

@@ -32,7 +32,7 @@ typedef struct tri_engine {
     int train, infer;              /* their indices in exec; train -1: none */
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
-    tri_piece *weights, *optimizer; /* what this rank holds; in the arena, as all of these */
+    tri_piece *weights, *optimizer; /* what this rank holds, in fp32; in the arena, as all of these */
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
@@ -48,10 +48,13 @@ typedef struct tri_programs {
     int world;
 } tri_programs;
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
-/* Compares the plan with the memory there is (TRI_RESOURCE with figures), then allocates. */
-tri_status tri__engine_bind(tri_engine *engine);
+/* folder: where second memory may be made; NULL when the settings ask for none. Compares the plan with the memory there is (TRI_RESOURCE with figures), then allocates. */
+tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 
+/* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow from
+ * them: called after each filling. Every rank of a world calls it. */
+tri_status tri__engine_settle(tri_engine *engine);
 /* Initial weights, then those of Hugging Face folders over them; says what came from where. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
 /* Weights, and with `optimizer` the optimizer's state. */

@@ -68,6 +68,8 @@ const tri_option tri__run_options[] = {
         .help = "gradients are scaled down to this global norm; 0: never"),
     ROW(CHOICE, precision, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,config",
         .help = "arithmetic"),
+    ROW(CHOICE, reduce_dtype, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,config",
+        .help = "type in which gradients are kept and summed over replicas"),
     ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .scope = "train,demo,config",
         .help = "of initial weights, order and dropout"),
 
@@ -139,7 +141,8 @@ const tri_option tri__run_options[] = {
         .help = "order of microbatches in the pipeline"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,config",
         .help = "activations to compute again instead of keeping"),
-    ROW(TEXT, offload, .value = "none", .scope = "train,plan,config", .help = "what to keep in the second memory"),
+    ROW(TEXTS, offload, .value = "none", .scope = "train,plan,config",
+        .help = "none, or what to keep in the second memory (a file in the run folder): optimizer, gradients, params, activations"),
 
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),

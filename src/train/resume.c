@@ -71,7 +71,13 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
                            .loss_sum = number(state, "loss_sum", 0),
                            .weight_sum = number(state, "weight_sum", 0),
                            .best_loss = number(state, "best_loss", INFINITY),
-                           .best_step = integer(state, "best_step", -1)};
+                           .best_step = integer(state, "best_step", -1),
+                           .scale = tri__loss_scale_start()};
+    const json_t *scale = json_object_get(state, "loss_scale");
+    if (scale) {
+        s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
+        s->at.skipped = integer(scale, "skipped", 0);
+    }
     s->resumed = 1;
     tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", path, (long long)s->at.step);
     return TRI_OK;

@@ -57,6 +57,9 @@ static void forward_message(void *context, tri_log_level level, const char *text
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
     s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
+    s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
+    tri_texts *offload = &s->offload;
+    while (offload->n > 0) free(offload->at[--offload->n]);
     s->threads = asked->threads;
     s->batch_size = asked->batch_size;
     s->max_tokens = asked->max_tokens;
@@ -98,7 +101,7 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
     tri_programs all;
     TRI_TRY(tri__engine_plan_all(&v->engine, &all));
-    TRI_TRY(tri__engine_bind(&v->engine));
+    TRI_TRY(tri__engine_bind(&v->engine, NULL));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);

@@ -96,7 +96,7 @@ static tri_status open_engine(tri_session *s) {
         tri_programs all;
         TRI_TRY(tri__engine_plan_all(&s->engine, &all));
     }
-    TRI_TRY(tri__engine_bind(&s->engine));
+    TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
     s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -128,6 +128,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(open_engine(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
+    TRI_TRY(tri__engine_settle(&s->engine));
     TRI_TRY(tri__session_compare_replicas(s));
     return open_loader(s);
 }
@@ -142,7 +143,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     s->place = place;
     s->lead = place.rank == 0;
     s->lock = -1;
-    s->at = (tri_position){.best_loss = INFINITY, .best_step = -1};
+    s->at = (tri_position){.best_loss = INFINITY, .best_step = -1, .scale = tri__loss_scale_start()};
     if (sink) s->sink = *sink;
     s->log = (tri_log){.say = say, .context = s};
     tri_status status = open_all(s);
@@ -196,7 +197,10 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = 1 / s->batch->weight;
-    for (int mb = 0; mb < s->engine.n_mb; mb++) tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
+    for (int mb = 0; mb < s->engine.n_mb; mb++) {
+        tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
+        s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
+    }
     TRI_TRY(check_room(s));
     s->last = (tri_step){.steps = s->steps,
                          .samples = s->batch->n,
@@ -241,13 +245,27 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
 
 static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->engine.exec, s->engine.train, slot); }
 
+/* fp16: what overflows is scaled down and tried again with the next batch. */
+static int scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
+
 tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, s->update_at, (uint32_t)s->at.step + 1, s->feed, s->times));
     s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
     if (loss) *loss = s->last.loss;
-    return isfinite(s->last.loss) ? TRI_OK : not_finite(s, "loss", s->last.loss);
+    return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
+}
+
+/* The same on all ranks: they decide by the same norm. */
+static tri_status adapt_scale(tri_session *s, int applied) {
+    float before = s->at.scale.scale;
+    TRI_TRY(tri__loss_scale_next(&s->at.scale, applied));
+    s->at.skipped += !applied;
+    if (!applied)
+        tri__say(&s->log, TRI_LOG_WARN, "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the next scale is %g",
+                 (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
+    return TRI_OK;
 }
 
 /* What the step took, from all ranks: operations are summed, seconds averaged. */
@@ -266,7 +284,7 @@ static tri_status gather_figures(tri_session *s) {
 tri_status tri_update(tri_session *s) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
-    double t = (double)(s->at.step + 1);
+    double t = (double)(s->at.step + 1 - s->at.skipped);
     s->last.learning_rate = tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
@@ -274,7 +292,9 @@ tri_status tri_update(tri_session *s) {
     const tri_program *program = s->engine.plan.train.program;
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, s->update_at, program->n_instrs, (uint32_t)s->at.step + 1, s->feed, s->times));
     s->last.grad_norm = *(const double *)result(s, s->engine.plan.train.norm);
-    if (!*(const int32_t *)result(s, s->engine.plan.train.apply)) return not_finite(s, "gradients' norm", s->last.grad_norm);
+    int applied = *(const int32_t *)result(s, s->engine.plan.train.apply) != 0;
+    if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
+    if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 
     TRI_TRY(gather_figures(s));
     s->at.loss_sum += s->last.loss * s->batch->weight;

@@ -5,6 +5,7 @@
 #include "train/evaluate.h"
 #include "train/events.h"
 #include "train/files.h"
+#include "train/loss_scale.h"
 
 /* What is remembered across restarts, beside weights and optimizer state. */
 typedef struct tri_position {
@@ -13,6 +14,8 @@ typedef struct tri_position {
     double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
     double best_loss;                 /* of validation; infinite: none yet */
     int64_t best_step;                /* -1 none */
+    int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
+    tri_loss_scale scale;             /* fp16 only */
 } tri_position;
 
 struct tri_session {

@@ -260,10 +260,7 @@ static const struct {
 } fixed[] = {
     {"pp_size", "this build has no pipeline"},
     {"tp_size", "this build does not split layers"},
-    {"precision", "this build computes in fp32"},
     {"schedule", "this build has no pipeline; the default is 1f1b"},
-    {"recompute", "this build keeps every activation"},
-    {"offload", "this build keeps everything in one memory"},
 };
 
 static tri_status check_fixed(const tri_settings *settings, const char *name, const char *why) {

@@ -32,7 +32,8 @@ typedef struct tri_settings {
     int reshard_after_forward, wrap;             /* likewise */
     int64_t shard_size, prefetch, wrap_min_params, check_replicas;
     double bucket_mb;
-    char *offload;
+    int reduce_dtype;                            /* as precision */
+    tri_texts offload;
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */

@@ -5,21 +5,32 @@
 #include "device/cpu/fast/fast.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 
-static void reference_kernels(tri_kernel_table *table) {
+static void plain_rows(tri_kernel_table *table) {
     memset(table, 0, sizeof *table);
 #define X(family) tri__kernel_table_add(table, tri__cpu_##family##_reference);
     TRI_CPU_FAMILIES(X)
 #undef X
 }
 
+static void reference_kernels(tri_kernel_table *table) {
+    plain_rows(table);
+    tri__cpu_half_rows(table);
+}
+
 static void cpu_kernels(tri_kernel_table *table) {
-    reference_kernels(table);
+    plain_rows(table);
     tri__cpu_fast_rows(table);
+    tri__cpu_half_rows(table);
+    tri__cpu_fast_half_rows(table);
 }
 
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
@@ -37,6 +48,35 @@ static tri_status alloc(size_t bytes, void **out) {
     return TRI_OK;
 }
 
+/* A file that is gone when its last mapping is. */
+static int open_nameless(const char *folder) {
+    int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
+    char path[PATH_MAX]; /* a file system without nameless files */
+    for (int i = 0; i < 1000; i++) {
+        if (snprintf(path, sizeof path, "%s/.offload-%ld-%d", folder, (long)getpid(), i) >= (int)sizeof path) return errno = ENAMETOOLONG, -1;
+        file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+        if (file >= 0) unlink(path);
+        if (file >= 0 || errno != EEXIST) return file;
+    }
+    return -1;
+}
+
+static tri_status alloc_second(const char *folder, size_t bytes, void **out) {
+    *out = NULL;
+    int file = open_nameless(folder), error = file < 0 ? errno : posix_fallocate(file, 0, (off_t)mapped(bytes));
+    if (error == 0) {
+        void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (memory == MAP_FAILED) error = errno;
+        else *out = memory;
+    }
+    if (file >= 0) close(file);
+    if (error)
+        return tri__fail(TRI_RESOURCE, "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another folder, or offload less",
+                         bytes, folder, strerror(error));
+    return TRI_OK;
+}
+
 static void release(void *memory, size_t bytes) {
     if (memory) munmap(memory, mapped(bytes));
 }
@@ -44,7 +84,8 @@ static void release(void *memory, size_t bytes) {
 static const char *describe_reference(void) { return "plain C, fp32, one thread"; }
 
 const tri_device tri__device_cpu = {
-    .name = "cpu", .kernels = cpu_kernels, .alloc = alloc, .free = release, .describe = tri__cpu_fast_name};
+    .name = "cpu", .kernels = cpu_kernels, .alloc = alloc, .free = release, .alloc_second = alloc_second, .describe = tri__cpu_fast_name};
 
 const tri_device tri__device_reference = {
-    .name = "reference", .kernels = reference_kernels, .alloc = alloc, .free = release, .describe = describe_reference};
+    .name = "reference", .kernels = reference_kernels, .alloc = alloc, .free = release, .alloc_second = alloc_second,
+    .describe = describe_reference};

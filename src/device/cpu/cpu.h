@@ -11,6 +11,11 @@
 TRI_CPU_FAMILIES(X)
 #undef X
 
+/* Adds rows of 16-bit types for every operation that has one of fp32. half.c */
+void tri__cpu_half_rows(tri_kernel_table *table);
+/* The row that it adds for dense layers and their gradients, for rows that cannot take every call. */
+void tri__cpu_half_linear(const tri_call *call);
+
 extern const tri_device tri__device_cpu, tri__device_reference;
 
 #endif

@@ -22,13 +22,14 @@ static void cross_entropy(const tri_call *call) {
 }
 
 static void cross_entropy_din(const tri_call *call) {
-    enum { DLOGITS, PROBS, LABELS, CW, INV };
+    enum { DLOGITS, PROBS, LABELS, CW, INV, SCALE };
     const float *probs = f32(call, PROBS), *cw = f32(call, CW); /* [N,C] [C] */
     const int32_t *labels = i32(call, LABELS);                  /* [N] */
     int64_t N = call->t[PROBS].rows, C = call->t[PROBS].cols;
+    double factor = *f64(call, INV) * (f32(call, SCALE) ? *f32(call, SCALE) : 1);
     for (int64_t i = 0; i < N; i++)
         for (int64_t c = 0; c < C; c++)
-            store(call, DLOGITS, i * C + c, *f64(call, INV) * cw[labels[i]] * (probs[i * C + c] - (c == labels[i])));
+            store(call, DLOGITS, i * C + c, factor * cw[labels[i]] * (probs[i * C + c] - (c == labels[i])));
 }
 
 const tri_kernel_row tri__cpu_loss_reference[] = {

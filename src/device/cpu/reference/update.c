@@ -20,9 +20,9 @@ static void sumsq(const tri_call *call) {
 }
 
 static void clip(const tri_call *call) {
-    enum { COEF, APPLY, NORM, SUM };
-    double norm = sqrt(*f64(call, SUM)), max_norm = call->attr->max_norm;
-    *f32(call, COEF) = max_norm > 0 && norm > max_norm ? (float)(max_norm / (norm + 1e-6)) : 1;
+    enum { COEF, APPLY, NORM, SUM, SCALE };
+    double scale = f32(call, SCALE) ? *f32(call, SCALE) : 1, norm = sqrt(*f64(call, SUM)) / scale, max_norm = call->attr->max_norm;
+    *f32(call, COEF) = (float)((max_norm > 0 && norm > max_norm ? max_norm / (norm + 1e-6) : 1) / scale);
     *(int32_t *)call->t[APPLY].data = isfinite(norm);
     *f64(call, NORM) = norm;
 }

@@ -1,0 +1,81 @@
+/* product_amx.c - the bf16 product kernel for x86-64 with AMX: four tiles of 16 x 16 sums. A tile of A is 16 rows of 32 of k as they stand;
+ * one of B has pairs of k interleaved. Every thread loads the tiles' shapes before its first product and lets go of them after its last. */
+#if defined(__x86_64__)
+
+#include "device/cpu/fast/gemm_half.h"
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("amx-tile,amx-bf16")
+#endif
+
+enum { ROWS = 16, K = 32, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
+
+/* As LDTILECFG reads it. */
+typedef struct tile_shapes {
+    uint8_t palette, start, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_shapes;
+
+/* Not on the stack: gcc's intrinsic says that it reads 8 bytes, and what is stored behind them would be dropped. */
+static const tile_shapes shapes = {
+    .palette = 1,
+#define EIGHT(x) x, x, x, x, x, x, x, x
+    .row_bytes = {EIGHT(ROW_BYTES)},
+    .rows = {EIGHT(ROWS)},
+};
+
+static void begin(void) { _tile_loadconfig(&shapes); }
+
+static void end(void) { _tile_release(); }
+
+/* a [steps,MR,K], b [steps,K / 2,NR,2]. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. */
+static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
+    int64_t row = ld * (int64_t)sizeof *c;
+    _tile_loadd(0, c, row);
+    _tile_loadd(1, c + ROWS, row);
+    _tile_loadd(2, c + ROWS * ld, row);
+    _tile_loadd(3, c + ROWS * ld + ROWS, row);
+    for (; steps > 0; steps--, a += MR * K, b += NR * K) {
+        _tile_loadd(4, a, ROW_BYTES);
+        _tile_loadd(6, b, 2 * ROW_BYTES);
+        _tile_loadd(7, b + K, 2 * ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + ROWS * K, ROW_BYTES);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, row);
+    _tile_stored(1, c + ROWS, row);
+    _tile_stored(2, c + ROWS * ld, row);
+    _tile_stored(3, c + ROWS * ld + ROWS, row);
+}
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+const tri_half_product tri__half_product_amx = {
+    .name = "amx", .mr = MR, .nr = NR, .a_group = K, .b_group = 2, .step = K, .k_block = 384, .begin = begin, .end = end, .run = product};
+
+/* The system gives the tiles' registers only to processes that ask. */
+int tri__amx_granted(void) {
+    enum { LEAF = 7, TILE = 1 << 24, BF16 = 1 << 22, ASK = 0x1023, TILE_DATA = 18 };
+    unsigned eax = 0, ebx, ecx = 0, edx;
+    __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(0), "c"(0));
+    if (eax < LEAF) return 0;
+    __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(LEAF), "c"(0));
+    return (edx & TILE) && (edx & BF16) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+}
+
+#endif

@@ -1,0 +1,270 @@
+/* half.c - rows of 16-bit types. Whatever they read is exact in fp32; they compute as the fp32 row does and round once, to
+ * nearest, what they write. Most run the fp32 row itself on wide copies of their 16-bit operands. Those whose operands are
+ * whole tables or all the weights of a unit, of which copies would be as large, go piece by piece.
+ *
+ * Operands of both widths may meet in one call: gradients of weights may be fp32 where everything else is not. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/fast/call.h"
+#include "layout/float16.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PIECE = 2048, ENOUGH = 1 << 15, ALIGN = 64 }; /* elements; elements; bytes */
+
+static int is_half(int dtype) { return dtype == TRI_BF16 || dtype == TRI_F16; }
+
+static void widen(int dtype, int64_t n, const void *from, float *to) {
+    const uint16_t *half = from; /* [n] */
+    if (dtype == TRI_F32) memmove(to, from, (size_t)n * sizeof *to);
+    else if (dtype == TRI_BF16)
+        for (int64_t i = 0; i < n; i++) to[i] = tri__from_bf16(half[i]);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = tri__from_f16(half[i]);
+}
+
+static void narrow(int dtype, int64_t n, const float *from, void *to) {
+    uint16_t *half = to; /* [n] */
+    if (dtype == TRI_F32) memmove(to, from, (size_t)n * sizeof *from);
+    else if (dtype == TRI_BF16)
+        for (int64_t i = 0; i < n; i++) half[i] = tri__to_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) half[i] = tri__to_f16(from[i]);
+}
+
+static int64_t piece_size(int64_t n, int64_t at) { return n - at < PIECE ? n - at : PIECE; }
+
+/* The element `at` of an operand, whatever its width. */
+static void *at_element(const tri_call *call, int k, int64_t at) {
+    return (char *)call->t[k].data + (size_t)at * tri__dtype_bytes((tri_dtype)call->dtype[k]);
+}
+
+static void widen_operand(const tri_call *call, int k, float *to) {
+    int64_t n = elements(call, k);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) widen(call->dtype[k], piece_size(n, i), at_element(call, k, i), to + i);
+}
+
+static void narrow_operand(const tri_call *call, int k, const float *from) {
+    int64_t n = elements(call, k);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) narrow(call->dtype[k], piece_size(n, i), from + i, at_element(call, k, i));
+}
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* Scratch: the fp32 row's, a float for each element of 16-bit operands, and alignment. */
+static void through_f32(const tri_call *call) {
+    const tri_op_row *row = tri__op_row(call->op);
+    tri_call wide = *call;
+    char *scratch = call->work;
+    for (int k = 0; k < row->n_args; k++) {
+        if (!call->t[k].data || !is_half(call->dtype[k])) continue;
+        wide.t[k].data = scratch;
+        wide.dtype[k] = TRI_F32;
+        scratch += aligned((size_t)elements(call, k) * sizeof(float));
+        if (tri__access_reads(row->arg[k].access) || adds(call, k)) widen_operand(call, k, wide.t[k].data);
+    }
+    wide.work = scratch;
+    call->table->run[call->op][TRI_F32](&wide);
+    for (int k = 0; k < row->n_args; k++)
+        if (wide.t[k].data != call->t[k].data && tri__access_writes(row->arg[k].access)) narrow_operand(call, k, wide.t[k].data);
+}
+
+static void cast(const tri_call *call) {
+    enum { Y, X };
+    int64_t n = elements(call, Y);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        float wide[PIECE];
+        widen(call->dtype[X], piece_size(n, i), at_element(call, X, i), wide);
+        narrow(call->dtype[Y], piece_size(n, i), wide, at_element(call, Y, i));
+    }
+}
+
+/* h is rounded before the activation, as if both were written apart: gelu may be repeated from h alone. */
+static void linear_gelu(const tri_call *call) {
+    enum { Y, H, X, W, B };
+    char *scratch = call->work;
+    tri_tensor h = {call->t[H].data, call->t[Y].rows, call->t[Y].cols};
+    if (!h.data) {
+        h.data = scratch;
+        scratch += aligned((size_t)elements(call, Y) * sizeof(uint16_t));
+    }
+    tri_call linear = *call, gelu = *call;
+    int type = call->dtype[Y];
+    linear.op = TRI_OP_linear, gelu.op = TRI_OP_gelu;
+    linear.work = gelu.work = scratch;
+    tri_tensor factors[] = {h, call->t[X], call->t[W], call->t[B]}, activation[] = {call->t[Y], h};
+    memcpy(linear.t, factors, sizeof factors);
+    memcpy(gelu.t, activation, sizeof activation);
+    memset(linear.dtype, type, sizeof linear.dtype);
+    memset(gelu.dtype, type, sizeof gelu.dtype);
+    call->table->run[TRI_OP_linear][type](&linear);
+    call->table->run[TRI_OP_gelu][type](&gelu);
+}
+
+static void embed(const tri_call *call) {
+    enum { Y, IDS, POS, WORD, POSITION, TYPE };
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS); /* [T] */
+    int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
+    int type = call->dtype[Y];
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
+    for (int64_t t = 0; t < rows; t++)
+        for (int64_t c = 0; c < h; c += PIECE) {
+            float word[PIECE], position[PIECE], sort[PIECE];
+            int64_t n = piece_size(h, c);
+            widen(type, n, at_element(call, WORD, ids[t] * h + c), word);
+            widen(type, n, at_element(call, POSITION, pos[t] * h + c), position);
+            widen(type, n, at_element(call, TYPE, c), sort);
+            for (int64_t i = 0; i < n; i++) word[i] += position[i] + sort[i];
+            narrow(type, n, word, at_element(call, Y, t * h + c));
+        }
+}
+
+enum { TABLE_ROWS = 256 }; /* of a table that are summed in fp32 at a time */
+
+/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens. index NULL: row 0. */
+static void scatter(const tri_call *call, int dy, const int32_t *index, int64_t first, int64_t n, float *sum) {
+    int64_t rows = call->t[dy].rows, h = call->t[dy].cols;
+    for (int64_t t = 0; t < rows; t++) {
+        int64_t row = (index ? index[t] : 0) - first;
+        if (row < 0 || row >= n) continue;
+        const uint16_t *from = at_element(call, dy, t * h); /* [h] */
+        float *to = sum + row * h;                          /* [h] */
+        if (call->dtype[dy] == TRI_BF16)
+            for (int64_t i = 0; i < h; i++) to[i] += tri__from_bf16(from[i]);
+        else if (call->dtype[dy] == TRI_F16)
+            for (int64_t i = 0; i < h; i++) to[i] += tri__from_f16(from[i]);
+        else
+            for (int64_t i = 0; i < h; i++) to[i] += ((const float *)(const void *)from)[i];
+    }
+}
+
+static void embed_dw(const tri_call *call) {
+    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
+    const int32_t *index[] = {i32(call, IDS), i32(call, POS), NULL}; /* [T] */
+    int64_t h = call->t[DY].cols;
+    for (int k = DWORD; k <= DTYPE; k++)
+        for (int64_t first = 0; first < call->t[k].rows; first += TABLE_ROWS) {
+            int64_t n = call->t[k].rows - first < TABLE_ROWS ? call->t[k].rows - first : TABLE_ROWS;
+            float *sum = call->work; /* [n,h] */
+            if (adds(call, k)) widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
+            else memset(sum, 0, (size_t)(n * h) * sizeof *sum);
+            scatter(call, DY, index[k], first, n, sum);
+            narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
+        }
+}
+
+static void accumulate(const tri_call *call) {
+    enum { Y, X };
+    int64_t n = elements(call, Y);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        float sum[PIECE], more[PIECE];
+        int64_t size = piece_size(n, i);
+        widen(call->dtype[X], size, at_element(call, X, i), more);
+        if (adds(call, Y)) {
+            widen(call->dtype[Y], size, at_element(call, Y, i), sum);
+            for (int64_t j = 0; j < size; j++) more[j] += sum[j];
+        }
+        narrow(call->dtype[Y], size, more, at_element(call, Y, i));
+    }
+}
+
+enum { SUM_BLOCKS = 64 };
+
+static void sumsq(const tri_call *call) {
+    enum { SUM, X };
+    int64_t n = elements(call, X), size = (n + SUM_BLOCKS - 1) / SUM_BLOCKS;
+    double *part = call->work, total = adds(call, SUM) ? *f64(call, SUM) : 0; /* part [SUM_BLOCKS] */
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t block = 0; block < SUM_BLOCKS; block++) {
+        int64_t end = (block + 1) * size < n ? (block + 1) * size : n;
+        part[block] = 0;
+        for (int64_t i = block * size; i < end; i += PIECE) {
+            float wide[PIECE];
+            widen(call->dtype[X], piece_size(end, i), at_element(call, X, i), wide);
+            for (int64_t j = 0; j < piece_size(end, i); j++) part[block] += (double)wide[j] * wide[j];
+        }
+    }
+    for (int64_t block = 0; block < SUM_BLOCKS; block++) total += part[block];
+    *f64(call, SUM) = total;
+}
+
+enum { UPDATE_PIECE = 1 << 18 }; /* elements: their gradients as fp32 are the scratch */
+
+/* The fp32 update piece by piece; `copy` is the operand that takes the new weights, -1 none, and the gradient follows it. */
+static void update(const tri_call *call, int copy) {
+    enum { P, M, V, AFTER };
+    int gradient = copy < 0 ? AFTER : copy + 1;
+    int64_t n = elements(call, P);
+    if (!*i32(call, gradient + 3)) return; /* apply */
+    for (int64_t i = 0; i < n; i += UPDATE_PIECE) {
+        int64_t size = n - i < UPDATE_PIECE ? n - i : UPDATE_PIECE;
+        tri_call part = *call;
+        part.op = TRI_OP_adamw;
+        for (int k = P; k <= V; k++) part.t[k] = (tri_tensor){f32(call, k) + i, 1, size};
+        part.t[AFTER] = (tri_tensor){at_element(call, gradient, i), 1, size};
+        part.dtype[AFTER] = TRI_F32;
+        if (is_half(call->dtype[gradient])) {
+            part.t[AFTER].data = call->work; /* [size] */
+            widen_operand(&(tri_call){.t = {{at_element(call, gradient, i), 1, size}}, .dtype = {call->dtype[gradient]},
+                                      .threads = call->threads}, 0, call->work);
+        }
+        for (int k = 1; k <= 3; k++) part.t[AFTER + k] = call->t[gradient + k];
+        call->table->run[TRI_OP_adamw][TRI_F32](&part);
+        if (copy < 0) continue;
+        narrow_operand(&(tri_call){.t = {{at_element(call, copy, i), 1, size}}, .dtype = {call->dtype[copy]}, .threads = call->threads},
+                       0, f32(call, P) + i);
+    }
+}
+
+static void adamw(const tri_call *call) { update(call, -1); }
+
+static void adamw_copy(const tri_call *call) {
+    enum { COPY = 3 };
+    update(call, COPY);
+}
+
+static const tri_kernel_row any_width[] = {
+    {.op = TRI_OP_cast, .run = cast},
+    {.op = TRI_OP_adamw_copy, .run = adamw_copy, .work = {.fixed = 4 * UPDATE_PIECE}},
+    {.run = NULL},
+};
+static const tri_kernel_row by_pieces[] = {
+    {.op = TRI_OP_embed, .run = embed},
+    {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
+    {.op = TRI_OP_accumulate, .run = accumulate},
+    {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
+    {.op = TRI_OP_adamw, .run = adamw, .work = {.fixed = 4 * UPDATE_PIECE}},
+    {.run = NULL},
+};
+
+static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtype dtype) {
+    for (; rows->run; rows++) {
+        table->run[rows->op][dtype] = rows->run;
+        table->work[rows->op][dtype] = rows->work;
+    }
+}
+
+void tri__cpu_half_linear(const tri_call *call) {
+    (call->op == TRI_OP_linear_gelu ? linear_gelu : through_f32)(call);
+}
+
+void tri__cpu_half_rows(tri_kernel_table *table) {
+    add_as(table, any_width, TRI_F32);
+    for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
+        for (int op = 0; op < TRI_OP_COUNT; op++) {
+            if (!table->run[op][TRI_F32]) continue;
+            table->run[op][dtype] = through_f32;
+            table->work[op][dtype] = table->work[op][TRI_F32];
+            table->work[op][dtype].fixed += TRI_MAX_ARGS * ALIGN;
+            table->work[op][dtype].half = sizeof(float);
+        }
+        add_as(table, any_width, (tri_dtype)dtype);
+        add_as(table, by_pieces, (tri_dtype)dtype);
+        table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
+        table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */
+    }
+}
