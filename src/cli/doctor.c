@@ -175,8 +175,8 @@ static const struct {
     {"blas", NULL, probe_blas},
     {"threads", "one core does all the work", probe_threads},
     {"memory", "plans cannot be compared with what is free", probe_memory},
-    {"/dev/shm", "nothing yet: one rank needs no shared memory", probe_shm},
-    {"mpi", "nothing yet: this build runs one rank", probe_mpi},
+    {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm},
+    {"mpi", "ranks stay on one machine", probe_mpi},
     {"cuda", "nothing yet: this build computes on the CPU", probe_cuda},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };
