@@ -116,7 +116,8 @@ END
 
     runs "${two[@]}" "$test" join stop 0.5
     expect "a rank that hangs on the other host ends the job" test "$code" != 0
-        expect_text "$out" "rank 0 failed 76: rank 3: hangs"
+    # Its own machine finds that it hangs; on a busy one, the other machine may miss its signs of life first.
+    expect "all know which rank" grep -qE 'rank 0 failed 76: rank 3: (hangs|gave no sign of life)' "$out"
 
     # Busy for four timeouts, and no false alarm.
     runs "${two[@]}" "$test" join work 0.5
