@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "soak.h"
 #include "supervised_rank.h"
 
 extern char **environ;
@@ -106,10 +107,9 @@ static int read_delays(double *delay) {
 
 static void a_killed_rank_ends_all(void **state) {
     (void)state;
-    enum { ROUNDS = 10 };
-    double delay[3 * ROUNDS];
-    int n = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    int rounds = soak_count("SOAK_KILLS", 10), n = 0;
+    double *delay = calloc((size_t)(3 * rounds), sizeof *delay); /* of each survivor of each round */
+    for (int round = 0; round < rounds; round++) {
         tri_verdict v = outcome(4, "die");
         assert_int_equal(v.code, 128 + SIGKILL);
         assert_int_equal(v.failed, 1);
@@ -123,12 +123,14 @@ static void a_killed_rank_ends_all(void **state) {
         n += read_delays(delay + n);
         tri__verdict_free(&v);
     }
-    assert_int_equal(n, 3 * ROUNDS);
+    assert_int_equal(n, 3 * rounds);
     qsort(delay, (size_t)n, sizeof *delay, ascending);
-    printf("from a rank's death to the others' return, ms: median %.2f, worst of %d %.2f\n", 1e3 * delay[n / 2], n, 1e3 * delay[n - 1]);
+    double median = delay[n / 2], most = delay[n - 1 - n / 100], worst = delay[n - 1];
+    free(delay);
+    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n", 1e3 * median, 1e3 * most, n, 1e3 * worst);
     if (getenv("TRI_SANITIZED")) return;
-    assert_true(delay[n / 2] <= 0.05);
-    assert_true(delay[n - 1] <= 1);
+    assert_true(rounds < 200 || most <= 0.05);
+    assert_true(median <= 0.05 && worst <= 1);
 }
 
 static void failures_are_named(void **state) {
@@ -454,6 +456,7 @@ static int remove_work(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return run_rank(argc, argv);
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_leave),
         cmocka_unit_test(a_killed_rank_ends_all),
