@@ -205,6 +205,29 @@ static void a_hanging_rank_is_named(void **state) {
     tri__verdict_free(&v);
 }
 
+/* Whatever a rank writes over the page: the supervisor comes to an end, has words for it, and nobody is hurt. */
+static void a_page_that_lies_hurts_nobody(void **state) {
+    (void)state;
+    for (int round = 0, rounds = soak_count("SOAK_LIES", 3); round < rounds; round++) {
+        char *argv[5];
+        tri_supervised what = job(3, "scribble", argv);
+        tri_verdict v;
+        what.progress_timeout = 0.25 + 0.5 * (round % 2);
+        assert_int_equal(supervise(&what, &v), TRI_OK);
+        for (int i = 0; i < 3; i++) {
+            int signal = WIFSIGNALED(v.rank[i].status) ? WTERMSIG(v.rank[i].status) : 0;
+            if (signal && signal != SIGTERM && signal != SIGKILL) fail_msg("rank %d died by signal %d", i, signal);
+        }
+        char *text = tri__verdict_text(&v);
+        assert_non_null(text);
+        json_t *json = tri__verdict_json(&v);
+        assert_int_equal(json_array_size(json_object_get(json, "ranks")), 3);
+        json_decref(json);
+        free(text);
+        tri__verdict_free(&v);
+    }
+}
+
 /* ---- a supervisor in a process of its own ---- */
 
 static pid_t start_supervisor(int n, const char *action) {
@@ -464,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(last_words_are_the_cause),
         cmocka_unit_test(two_failures_have_one_first),
         cmocka_unit_test(a_hanging_rank_is_named),
+        cmocka_unit_test(a_page_that_lies_hurts_nobody),
         cmocka_unit_test(ranks_end_with_their_supervisor),
         cmocka_unit_test(a_signal_stops_in_good_order),
         cmocka_unit_test(lines_say_who_spoke),
