@@ -81,13 +81,13 @@ static tri_status every_group(tri_world *world, void *argument) {
 
 static void every_operation_as_threads(void **unused) {
     (void)unused;
-    int seeds = soak_count("SOAK_SEEDS", 2);
+    int seeds = soak_count("SOAK_MATRIX", 2);
     for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) run_ranks(8, 0, every_group, &seed);
 }
 
 static void every_operation_as_processes(void **unused) {
     (void)unused;
-    int seeds = soak_count("SOAK_SEEDS", 1);
+    int seeds = soak_count("SOAK_MATRIX", 1);
     for (uint64_t seed = 1001; seed <= 1000 + (uint64_t)seeds; seed++) run_ranks(4 + (int)seed % 5, 1, every_group, &seed); /* 1001: 5 ranks */
 }
 
