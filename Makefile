@@ -43,7 +43,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test check soak mutations parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
+.PHONY: all announce demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
@@ -99,6 +99,9 @@ test: all examples $(TESTS)
 	@tests/run $(BUILD)
 check: all examples $(TESTS)
 	@tests/run $(BUILD)
+# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/testing.md). PARTS='kills alarms': only those.
+soak: all $(TESTS)
+	@tests/soak/run $(BUILD) $(PARTS)
 lint:
 	@tools/lint $(BUILD)
 examples: $(EXAMPLES)
@@ -118,7 +121,7 @@ parity:
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
-TSAN_TESTS := collectives exchange join loader messages mismatch ranks segment session_ranks
+TSAN_TESTS := collectives exchange join loader messages mismatch ranks segment session_ranks shard
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
