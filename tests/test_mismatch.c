@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "comm_cases.h"
+#include "soak.h"
 
 enum { LENGTH = 50, RANKS = 4, ROUNDS = 5, ROOM = 4096 /* elements, of which programs use at most 1000 */, CANARY = 0x5A };
 
@@ -211,12 +212,42 @@ static void large_operations_too(void **unused) {
     for (int r = 0; r < RANKS; r++) assert_int_equal(written[r], 0);
 }
 
-int main(void) {
+/* Rank 2 leaves where rank 0 still counts on it: in an operation, small and large, and at either end of a message. */
+static tri_status leave_early(tri_world *world, void *argument) {
+    static const int64_t count = 50000;
+    tri_group *all = tri_group_world(world);
+    int how = *(const int *)argument, me = tri_world_rank(world);
+    float *data;
+    TRI_TRY(tri_heap_alloc(world, (size_t)count * sizeof *data, (void **)&data));
+    TRI_TRY(tri_barrier(all));
+    if (me == 2 || (me != 0 && how > 1)) return TRI_OK;
+    switch (how) {
+    case 0: return tri_all_reduce(all, NULL, data, 3, TRI_F32, TRI_SUM);
+    case 1: return tri_all_reduce(all, NULL, data, count, TRI_F32, TRI_SUM);
+    case 2: return tri_recv(all, data, count, TRI_F32, 2, 0);
+    default: return tri_send(all, data, count, TRI_F32, 2, 0);
+    }
+}
+
+static void one_who_left_is_missed(void **unused) {
+    (void)unused;
+    for (int form = 0; form < 8; form++) {
+        int how = form % 4;
+        tri_ranks spec = {.n = RANKS, .forks = form / 4, .heap_bytes = 1 << 20, .progress_timeout = 60};
+        assert_int_equal(tri_ranks_run(&spec, leave_early, &how), TRI_DISAGREE);
+        if (!strstr(tri_error(), how < 2 ? "rank 2: left without taking part in all_reduce" : "rank 2: left without its end of "))
+            fail_msg("form %d: the words are: %s", form, tri_error());
+    }
+}
+
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caught_between_processes),
         cmocka_unit_test(unchanged_program_runs),
         cmocka_unit_test(every_change_on_every_rank_is_caught),
         cmocka_unit_test(large_operations_too),
+        cmocka_unit_test(one_who_left_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

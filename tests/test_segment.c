@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +24,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "soak.h"
 
 static tri_segment_spec small_spec(int n) { return (tri_segment_spec){.n = n, .world = n, .heap_bytes = 10000, .progress_timeout = 30}; }
 
@@ -180,6 +184,36 @@ static void heaps_commit_what_they_give(void **state) {
     tri__segment_close(&segment);
 }
 
+/* In a child with a file system of 1 MiB: its exit code; 77 where namespaces are not allowed. A shortage must not become a SIGBUS. */
+static int take_too_much(void) {
+    enum { FILE_BYTES = 4 << 20 };
+    tri_heap heap;
+    void *small, *large;
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 77;
+    if (mount("tmpfs", "/mnt", "tmpfs", 0, "size=1m") != 0) return 77;
+    int fd = open("/mnt/heap", O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || ftruncate(fd, FILE_BYTES) != 0) return 1;
+    char *base = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED || tri__heap_open(&heap, base, FILE_BYTES, fd, 0) != TRI_OK) return 2;
+    if (tri__heap_take(&heap, 1 << 19, &small) != TRI_OK) return 3;
+    memset(small, 1, 1 << 19);
+    tri_status status = tri__heap_take(&heap, 2 << 20, &large);
+    if (status == TRI_OK) memset(large, 1, 2 << 20);
+    tri__heap_close(&heap);
+    return status == TRI_RESOURCE && strstr(tri_error(), "No space left") ? 0 : 4;
+}
+
+static void shortage_is_no_bus_error(void **state) {
+    (void)state;
+    int how;
+    pid_t child = fork();
+    if (child == 0) _exit(take_too_much());
+    assert_int_equal(waitpid(child, &how, 0), child);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 77) skip();
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+}
+
 static void shortage_is_said_at_once(void **state) {
     (void)state;
     tri_segment segment;
@@ -234,6 +268,24 @@ static void refuses_what_is_no_segment(void **state) {
     close(ends[1]);
     tri_segment other;
     assert_int_equal(tri__segment_attach(-1, &other), TRI_DISAGREE);
+}
+
+/* A copy whose size is not sealed could be made shorter under its reader's feet. */
+static void refuses_a_size_that_can_change(void **state) {
+    (void)state;
+    tri_segment segment, other;
+    tri_segment_spec spec = small_spec(2);
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    int copy = memfd_create("copy", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(copy, (off_t)segment.bytes), 0);
+    size_t used = (size_t)(segment.heap - segment.base);
+    assert_int_equal(pwrite(copy, segment.base, used, 0), used);
+    expect_refused(dup(copy));
+    assert_non_null(strstr(tri_error(), "not sealed"));
+    assert_int_equal(fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    assert_int_equal(tri__segment_attach(copy, &other), TRI_OK);
+    tri__segment_close(&other);
+    tri__segment_close(&segment);
 }
 
 /* Each field of the header, each bit of it. */
@@ -296,6 +348,25 @@ static void reads_a_page_that_lies(void **state) {
     print_message("%d rounds of reading\n", reads);
     assert_true(reads > 0);
     free(seen);
+    tri__segment_close(&segment);
+}
+
+/* A record that fills its room: no zero at the end, control characters, a code that is none. */
+static void ends_a_record_that_has_no_end(void **state) {
+    (void)state;
+    tri_segment segment;
+    tri_segment_spec spec = small_spec(1);
+    tri_failure got;
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    tri_failure *record = &segment.control->failure;
+    memset(record->text, '\a', sizeof record->text);
+    record->code = 70000, record->phase = 70000, record->step = 1;
+    atomic_store(&record->state, 2);
+    assert_int_equal(tri__control_failure(segment.control, &got), 1);
+    assert_int_equal(strnlen(got.text, sizeof got.text), sizeof got.text - 1);
+    assert_null(strchr(got.text, '\a'));
+    assert_int_equal(got.code, TRI_INTERNAL);
+    assert_int_equal(tri__control_status(segment.control), TRI_INTERNAL);
     tri__segment_close(&segment);
 }
 
@@ -425,11 +496,13 @@ static void strangers_are_refused(void **state) {
     assert_int_equal(end_of(host), TRI_RESOURCE);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),     cmocka_unit_test(parts_do_not_overlap),
         cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
         cmocka_unit_test(heaps_commit_what_they_give),
+        cmocka_unit_test(refuses_a_size_that_can_change), cmocka_unit_test(shortage_is_no_bus_error), cmocka_unit_test(ends_a_record_that_has_no_end),
         cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
         cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
