@@ -65,7 +65,8 @@ static int overlap(range a, range b) { return a.at < b.end && b.at < a.end; }
 
 static tri_status check_buffer(const char *name, const char *which, const void *at, int64_t count, size_t size) {
     if (count && !at) return tri__fail(TRI_USAGE, "%s: no %s buffer for %lld elements", name, which, (long long)count);
-    if (count && (uintptr_t)at % size) return tri__fail(TRI_USAGE, "%s: the %s buffer is not aligned to its elements of %zu bytes", name, which, size);
+    if (count && (uintptr_t)at % size)
+        return tri__fail(TRI_USAGE, "%s: the %s buffer is not aligned to its elements of %zu bytes", name, which, size);
     return TRI_OK;
 }
 
@@ -83,7 +84,8 @@ static tri_status check_under_way(const tri_world *world, const char *name, rang
     for (int i = 0; i < world->n_pending; i++) {
         const tri_pending *other = &world->pending[i];
         size_t size = tri__dtype_bytes((tri_dtype)other->what.dtype);
-        range theirs = range_of(other->user_out ? other->user_out : other->out, other->out_count, size), read = range_of(other->in, other->in_count, size);
+        range theirs = range_of(other->user_out ? other->user_out : other->out, other->out_count, size),
+              read = range_of(other->in, other->in_count, size);
         if (overlap(out, theirs) || overlap(in, theirs) || overlap(out, read))
             return tri__fail(TRI_USAGE, "%s: its buffer belongs to another operation (%s) that has not been waited for", name,
                              tri__collective_name(other->what.kind));
@@ -103,7 +105,8 @@ static tri_status check_buffers(const tri_group *group, const tri_collective *wh
     if (overlap(in, out)) {
         p->what.inplace = 1;
         if (!in_place(group, p, in, out, size))
-            return tri__fail(TRI_USAGE, "%s: input and output overlap; let them be apart, or the same for an operation in place", kind->name);
+            return tri__fail(TRI_USAGE, "%s: input and output overlap; let them be apart, or the same for an operation in place",
+                             kind->name);
     }
     return check_under_way(group->world, kind->name, in, out);
 }
@@ -113,9 +116,13 @@ tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending
     const tri_kind_row *kind = tri__kind(what->kind);
     int message = what->kind == TRI_SEND || what->kind == TRI_RECV;
     p->group = group;
-    p->what = (tri_descriptor){.group = group->id, .kind = (uint8_t)what->kind, .dtype = (uint8_t)(what->kind == TRI_BARRIER ? 0 : what->dtype),
-                               .reduction = (uint8_t)(kind->reduces ? what->reduction : 0), .root = kind->rooted ? what->root : 0,
-                               .tag = message ? what->tag : 0, .rank = group->world->rank};
+    p->what = (tri_descriptor){.group = group->id,
+                               .kind = (uint8_t)what->kind,
+                               .dtype = (uint8_t)(what->kind == TRI_BARRIER ? 0 : what->dtype),
+                               .reduction = (uint8_t)(kind->reduces ? what->reduction : 0),
+                               .root = kind->rooted ? what->root : 0,
+                               .tag = message ? what->tag : 0,
+                               .rank = group->world->rank};
     TRI_TRY(settle_counts(group, what, p));
     tri_status status = check_buffers(group, what, p);
     if (status != TRI_OK) free(p->shard);

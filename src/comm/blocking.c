@@ -20,11 +20,21 @@ tri_status tri_broadcast(tri_group *group, void *data, int64_t count, tri_dtype 
 }
 
 tri_status tri_all_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction) {
-    return run(group, &(tri_collective){.kind = TRI_ALL_REDUCE, .dtype = dtype, .reduction = reduction, .in = in ? in : out, .out = out, .count = count});
+    return run(group, &(tri_collective){.kind = TRI_ALL_REDUCE,
+                                        .dtype = dtype,
+                                        .reduction = reduction,
+                                        .in = in ? in : out,
+                                        .out = out,
+                                        .count = count});
 }
 
 tri_status tri_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction, int root) {
-    return run(group, &(tri_collective){.kind = TRI_REDUCE, .dtype = dtype, .reduction = reduction, .root = root, .in = in ? in : out, .out = out,
+    return run(group, &(tri_collective){.kind = TRI_REDUCE,
+                                        .dtype = dtype,
+                                        .reduction = reduction,
+                                        .root = root,
+                                        .in = in ? in : out,
+                                        .out = out,
                                         .count = count});
 }
 
@@ -33,16 +43,28 @@ tri_status tri_all_gather(tri_group *group, const void *in, void *out, int64_t c
 }
 
 tri_status tri_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype, int root) {
-    return run(group, &(tri_collective){.kind = TRI_GATHER, .dtype = dtype, .root = root, .in = in, .out = out, .count = count, .counts = counts});
+    return run(group,
+               &(tri_collective){.kind = TRI_GATHER, .dtype = dtype, .root = root, .in = in, .out = out, .count = count, .counts = counts});
 }
 
 tri_status tri_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype, int root) {
-    return run(group, &(tri_collective){.kind = TRI_SCATTER, .dtype = dtype, .root = root, .in = in, .out = out, .count = count, .counts = counts});
+    return run(group, &(tri_collective){.kind = TRI_SCATTER,
+                                        .dtype = dtype,
+                                        .root = root,
+                                        .in = in,
+                                        .out = out,
+                                        .count = count,
+                                        .counts = counts});
 }
 
 tri_status tri_reduce_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype,
                               tri_reduction reduction) {
-    return run(group, &(tri_collective){.kind = TRI_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction, .in = in, .out = out, .count = count,
+    return run(group, &(tri_collective){.kind = TRI_REDUCE_SCATTER,
+                                        .dtype = dtype,
+                                        .reduction = reduction,
+                                        .in = in,
+                                        .out = out,
+                                        .count = count,
                                         .counts = counts});
 }
 

@@ -221,5 +221,6 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
     }
     if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
     else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
-        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
+        report_deadlock(control,
+                        now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
 }

@@ -40,8 +40,10 @@ typedef struct tri_rank_line {
 } tri_rank_line;
 
 /* What a rank is doing, for words about a rank that hangs or died. */
-#define TRI_DOINGS(X) X(START, "starting") X(LOAD, "loading data") X(PLAN, "planning") X(FORWARD, "in the step's program") \
-    X(BATCH, "waiting for its next batch") X(SAVE, "saving a checkpoint") X(EVALUATE, "evaluating") X(USER, "in the program that uses the library") X(END, "ending")
+#define TRI_DOINGS(X)                                                                                                                      \
+    X(START, "starting")                                                                                                                   \
+    X(LOAD, "loading data") X(PLAN, "planning") X(FORWARD, "in the step's program") X(BATCH, "waiting for its next batch")                 \
+        X(SAVE, "saving a checkpoint") X(EVALUATE, "evaluating") X(USER, "in the program that uses the library") X(END, "ending")
 typedef enum tri_doing {
 #define X(name, text) TRI_DOING_##name,
     TRI_DOINGS(X)
@@ -85,8 +87,8 @@ void tri__control_join(tri_control *control, int local);
 /* Records a failure of a world rank (the first is kept as such, later ones as second ones), raises the abort word and wakes everyone.
  * Safe from any process or thread that maps the page; never blocks. */
 void tri__control_fail(tri_control *control, int rank, int code, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The first failure as a status and words: "rank 2: <text> (step 14, in the step's program)"; TRI_OK when there is none. A record that was claimed
- * but never finished (its writer died) reads as such after 100 ms. */
+/* The first failure as a status and words: "rank 2: <text> (step 14, in the step's program)"; TRI_OK when there is none. A record that was
+ * claimed but never finished (its writer died) reads as such after 100 ms. */
 tri_status tri__control_status(const tri_control *control);
 /* A checked copy of the first failure; 0 when there is none. */
 int tri__control_failure(const tri_control *control, tri_failure *out);

@@ -41,7 +41,9 @@ static void describe_data(int kind, int dtype, int reduction, long long count, c
         snprintf(out, size, "%s", tri__collective_name(kind));
         return;
     }
-    const char *how = !kinds[kind].reduces ? "" : reduction >= 0 && reduction < TRI_REDUCTION_COUNT ? reductions[reduction] : "unknown reduction";
+    const char *how = !kinds[kind].reduces                                ? ""
+                      : reduction >= 0 && reduction < TRI_REDUCTION_COUNT ? reductions[reduction]
+                                                                          : "unknown reduction";
     snprintf(out, size, "%s %s%s%s x %lld", kinds[kind].name, how, *how ? " " : "", type, count);
 }
 
@@ -51,7 +53,8 @@ void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t
     if (what->counts) snprintf(counts, sizeof counts, " in unequal shards (#%04x)", (unsigned)(what->counts & 0xFFFF));
     if (what->kind == TRI_SEND) snprintf(root, sizeof root, " to member %d, tag %d", (int)what->root, (int)what->tag);
     else if (what->kind == TRI_RECV) snprintf(root, sizeof root, " from member %d, tag %d", (int)what->root, (int)what->tag);
-    else if (what->kind < TRI_COLLECTIVE_COUNT && kinds[what->kind].rooted) snprintf(root, sizeof root, ", root member %d", (int)what->root);
+    else if (what->kind < TRI_COLLECTIVE_COUNT && kinds[what->kind].rooted)
+        snprintf(root, sizeof root, ", root member %d", (int)what->root);
     snprintf(out, size, "%s%s%s (group of %d, operation %llu)", data, counts, root, group_size, (unsigned long long)what->sequence);
 }
 

@@ -42,8 +42,8 @@ static void start(family *family, const tri_ranks_job *job) {
         pid_t pid = fork();
         if (pid == 0) run_child(job, i, parent);
         if (pid < 0) {
-            tri__control_fail(family->control, -1, TRI_RESOURCE, "cannot start rank %d of %d: %s; see the limit of processes (ulimit -u)", i, family->n,
-                              strerror(errno));
+            tri__control_fail(family->control, -1, TRI_RESOURCE, "cannot start rank %d of %d: %s; see the limit of processes (ulimit -u)",
+                              i, family->n, strerror(errno));
             return;
         }
         family->pid[i] = pid;
@@ -60,8 +60,8 @@ static void judge(family *family, int i, int how) {
     if (WIFSIGNALED(how))
         tri__control_fail(control, rank, 128 + WTERMSIG(how), "died (signal %d, %s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
     else
-        tri__control_fail(control, rank, WEXITSTATUS(how) ? WEXITSTATUS(how) : TRI_INTERNAL, "ended (exit code %d) before its function returned",
-                          WEXITSTATUS(how));
+        tri__control_fail(control, rank, WEXITSTATUS(how) ? WEXITSTATUS(how) : TRI_INTERNAL,
+                          "ended (exit code %d) before its function returned", WEXITSTATUS(how));
 }
 
 static void reap(family *family) {
@@ -97,7 +97,10 @@ static void supervise(family *family) {
 
 tri_status tri__ranks_forks(tri_ranks_job *job) {
     size_t n = (size_t)job->segment.n;
-    family family = {.control = job->segment.control, .n = (int)n, .pid = calloc(n, sizeof *family.pid), .poll = calloc(n, sizeof *family.poll),
+    family family = {.control = job->segment.control,
+                     .n = (int)n,
+                     .pid = calloc(n, sizeof *family.pid),
+                     .poll = calloc(n, sizeof *family.poll),
                      .seen = calloc(TRI_RANKS_PER_NODE, sizeof *family.seen)};
     tri_status status;
     if (family.pid && family.poll && family.seen) {

@@ -1,5 +1,5 @@
-/* group.c - groups: ordered lists of ranks. A group's id comes from its list and from how often this rank has made a group of that list, so that
- * members know it without talking. */
+/* group.c - groups: ordered lists of ranks. A group's id comes from its list and from how often this rank has made a group of that list, so
+ * that members know it without talking. */
 #include "comm/group.h"
 
 #include <stdlib.h>
@@ -79,8 +79,13 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
     TRI_TRY(check_ranks(world, n, ranks));
     tri_group *group = calloc(1, sizeof *group);
     if (!group) return no_memory(n);
-    *group = (tri_group){.world = world, .n = n, .rank = calloc((size_t)n, sizeof(int)), .local = calloc((size_t)n, sizeof(int)),
-                         .sent = calloc((size_t)n, sizeof(uint64_t)), .received = calloc((size_t)n, sizeof(uint64_t)), .transport = transport};
+    *group = (tri_group){.world = world,
+                         .n = n,
+                         .rank = calloc((size_t)n, sizeof(int)),
+                         .local = calloc((size_t)n, sizeof(int)),
+                         .sent = calloc((size_t)n, sizeof(uint64_t)),
+                         .received = calloc((size_t)n, sizeof(uint64_t)),
+                         .transport = transport};
     if (!group->rank || !group->local || !group->sent || !group->received || !grow(world)) {
         free_group(group);
         return no_memory(n);

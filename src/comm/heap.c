@@ -34,7 +34,8 @@ static tri_status no_room(const tri_heap *heap, size_t bytes) {
             free_bytes += heap->piece[i].bytes;
             if (heap->piece[i].bytes > largest) largest = heap->piece[i].bytes;
         }
-    return tri__fail(TRI_RESOURCE, "no room for %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise heap_bytes of tri_ranks",
+    return tri__fail(TRI_RESOURCE,
+                     "no room for %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise heap_bytes of tri_ranks",
                      tri__text_bytes((double)bytes, a), tri__text_bytes((double)heap->bytes, b), tri__text_bytes((double)free_bytes, c),
                      tri__text_bytes((double)largest, d));
 }
@@ -66,8 +67,8 @@ static tri_status commit(tri_heap *heap, size_t end) {
         while (!failed && (failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR) failed = 0;
     }
     if (failed)
-        return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)", tri__text_bytes((double)more, a),
-                         tri__text_bytes((double)tri__memory_available(), b), strerror(failed));
+        return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)",
+                         tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b), strerror(failed));
     (void)madvise(heap->base + from, more, MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
     heap->committed = end;
     return TRI_OK;

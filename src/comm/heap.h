@@ -1,8 +1,8 @@
 /* heap.h - a rank's part of the shared memory, given out in pieces: first fit, neighbours joined when freed. Its book-keeping is the
  * rank's own, outside the shared memory, so that no peer can damage it.
  *
- * The part is a range of addresses in the shared file; memory is committed when a piece first reaches into it, so that a shortage is an error
- * there and then, and never a fault later. What was committed stays so until the world is closed. */
+ * The part is a range of addresses in the shared file; memory is committed when a piece first reaches into it, so that a shortage is an
+ * error there and then, and never a fault later. What was committed stays so until the world is closed. */
 #ifndef TRI_COMM_HEAP_H
 #define TRI_COMM_HEAP_H
 

@@ -43,8 +43,8 @@ static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *
     __sync_synchronize();
 }
 
-/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is something to do. With two
- * busy processes on the only core, a rank's death was known to all in 0.6 ms at the median instead of 5 to 10. */
+/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is something to do.
+ * With two busy processes on the only core, a rank's death was known to all in 0.6 ms at the median instead of 5 to 10. */
 static void yield_once(tri_idle *idle) {
     double begin = tri__clock();
     sched_yield();

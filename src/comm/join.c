@@ -41,14 +41,15 @@ static tri_status join_own(const tri_ranks *how, const tri_launch *launch, tri_w
     tri_segment segment;
     TRI_TRY(tri__segment_attach(launch->fd, &segment));
     if (segment.n != launch->local_size || segment.control->world != launch->size) {
-        tri_status status = tri__fail(TRI_DISAGREE, "the launcher says %d ranks here and %d in all, its shared memory %d and %d", launch->local_size,
-                                      launch->size, segment.n, segment.control->world);
+        tri_status status = tri__fail(TRI_DISAGREE, "the launcher says %d ranks here and %d in all, its shared memory %d and %d",
+                                      launch->local_size, launch->size, segment.n, segment.control->world);
         tri__segment_close(&segment);
         return status;
     }
     TRI_TRY(open_owned(&segment, launch->local, world));
     tri_status status = TRI_OK;
-    if ((*world)->rank != launch->rank) status = tri__fail(TRI_DISAGREE, "the launcher says rank %d, its shared memory rank %d", launch->rank, (*world)->rank);
+    if ((*world)->rank != launch->rank)
+        status = tri__fail(TRI_DISAGREE, "the launcher says rank %d, its shared memory rank %d", launch->rank, (*world)->rank);
     return go_on(status, how, world);
 }
 
@@ -57,11 +58,15 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
     char key[96];
     tri_segment segment;
     if (launch->local_size != launch->size)
-        return tri__fail(TRI_USAGE, "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or `srun -n %d`",
+        return tri__fail(TRI_USAGE,
+                         "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or `srun -n %d`",
                          launch->size, launch->local_size, launch->size, launch->size);
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
     tri_meeting meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how)};
-    tri_segment_spec spec = {.n = launch->size, .world = launch->size, .heap_bytes = how->heap_bytes, .progress_timeout = how->progress_timeout};
+    tri_segment_spec spec = {.n = launch->size,
+                             .world = launch->size,
+                             .heap_bytes = how->heap_bytes,
+                             .progress_timeout = how->progress_timeout};
     TRI_TRY(tri__rendezvous(&meeting, &spec, &segment));
     TRI_TRY(open_owned(&segment, launch->rank, world));
     return go_on(tri__watcher_open(*world), how, world);
@@ -73,7 +78,8 @@ tri_status tri__world_join_launch(const tri_ranks *how, const tri_launch *launch
     TRI_TRY(tri__ranks_settle(how, &settled));
     if (launch->launcher == TRI_LAUNCHER_OWN) return join_own(&settled, launch, world);
     if (tri__launcher_has_mpi(launch->launcher)) return tri__mpi_join(&settled, launch, world);
-    return launch->launcher == TRI_LAUNCHER_TORCHRUN && launch->size > 1 ? join_torchrun(&settled, launch, world) : join_alone(&settled, world);
+    return launch->launcher == TRI_LAUNCHER_TORCHRUN && launch->size > 1 ? join_torchrun(&settled, launch, world)
+                                                                         : join_alone(&settled, world);
 }
 
 tri_status tri_world_join(const tri_ranks *how, char *(*lookup)(const char *name), tri_world **world) {

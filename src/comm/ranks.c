@@ -50,7 +50,8 @@ tri_status tri__ranks_threads(tri_ranks_job *job) {
     for (int failed = !ranks || !seen; !failed && started < n; started += !failed) {
         ranks[started] = (rank_thread){.job = job, .local = started, .running = &running};
         failed = pthread_create(&ranks[started].thread, NULL, run_thread, &ranks[started]);
-        if (failed) tri__control_fail(control, -1, TRI_RESOURCE, "cannot start the thread of rank %d of %d: %s", started, n, strerror(failed));
+        if (failed)
+            tri__control_fail(control, -1, TRI_RESOURCE, "cannot start the thread of rank %d of %d: %s", started, n, strerror(failed));
     }
     uint32_t never = (uint32_t)(n - started);
     for (uint32_t left; seen && (left = atomic_load(&running)) > never;) {
@@ -68,7 +69,10 @@ tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argume
     tri_ranks_job job = {.main = main, .argument = argument};
     if (!how || !main) return tri__fail(TRI_USAGE, "tri_ranks_run needs a number of ranks and a function");
     TRI_TRY(tri__ranks_settle(how, &settled));
-    tri_segment_spec spec = {.n = settled.n, .world = settled.n, .heap_bytes = settled.heap_bytes, .progress_timeout = settled.progress_timeout,
+    tri_segment_spec spec = {.n = settled.n,
+                             .world = settled.n,
+                             .heap_bytes = settled.heap_bytes,
+                             .progress_timeout = settled.progress_timeout,
                              .flat = !settled.forks};
     TRI_TRY(tri__segment_create(&spec, &job.segment));
     tri_status status = settled.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);

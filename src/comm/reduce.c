@@ -80,8 +80,9 @@ void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const vo
 
 #define INLINE static inline __attribute__((always_inline))
 enum {
-    WIDE = 4,    /* vectors a step: one cache line of each input */
-    AHEAD = 32   /* lines that are fetched for writing ahead of their sum: one request to whichever core holds them, not two. Halves the time */
+    WIDE = 4, /* vectors a step: one cache line of each input */
+    AHEAD =
+        32 /* lines that are fetched for writing ahead of their sum: one request to whichever core holds them, not two. Halves the time */
 };
 typedef float vf __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(16), aligned(2), may_alias));

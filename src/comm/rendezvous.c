@@ -33,7 +33,11 @@ typedef struct answer {
 } answer;
 
 static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec) {
-    hello said = {.version = TRI_SEGMENT_VERSION, .local = meeting->local, .n = meeting->n, .world = spec->world, .heap_bytes = spec->heap_bytes};
+    hello said = {.version = TRI_SEGMENT_VERSION,
+                  .local = meeting->local,
+                  .n = meeting->n,
+                  .world = spec->world,
+                  .heap_bytes = spec->heap_bytes};
     memcpy(said.magic, MAGIC, sizeof MAGIC);
     return said;
 }
@@ -41,14 +45,16 @@ static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec)
 static tri_status name_socket(const tri_meeting *meeting, struct sockaddr_un *name, socklen_t *length) {
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* sun_path[0] = 0: abstract, without a file */
     int used = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
-    if (used >= (int)sizeof name->sun_path - 1) return tri__fail(TRI_USAGE, "the job's name \"%s\" is too long to meet under", meeting->key);
+    if (used >= (int)sizeof name->sun_path - 1)
+        return tri__fail(TRI_USAGE, "the job's name \"%s\" is too long to meet under", meeting->key);
     *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
     return TRI_OK;
 }
 
 static tri_status open_socket(int *fd) {
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    return *fd >= 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
+    return *fd >= 0 ? TRI_OK
+                    : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
 }
 
 static int same_user(int fd) {
@@ -88,8 +94,9 @@ static tri_status listen_on(const tri_meeting *meeting, double deadline, int *ou
             continue;
         }
         close(fd);
-        return cause == EADDRINUSE ? tri__fail(TRI_USAGE, "another job meets under \"%s\" on this machine: give each its own MASTER_PORT", meeting->key)
-                                   : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
+        return cause == EADDRINUSE
+                   ? tri__fail(TRI_USAGE, "another job meets under \"%s\" on this machine: give each its own MASTER_PORT", meeting->key)
+                   : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
     }
     *out = fd;
     return TRI_OK;
@@ -99,18 +106,21 @@ static tri_status name_missing(const tri_meeting *meeting, const int *fds) {
     char text[256] = "", time[32];
     for (int i = 1, used = 0; i < meeting->n && used < (int)sizeof text; i++)
         if (fds[i] < 0) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", i);
-    return tri__fail(TRI_RESOURCE, "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same MASTER_PORT?",
+    return tri__fail(TRI_RESOURCE,
+                     "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same "
+                     "MASTER_PORT?",
                      tri__text_seconds(meeting->seconds, time), meeting->n, text);
 }
 
 static tri_status compare(const hello *theirs, const hello *own) {
     if (theirs->version != own->version)
-        return tri__fail(TRI_DISAGREE, "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary", theirs->version, own->version);
+        return tri__fail(TRI_DISAGREE, "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary",
+                         theirs->version, own->version);
     if (theirs->local < 1 || theirs->local >= own->n)
         return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, and local rank 0 knows of %d", theirs->local, own->n);
     if (theirs->n != own->n || theirs->world != own->world)
-        return tri__fail(TRI_DISAGREE, "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d", theirs->local, theirs->n,
-                         theirs->world, own->n, own->world);
+        return tri__fail(TRI_DISAGREE, "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d", theirs->local,
+                         theirs->n, theirs->world, own->n, own->world);
     if (theirs->heap_bytes != own->heap_bytes)
         return tri__fail(TRI_DISAGREE, "local rank %d wants a shared heap of %llu bytes, local rank 0 one of %llu", theirs->local,
                          (unsigned long long)theirs->heap_bytes, (unsigned long long)own->heap_bytes);
@@ -122,8 +132,8 @@ static tri_status greet(int fd, const hello *own, const int *fds, double deadlin
     hello theirs;
     double soon = tri__clock() + HELLO_SECONDS;
     *place = 0;
-    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline) || recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs ||
-        memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
+    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline) ||
+        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs || memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
         return TRI_OK;
     TRI_TRY(compare(&theirs, own));
     if (fds[theirs.local] >= 0) return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
@@ -203,7 +213,9 @@ static tri_status connect_to(const tri_meeting *meeting, double deadline, int *o
         if (cause != ECONNREFUSED && cause != EAGAIN && cause != EINTR)
             return tri__fail(TRI_RESOURCE, "cannot meet the other ranks under \"%s\": %s", meeting->key, strerror(cause));
         if (tri__clock() >= deadline)
-            return tri__fail(TRI_RESOURCE, "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same MASTER_PORT?",
+            return tri__fail(TRI_RESOURCE,
+                             "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same "
+                             "MASTER_PORT?",
                              tri__text_seconds(meeting->seconds, time));
         short_pause();
     }
@@ -248,7 +260,8 @@ static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec
 tri_status tri__rendezvous(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     *segment = (tri_segment){.fd = -1};
     if (meeting->n < 1 || meeting->n > TRI_RANKS_PER_NODE || meeting->local < 0 || meeting->local >= meeting->n)
-        return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local, meeting->n, TRI_RANKS_PER_NODE);
+        return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local, meeting->n,
+                         TRI_RANKS_PER_NODE);
     if (meeting->n == 1) return tri__segment_create(spec, segment);
     return meeting->local == 0 ? host(meeting, spec, segment) : guest(meeting, spec, segment);
 }

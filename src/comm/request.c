@@ -1,7 +1,7 @@
 /* request.c - operations under way: posted, moved on, waited for.
  *
- * Whoever waits for one operation moves all that this rank has under way, in the order of posting: so the order of waits never matters. After a
- * failure nothing is under way any more, and every call returns it. */
+ * Whoever waits for one operation moves all that this rank has under way, in the order of posting: so the order of waits never matters.
+ * After a failure nothing is under way any more, and every call returns it. */
 #include "comm/request.h"
 
 #include "base/clock.h"
@@ -191,7 +191,8 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
 /* The list does not change while one waits: p stays where it is. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
     tri_idle idle = {.awake = world->nodes.n > 1};
-    double begin = tri__clock(), since = begin; /* since when there is nothing to do; 0: there is. Small operations read the clock twice only */
+    double begin = tri__clock(),
+           since = begin; /* since when there is nothing to do; 0: there is. Small operations read the clock twice only */
     while (!p->done) {
         int moved = 0;
         if (tri__remote_poll(world) != TRI_OK) return give_up(world);
@@ -229,8 +230,8 @@ void tri__requests_close(tri_world *world) {
     char what[160];
     if (world->n_pending && !atomic_load(&world->segment.control->abort)) {
         tri__describe(&world->pending[0].what, world->pending[0].group->n, what, sizeof what);
-        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s", world->n_pending,
-                          world->n_pending == 1 ? "" : "s", what);
+        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s",
+                          world->n_pending, world->n_pending == 1 ? "" : "s", what);
     }
     if (world->n_pending) give_up(world);
 }

@@ -19,8 +19,8 @@ static const size_t MIB = 1 << 20;
 static int add_part(uint64_t *at, uint64_t *part, uint64_t each, uint64_t n) {
     uint64_t bytes;
     *part = *at;
-    return !__builtin_mul_overflow(each, n, &bytes) && !__builtin_add_overflow(*at, bytes, at) && !__builtin_add_overflow(*at, PAGE - 1, at) &&
-           (*at &= ~(uint64_t)(PAGE - 1), *at <= SIZE_MAX / 2);
+    return !__builtin_mul_overflow(each, n, &bytes) && !__builtin_add_overflow(*at, bytes, at) &&
+           !__builtin_add_overflow(*at, PAGE - 1, at) && (*at &= ~(uint64_t)(PAGE - 1), *at <= SIZE_MAX / 2);
 }
 
 /* Where the parts lie for n ranks; 0 when they are too large to count. The one rule for making and for checking. */
@@ -48,7 +48,8 @@ size_t tri__segment_bytes(const tri_segment_spec *spec) {
 
 static tri_status no_memory(uint64_t need, int n, const char *why) {
     char a[32], b[32];
-    return tri__fail(TRI_RESOURCE, "the shared memory of %d ranks takes %s, and %s is available (%s): use fewer ranks, a smaller heap, or free memory", n,
+    return tri__fail(TRI_RESOURCE,
+                     "the shared memory of %d ranks takes %s, and %s is available (%s): use fewer ranks, a smaller heap, or free memory", n,
                      tri__text_bytes((double)need, a), tri__text_bytes((double)tri__memory_available(), b), why);
 }
 
@@ -110,7 +111,8 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
 /* The header's own copy says the same as the rule does for its n and heap_bytes. */
 static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
     tri_segment_header want;
-    if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE || !lay_out(header->n, header->heap_bytes, &want)) return 0;
+    if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE || !lay_out(header->n, header->heap_bytes, &want))
+        return 0;
     return header->bytes == file_bytes && header->bytes == want.bytes && header->control == want.control && header->groups == want.groups &&
            header->cells == want.cells && header->pairs == want.pairs && header->heap == want.heap && header->cell_bytes == want.cell_bytes;
 }
@@ -119,15 +121,17 @@ static tri_status check_file(int fd, tri_segment_header *header) {
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &info) != 0 || seals < 0)
-        return tri__fail(TRI_DISAGREE, "descriptor %d is no shared memory of Trident (%s): was it inherited from the launcher?", fd, strerror(errno));
+        return tri__fail(TRI_DISAGREE, "descriptor %d is no shared memory of Trident (%s): was it inherited from the launcher?", fd,
+                         strerror(errno));
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return tri__fail(TRI_DISAGREE, "the shared memory's size is not sealed: it is not what Trident makes");
     if (pread(fd, (void *)header, sizeof *header, 0) != (ssize_t)sizeof *header || memcmp(header->magic, MAGIC, sizeof MAGIC) != 0)
         return tri__fail(TRI_DISAGREE, "the shared memory does not begin as Trident's does");
     if (header->version != TRI_SEGMENT_VERSION)
-        return tri__fail(TRI_DISAGREE, "the shared memory is of version %u and this build's is %d: start all ranks with the same binary", header->version,
-                         TRI_SEGMENT_VERSION);
-    if (!header_fits(header, (uint64_t)info.st_size)) return tri__fail(TRI_DISAGREE, "the header of the shared memory is damaged, or of another build");
+        return tri__fail(TRI_DISAGREE, "the shared memory is of version %u and this build's is %d: start all ranks with the same binary",
+                         header->version, TRI_SEGMENT_VERSION);
+    if (!header_fits(header, (uint64_t)info.st_size))
+        return tri__fail(TRI_DISAGREE, "the header of the shared memory is damaged, or of another build");
     return TRI_OK;
 }
 

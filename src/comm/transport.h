@@ -46,8 +46,8 @@ typedef struct tri_transport {
 
 extern const tri_transport tri__transport_shm, tri__transport_exchange;
 
-/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link.h). Used by sends and receives of users
- * and by the exchange. A message is named by (group, channel, number): the k-th send of a channel meets the k-th receive. */
+/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link.h). Used by sends and receives of
+ * users and by the exchange. A message is named by (group, channel, number): the k-th send of a channel meets the k-th receive. */
 typedef struct tri_message {
     int peer;                  /* place in the group */
     int channel;               /* 0: sends of users; 1 and up: the exchange's own */

@@ -27,7 +27,8 @@ static void ended(struct tri_watcher *watcher, int i) {
     const tri_rank_line *line = &watcher->control->line[i];
     if (atomic_load(&line->life) != TRI_LIFE_LEFT)
         tri__control_fail(watcher->control, watcher->control->rank_of[i], TRI_INTERNAL,
-                          "its process (%d) ended without leaving; whoever started it knows the signal or exit code", (int)atomic_load(&line->pid));
+                          "its process (%d) ended without leaving; whoever started it knows the signal or exit code",
+                          (int)atomic_load(&line->pid));
 }
 
 /* Opens pidfds of those who joined since the last time; 1 when all have. A pid of another pid namespace means somebody else here. */

@@ -28,7 +28,8 @@ tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out) {
 static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
     size_t n = (size_t)world->size;
     world->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int)), .n = nodes ? nodes->n : 1};
-    if (!world->nodes.node_of || !world->nodes.local_of) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
+    if (!world->nodes.node_of || !world->nodes.local_of)
+        return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
     if (nodes) {
         memcpy(world->nodes.node_of, nodes->node_of, n * sizeof(int));
         memcpy(world->nodes.local_of, nodes->local_of, n * sizeof(int));
@@ -36,7 +37,8 @@ static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
     }
     for (int i = 0; i < world->segment.n; i++) {
         int rank = world->segment.control->rank_of[i];
-        if (rank < 0 || rank >= world->size) return tri__fail(TRI_DISAGREE, "the control page names rank %d in a world of %d", rank, world->size);
+        if (rank < 0 || rank >= world->size)
+            return tri__fail(TRI_DISAGREE, "the control page names rank %d in a world of %d", rank, world->size);
         world->nodes.local_of[rank] = i;
     }
     return TRI_OK;
@@ -66,17 +68,20 @@ static tri_status make_all(tri_world *world) {
     int *ranks = calloc((size_t)world->size, sizeof *ranks);
     if (!ranks) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
     for (int i = 0; i < world->size; i++) ranks[i] = i;
-    tri_status status = tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
+    tri_status status =
+        tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
     free(ranks);
     return status;
 }
 
-tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
-                           tri_world **out) {
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
+                           void *remote_state, tri_world **out) {
     *out = NULL;
-    if (local < 0 || local >= segment->n) return tri__fail(TRI_USAGE, "place %d on this machine: there are %d ranks, counted from 0", local, segment->n);
+    if (local < 0 || local >= segment->n)
+        return tri__fail(TRI_USAGE, "place %d on this machine: there are %d ranks, counted from 0", local, segment->n);
     if (segment->control->world < segment->n)
-        return tri__fail(TRI_DISAGREE, "the control page is damaged: a world of %d with %d ranks here", segment->control->world, segment->n);
+        return tri__fail(TRI_DISAGREE, "the control page is damaged: a world of %d with %d ranks here", segment->control->world,
+                         segment->n);
     tri_world *world = calloc(1, sizeof *world);
     if (!world) return tri__fail(TRI_RESOURCE, "out of memory for a world");
     world->segment = *segment;

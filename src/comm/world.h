@@ -55,8 +55,8 @@ tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
 
 /* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine; copied.
  * The segment stays the caller's unless owns_segment is set afterwards. */
-tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote, void *remote_state,
-                           tri_world **out);
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
+                           void *remote_state, tri_world **out);
 /* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
  * each instruction. */
 void tri__world_beat(tri_world *world);

@@ -134,8 +134,8 @@ static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tr
     if (atomic_load(&tri__cell(shm, m, p->what.sequence)->ready) == p->what.sequence + 1) return TRI_OK;
     char mine[160];
     tri__describe(&p->what, group->n, mine, sizeof mine);
-    tri__control_fail(group->world->segment.control, group->rank[m], TRI_DISAGREE, "left without taking part in %s, in which rank %d waits for it",
-                      mine, group->rank[group->me]);
+    tri__control_fail(group->world->segment.control, group->rank[m], TRI_DISAGREE,
+                      "left without taking part in %s, in which rank %d waits for it", mine, group->rank[group->me]);
     return tri__world_check(group->world);
 }
 
@@ -298,8 +298,8 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
     return all_done(shm, p) ? end(group, shm, p, moved) : TRI_OK;
 }
 
-/* Between threads a peer may be at work in this rank's buffers: no task is given out any more, and those given out come to their end. (Between
- * processes buffers lie in the shared memory, which outlives the operation; and a process may have died at work.) */
+/* Between threads a peer may be at work in this rank's buffers: no task is given out any more, and those given out come to their end.
+ * (Between processes buffers lie in the shared memory, which outlives the operation; and a process may have died at work.) */
 static void shm_cancel(tri_group *group, tri_pending *p) {
     tri_shm_group *shm = group->state;
     if (p->stage == NEW || p->done || !group->world->segment.flat || tri__shm_small(group, p)) return;
@@ -308,7 +308,12 @@ static void shm_cancel(tri_group *group, tri_pending *p) {
     uint64_t word = atomic_load(&place->claimed);
     while (!atomic_compare_exchange_weak(&place->claimed, &word, word_of(tag, count_in(word, tag) | TRI_CLOSED))) {}
     uint32_t given = count_in(word, tag) & ~TRI_CLOSED;
-    for (double begun = tri__clock(); count_in(atomic_load(&place->done), tag) < given && tri__clock() - begun < CANCEL_SECONDS;) sched_yield();
+    for (double begun = tri__clock(); count_in(atomic_load(&place->done), tag) < given && tri__clock() - begun < CANCEL_SECONDS;)
+        sched_yield();
 }
 
-const tri_transport tri__transport_shm = {.name = "shm", .open = shm_open, .close = shm_close, .progress = shm_progress, .cancel = shm_cancel};
+const tri_transport tri__transport_shm = {.name = "shm",
+                                          .open = shm_open,
+                                          .close = shm_close,
+                                          .progress = shm_progress,
+                                          .cancel = shm_cancel};

@@ -32,7 +32,8 @@ _Static_assert(sizeof(pair_entry) <= TRI_SEGMENT_PAIR_ENTRY_BYTES, "an entry of 
 /* Entry i of those from one place on this machine to another. */
 static pair_entry *entry_at(const tri_world *world, int from, int to, uint64_t i) {
     size_t ring = (size_t)from * (size_t)world->segment.n + (size_t)to;
-    return (pair_entry *)(world->segment.pairs + ring * TRI_SEGMENT_PAIR_BYTES + i % TRI_SEGMENT_PAIR_ENTRIES * TRI_SEGMENT_PAIR_ENTRY_BYTES);
+    return (pair_entry *)(world->segment.pairs + ring * TRI_SEGMENT_PAIR_BYTES +
+                          i % TRI_SEGMENT_PAIR_ENTRIES * TRI_SEGMENT_PAIR_ENTRY_BYTES);
 }
 
 static tri_status disagree(tri_group *group, const tri_descriptor *mine, const tri_descriptor *theirs, int peer) {
@@ -40,7 +41,8 @@ static tri_status disagree(tri_group *group, const tri_descriptor *mine, const t
     tri__describe(mine, group->n, here, sizeof here);
     tri__describe(theirs, group->n, there, sizeof there);
     tri__control_fail(group->world->segment.control, group->rank[peer], TRI_DISAGREE,
-                      "the two ends of a message differ: rank %d asked for %s, rank %d for %s", group->rank[group->me], here, group->rank[peer], there);
+                      "the two ends of a message differ: rank %d asked for %s, rank %d for %s", group->rank[group->me], here,
+                      group->rank[peer], there);
     return tri__world_check(group->world);
 }
 
@@ -48,8 +50,8 @@ static tri_status disagree(tri_group *group, const tri_descriptor *mine, const t
 static tri_status missing(tri_group *group, const tri_message *message) {
     char mine[160];
     tri__describe(&message->what, group->n, mine, sizeof mine);
-    tri__control_fail(group->world->segment.control, group->rank[message->peer], TRI_DISAGREE, "left without its end of %s of rank %d", mine,
-                      group->rank[group->me]);
+    tri__control_fail(group->world->segment.control, group->rank[message->peer], TRI_DISAGREE, "left without its end of %s of rank %d",
+                      mine, group->rank[group->me]);
     return tri__world_check(group->world);
 }
 
@@ -126,7 +128,8 @@ static pair_entry *find(const tri_group *group, const tri_message *message) {
 static tri_status take(tri_group *group, tri_message *message, pair_entry *entry) {
     tri_descriptor theirs = entry->what;
     const char *from = group->world->segment.base + entry->at;
-    if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes) return disagree(group, &message->what, &theirs, message->peer);
+    if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes)
+        return disagree(group, &message->what, &theirs, message->peer);
     if (message->bytes <= DATA_BYTES) from = entry->data;
     else if (!tri__shm_inside(&group->world->segment, from, (size_t)message->bytes))
         return tri__fail(TRI_DISAGREE, "rank %d sends from outside of the shared memory", group->rank[message->peer]);
@@ -153,7 +156,8 @@ tri_status tri__pair_progress(tri_group *group, tri_message *message, int *moved
     return message->stage == NEW ? announce(group, message, moved) : finish_send(group, message, moved);
 }
 
-/* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and outlives the message.) */
+/* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and outlives the message.)
+ */
 void tri__pair_cancel(tri_group *group, tri_message *message) {
     pair_entry *entry = message->state;
     uint32_t announced = ANNOUNCED;
