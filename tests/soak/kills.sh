@@ -40,11 +40,12 @@ for ((i = 1; i <= kills; i++)); do
     if ((i % 10 == 0)); then
         kill -9 "$pid"
         expect "round $i: all ranks end with their supervisor within 1 s" gone 1000 "${ranks[@]}"
-        wait "$pid" 2>/dev/null
+        { wait "$pid"; } 2>/dev/null
         continue
     fi
-    victim=${ranks[RANDOM % ${#ranks[@]}]}
-    until rank=$(rank_of "$victim") && [ -n "$rank" ]; do sleep 0.01; done 2>/dev/null # it has begun to execute
+    [ ${#ranks[@]} -gt 0 ] || { fail "round $i: the job ended by itself" && break; }
+    victim=${ranks[RANDOM % ${#ranks[@]}]} rank=
+    while [ -z "$rank" ] && [ -d "/proc/$victim" ]; do rank=$(rank_of "$victim"); done 2>/dev/null # empty until it has begun to execute
     begin=$(date +%s%N)
     kill -9 "$victim"
     wait "$pid"
