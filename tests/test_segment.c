@@ -351,6 +351,26 @@ static void reads_a_page_that_lies(void **state) {
     tri__segment_close(&segment);
 }
 
+/* The page's own count of ranks, which any of them can change. */
+static void believes_no_count_of_ranks(void **state) {
+    (void)state;
+    static const int32_t lies[] = {INT32_MAX, INT32_MIN, -1, TRI_RANKS_PER_NODE + 1, 1 << 20};
+    tri_seen *seen = calloc(TRI_RANKS_PER_NODE, sizeof *seen);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        tri_segment segment;
+        tri_segment_spec spec = small_spec(2);
+        assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+        segment.control->n = lies[i];
+        atomic_store(&segment.control->asleep, 1);
+        tri__control_watch(segment.control, seen);
+        tri__control_wake(segment.control, NULL, 0);
+        tri__control_fail(segment.control, 1, TRI_DATA, "one");
+        assert_int_equal(tri__control_status(segment.control), TRI_DATA);
+        tri__segment_close(&segment);
+    }
+    free(seen);
+}
+
 /* A record that fills its room: no zero at the end, control characters, a code that is none. */
 static void ends_a_record_that_has_no_end(void **state) {
     (void)state;
@@ -503,6 +523,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
         cmocka_unit_test(heaps_commit_what_they_give),
         cmocka_unit_test(refuses_a_size_that_can_change), cmocka_unit_test(shortage_is_no_bus_error), cmocka_unit_test(ends_a_record_that_has_no_end),
+        cmocka_unit_test(believes_no_count_of_ranks),
         cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
         cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),

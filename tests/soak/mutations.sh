@@ -23,7 +23,7 @@ attempt() {
     case $1 in *.sh) command=(env "TRI_BUILD=$copy/build" bash "tests/$1") ;; esac
     setsid timeout -k 2 $limit "${command[@]}" >attempt.log 2>&1 </dev/null &
     local leader=$!
-    wait $leader
+    wait $leader 2>/dev/null
     code=$?
     kill -9 -- -$leader 2>/dev/null
     return $code
@@ -81,7 +81,8 @@ mutant F29 "nothing has a name" src/comm/segment.c 's|^    int fd = memfd_create
 mutant F30 "the memory is its user's alone" src/comm/segment.c 's/fchmod(fd, 0600) != 0 || //' test_segment file_is_private_and_sealed
 mutant F30 "its size is sealed" src/comm/segment.c 's/^    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))/    if (seals == -2)/' test_segment refuses_a_size_that_can_change
 mutant F30 "its header is checked" src/comm/segment.c 's/^    if (!header_fits(header, (uint64_t)info.st_size))/    if (!header_fits(header, (uint64_t)info.st_size) \&\& seals == -2)/' test_segment refuses_every_damaged_field
-mutant F30 "the page's count of ranks is not trusted" src/comm/control.c 's/^    return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;/    return n;/' test_segment reads_a_page_that_lies
+mutant F30 "the page's count of ranks is not trusted" src/comm/control.c 's/^    return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;/    return n;/' test_segment believes_no_count_of_ranks
+mutant F30 "a waker does not trust it" src/comm/idle.c 's/^    if (!local \&\& n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;//' test_segment believes_no_count_of_ranks
 mutant F30 "a record's text ends" src/comm/control.c 's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
 [ "$(id -u)" != 0 ] || # only root can be another user
     mutant F30 "another user is shown the door" src/comm/rendezvous.c 's/ && peer.uid == geteuid();/;/' test_segment strangers_are_refused
