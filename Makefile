@@ -1,5 +1,5 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
+#   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
 SONAME := libtrident.so.0
@@ -43,7 +43,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test check parity bench lint asan tsan fuzz fuzzers examples install clean
+.PHONY: all announce demo test check soak mutations parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
@@ -117,8 +117,12 @@ parity:
 # One build folder for each sanitizer. OpenMP's own synchronisation is unknown to TSan, so that build is serial inside a rank.
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
+# It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
+TSAN_TESTS := collectives exchange join loader messages mismatch ranks segment session_ranks
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
+check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
+	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
 # Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
 SECONDS ?= 60
 fuzz:

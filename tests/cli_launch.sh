@@ -26,19 +26,6 @@ finish_bench() { # waits for it; its exit code is $code, the milliseconds $took
     code=$?
     took=$((($(date +%s%N) - begin) / 1000000))
 }
-gone() { # GONE MS PID...: none of them is left after that time (a zombie is gone)
-    local limit=$1 left p
-    shift
-    for ((left = limit; left > 0; left -= 20)); do
-        for p in "$@"; do
-            case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null) in '' | Z) ;; *) sleep 0.02 && continue 2 ;; esac
-        done
-        return 0
-    done
-    return 1
-}
-rank_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^RANK=//p'; }
-
 # A rank is killed: the others end, the block names it, the exit code is the signal's.
 bench_ranks 4
 expect "ranks are numbered in order" test "$(rank_of "${ranks[2]}")" = 2

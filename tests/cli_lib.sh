@@ -72,6 +72,22 @@ json_number() { sed -n "s/.*\"$1\": *\\(-\\{0,1\\}[0-9][0-9.eE+-]*\\).*/\\1/p" "
 # is A OP B with decimal numbers.
 is() { awk -v a="$1" -v b="$3" "BEGIN { exit !(a != \"\" && b != \"\" && a + 0 $2 b + 0) }"; }
 
+# gone MS PID...: none of them is left after that time (a zombie is gone).
+gone() {
+    local limit=$1 left p
+    shift
+    for ((left = limit; left > 0; left -= 20)); do
+        for p in "$@"; do
+            case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null) in '' | Z) ;; *) sleep 0.02 && continue 2 ;; esac
+        done
+        return 0
+    done
+    return 1
+}
+
+# The rank of a process that a launcher started.
+rank_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^RANK=//p'; }
+
 # A model folder with a vocabulary only: make_model FOLDER.
 make_model() {
     mkdir -p "$1"

@@ -119,6 +119,24 @@ static tri_status speak(tri_world *world, const char *file) {
     return TRI_OK;
 }
 
+/* Rank 1 fills the control page with whatever comes, for as long as others and the supervisor need to read it in every way there is. */
+static tri_status scribble(tri_world *world, const char *file) {
+    (void)file;
+    tri_control *control = world->segment.control;
+    uint64_t random = 88172645463325252u + (uint64_t)getpid(), *words = (uint64_t *)control;
+    if (world->rank != 1) return wait_long(world, 0);
+    for (double begin = tri__clock(); tri__clock() - begin < 0.3;)
+        for (int i = 0; i < 1000; i++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            words[random % (tri__control_bytes(3) / sizeof *words)] = random % 3 == 0 ? ~(uint64_t)0 : random % 3 == 1 ? random : random % 16;
+            atomic_store(&control->abort, i % 500 == 0); /* else nobody would look at the rest */
+        }
+    control->n = 256;
+    atomic_store(&control->abort, 1);
+    tri__control_wake(control, NULL, 0);
+    _exit(0);
+}
+
 static tri_status show_cores(tri_world *world, const char *file) {
     cpu_set_t set;
     sched_getaffinity(0, sizeof set, &set);
@@ -131,7 +149,7 @@ static const struct {
     tri_status (*run)(tri_world *world, const char *file);
 } actions[] = {{"leave", leave},   {"die", die},   {"crash", crash}, {"report", report},       {"report_two", report_two}, {"hang", hang},
                {"forget", forget}, {"stay", stay}, {"stop", stop},   {"stay_deaf", stay_deaf}, {"speak", speak},
-               {"show_cores", show_cores}};
+               {"show_cores", show_cores}, {"scribble", scribble}};
 
 static int run_rank(int argc, char **argv) {
     const char *action = argv[2], *file = argc > 3 ? argv[3] : NULL;

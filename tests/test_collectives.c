@@ -7,12 +7,14 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "comm_cases.h"
+#include "soak.h"
 
 static void run_ranks(int n, int forks, tri_rank_main *body, void *argument) {
     tri_ranks how = {.n = n, .forks = forks, .heap_bytes = 8 << 20};
@@ -44,15 +46,18 @@ static int64_t elements(tri_collective_kind kind, tri_dtype dtype, int n, int64_
 static const int64_t input_bytes[] = {0, 8, 200, 4088, 4096, 4104, 16376, 16384, 16400, 70000};
 enum { SIZES = sizeof input_bytes / sizeof *input_bytes };
 
+/* One of those; from the third seed on, which `make test` does not reach, any. */
+static int64_t bytes_from(uint64_t bits, int any) { return any ? (int64_t)(bits % 4 ? bits % 20000 : bits % 300000) : input_bytes[bits % SIZES]; }
+
 /* All dtypes and reductions of one kind in one group; sizes go round. */
-static tri_status every_form(tri_world *world, tri_group *group, tri_collective_kind kind, uint64_t *state) {
+static tri_status every_form(tri_world *world, tri_group *group, tri_collective_kind kind, int any_size, uint64_t *state) {
     int n = tri_group_size(group), reductions = tri__kind(kind)->reduces ? TRI_REDUCTION_COUNT : 1;
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
         for (int reduction = 0; reduction < reductions; reduction++) {
             uint64_t bits = comm_random(state);
             comm_case one = {.what = {.kind = kind, .dtype = (tri_dtype)dtype, .reduction = (tri_reduction)reduction, .root = (int)(bits % (uint64_t)n)},
                              .seed = bits, .uneven = tri__kind(kind)->uneven && bits >> 8 & 1, .in_place = bits >> 9 & 1, .heap = bits >> 10 & 1};
-            one.what.count = elements(kind, one.what.dtype, n, input_bytes[(bits >> 16) % SIZES]);
+            one.what.count = elements(kind, one.what.dtype, n, bytes_from(bits >> 16, any_size));
             for (int m = 0; m < n; m++) one.counts[m] = (bits >> (20 + m) & 1) * (one.what.count + m);
             TRI_TRY(comm_run(world, group, &one));
         }
@@ -62,27 +67,28 @@ static tri_status every_form(tri_world *world, tri_group *group, tri_collective_
 /* Groups of every size, of shuffled ranks. */
 static tri_status every_group(tri_world *world, void *argument) {
     uint64_t state = *(const uint64_t *)argument;
-    int size = tri_world_size(world), ranks[COMM_MOST];
+    int size = tri_world_size(world), any_size = state % 1000 > 2, ranks[COMM_MOST];
     for (int n = 1; n <= size; n++) {
         shuffled(&state, size, ranks);
         uint64_t seed = comm_random(&state);
         if (place_in(ranks, n, tri_world_rank(world)) < 0) continue;
         tri_group *group;
         TRI_TRY(tri_group_make(world, n, ranks, &group));
-        for (int kind = TRI_BROADCAST; kind <= TRI_BARRIER; kind++) TRI_TRY(every_form(world, group, (tri_collective_kind)kind, &seed));
+        for (int kind = TRI_BROADCAST; kind <= TRI_BARRIER; kind++) TRI_TRY(every_form(world, group, (tri_collective_kind)kind, any_size, &seed));
     }
     return TRI_OK;
 }
 
 static void every_operation_as_threads(void **unused) {
     (void)unused;
-    for (uint64_t seed = 1; seed <= 2; seed++) run_ranks(8, 0, every_group, &seed);
+    int seeds = soak_count("SOAK_MATRIX", 2);
+    for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) run_ranks(8, 0, every_group, &seed);
 }
 
 static void every_operation_as_processes(void **unused) {
     (void)unused;
-    uint64_t seed = 3;
-    run_ranks(4, 1, every_group, &seed);
+    int seeds = soak_count("SOAK_MATRIX", 1);
+    for (uint64_t seed = 1001; seed <= 1000 + (uint64_t)seeds; seed++) run_ranks(4 + (int)seed % 5, 1, every_group, &seed); /* 1001: 5 ranks */
 }
 
 /* All sizes of input for the sums of training, in place and not, in the heap and not. */
@@ -184,8 +190,9 @@ static tri_status random_program(tri_world *world, void *argument) {
 
 static void random_programs(void **unused) {
     (void)unused;
-    for (uint64_t seed = 10; seed < 14; seed++) run_ranks(2 + (int)seed % 4, 0, random_program, &seed);
-    for (uint64_t seed = 20; seed < 22; seed++) run_ranks(4, 1, random_program, &seed);
+    int threads = soak_count("SOAK_SEEDS", 4), forks = soak_count("SOAK_SEEDS", 2);
+    for (uint64_t seed = 10; seed < 10 + (uint64_t)threads; seed++) run_ranks(2 + (int)seed % 7, 0, random_program, &seed);
+    for (uint64_t seed = 100020; seed < 100020 + (uint64_t)forks; seed++) run_ranks(2 + (int)seed % 7, 1, random_program, &seed);
 }
 
 /* ---- More than the ring holds ---- */
@@ -262,7 +269,22 @@ static void the_same_bits_every_time(void **unused) {
     run_ranks(4, 1, digest_sums, NULL);
 }
 
-int main(void) {
+/* Under another launcher: random programs from seed `first` on, on its ranks. */
+static int join_and_run(uint64_t first, int seeds) {
+    tri_world *world = NULL;
+    tri_ranks how = {.heap_bytes = 64 << 20};
+    tri_status status = tri_world_join(&how, getenv, &world);
+    for (uint64_t seed = first; seed < first + (uint64_t)seeds && status == TRI_OK; seed++) status = random_program(world, &seed);
+    if (status != TRI_OK) printf("status %d: %s\n", (int)status, tri_error());
+    else if (tri_world_rank(world) == 0) printf("%d programs of %d operations on %d ranks\n", seeds, OPERATIONS, tri_world_size(world));
+    if (status != TRI_OK && world) tri_world_fail(world, status, tri_error());
+    tri_world_close(world);
+    return (int)status;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && strcmp(argv[1], "join") == 0) return join_and_run((uint64_t)atoi(argv[2]), atoi(argv[3]));
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_as_processes), cmocka_unit_test(every_operation_as_threads), cmocka_unit_test(every_size_of_input),
         cmocka_unit_test(large_operations),             cmocka_unit_test(random_programs),            cmocka_unit_test(more_than_the_ring_holds),

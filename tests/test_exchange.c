@@ -20,6 +20,7 @@
 
 #include "collective_program.h"
 #include "fake_remote.h"
+#include "soak.h"
 
 enum { RANKS = 4, HEAP = 16 << 20 };
 
@@ -412,6 +413,7 @@ static int run_local(int n) {
 int main(int argc, char **argv) {
     if (argc >= 3 && strcmp(argv[1], "local") == 0) return run_local(atoi(argv[2]));
     if (argc >= 3 && strcmp(argv[1], "join") == 0) return join_and_run(argv[2], argc > 3 ? atof(argv[3]) : 0);
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchange_gives_the_bits_of_shm),
         cmocka_unit_test(machines_give_the_bits_of_shm),

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "soak.h"
+
 enum { RANKS = 3 };
 
 /* Shared with the ranks. */
@@ -255,7 +257,8 @@ static void missing_ranks_are_named(void **state) {
     tri__segment_close(&segment);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_without_a_launcher),         cmocka_unit_test(torchrun_ranks_meet),
         cmocka_unit_test(death_is_seen_without_a_supervisor), cmocka_unit_test(hang_is_seen_without_a_supervisor),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "comm_cases.h"
+#include "soak.h"
 
 enum { LENGTH = 50, RANKS = 4, ROUNDS = 5, ROOM = 4096 /* elements, of which programs use at most 1000 */, CANARY = 0x5A };
 
@@ -211,7 +212,8 @@ static void large_operations_too(void **unused) {
     for (int r = 0; r < RANKS; r++) assert_int_equal(written[r], 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caught_between_processes),
         cmocka_unit_test(unchanged_program_runs),

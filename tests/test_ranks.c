@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "soak.h"
+
 enum { RANKS = 4, HEAP = 1 << 16, HANDOVERS = 200 };
 
 /* Shared by test and ranks, forks too. */
@@ -150,9 +152,10 @@ static void expect_quick(const char *what, double *seconds, int n) {
 
 static void error_of_one_ends_all_waits(void **state) {
     (void)state;
+    int rounds = soak_count("SOAK_KILLS", 2 * RANKS);
+    double *seconds = calloc((size_t)rounds, sizeof *seconds);
     for (int forks = 0; forks < 2; forks++) {
-        double seconds[2 * RANKS];
-        for (int i = 0; i < 2 * RANKS; i++) {
+        for (int i = 0; i < rounds; i++) {
             board *board = board_open();
             tri_ranks spec = how(forks);
             char want[128];
@@ -163,8 +166,9 @@ static void error_of_one_ends_all_waits(void **state) {
             seconds[i] = latency(board);
             munmap(board, sizeof *board);
         }
-        expect_quick(forks ? "error on one of 4 forks" : "error on one of 4 threads", seconds, 2 * RANKS);
+        expect_quick(forks ? "error on one of 4 forks" : "error on one of 4 threads", seconds, rounds);
     }
+    free(seconds);
 }
 
 /* ---- Death ---- */
@@ -184,10 +188,9 @@ static tri_status die_on_one(tri_world *world, void *context) {
     return status;
 }
 
-/* 200 kills where TRI_SOAK is set. */
 static void death_ends_all_waits(void **state) {
     (void)state;
-    int rounds = getenv("TRI_SOAK") ? 200 : 10;
+    int rounds = soak_count("SOAK_KILLS", 10);
     double *seconds = calloc((size_t)rounds, sizeof *seconds);
     for (int i = 0; i < rounds; i++) {
         board *board = board_open();
@@ -451,7 +454,8 @@ static tri_status fail_on_two(tri_world *world, void *context) {
     int rank = tri_world_rank(world);
     TRI_TRY(tri__world_meet(world, 10));
     if (rank == 1 || rank == 2) {
-        double until = tri__clock() + 1e-6 * (double)(board->random >> (16 * rank) & 0xFF);
+        uint64_t bits = board->random >> (20 * rank); /* up to 0.25 ms apart, or up to 5 */
+        double until = tri__clock() + 1e-6 * (double)(board->random & 1 ? bits & 0xFF : bits % 5000);
         while (tri__clock() < until) continue;
         return tri__fail(rank == 1 ? TRI_DATA : TRI_IO, "cause %d", rank);
     }
@@ -472,7 +476,7 @@ static void two_failures_keep_one_first(void **state) {
     board *board = board_open();
     int by_rank[3] = {0};
     uint64_t random = 88172645463325252u;
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0, rounds = soak_count("SOAK_ROUNDS", 200); round < rounds; round++) {
         tri_ranks spec = {.n = RANKS, .heap_bytes = HEAP};
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         board->random = random;
@@ -566,7 +570,8 @@ static void nothing_is_left(void **state) {
     assert_true(entries("/dev/shm") <= shm_before);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_runs_once),          cmocka_unit_test(main_may_close_its_world),
         cmocka_unit_test(refuses_misuse),                cmocka_unit_test(error_of_one_ends_all_waits),

@@ -23,6 +23,8 @@
 
 #include <cmocka.h>
 
+#include "soak.h"
+
 static tri_segment_spec small_spec(int n) { return (tri_segment_spec){.n = n, .world = n, .heap_bytes = 10000, .progress_timeout = 30}; }
 
 static uint64_t next_random(uint64_t *state) {
@@ -236,6 +238,24 @@ static void refuses_what_is_no_segment(void **state) {
     assert_int_equal(tri__segment_attach(-1, &other), TRI_DISAGREE);
 }
 
+/* A copy whose size is not sealed could be made shorter under its reader's feet. */
+static void refuses_a_size_that_can_change(void **state) {
+    (void)state;
+    tri_segment segment, other;
+    tri_segment_spec spec = small_spec(2);
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    int copy = memfd_create("copy", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(copy, (off_t)segment.bytes), 0);
+    size_t used = (size_t)(segment.heap - segment.base);
+    assert_int_equal(pwrite(copy, segment.base, used, 0), used);
+    expect_refused(dup(copy));
+    assert_non_null(strstr(tri_error(), "not sealed"));
+    assert_int_equal(fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    assert_int_equal(tri__segment_attach(copy, &other), TRI_OK);
+    tri__segment_close(&other);
+    tri__segment_close(&segment);
+}
+
 /* Each field of the header, each bit of it. */
 static void refuses_every_damaged_field(void **state) {
     (void)state;
@@ -425,11 +445,13 @@ static void strangers_are_refused(void **state) {
     assert_int_equal(end_of(host), TRI_RESOURCE);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),     cmocka_unit_test(parts_do_not_overlap),
         cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
         cmocka_unit_test(heaps_commit_what_they_give),
+        cmocka_unit_test(refuses_a_size_that_can_change),
         cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
         cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),

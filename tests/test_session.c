@@ -1,14 +1,9 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
-#include "tiny.h"
-
-#include "train/session.h"
+#include "session_data.h"
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Every allocation of the process, through any library. Sanitizers bring their own malloc; there the count stays 0. */
 static atomic_long allocations;
@@ -22,99 +17,13 @@ void *calloc(size_t n, size_t size) { return count(), __libc_calloc(n, size); }
 void *realloc(void *p, size_t n) { return count(), __libc_realloc(p, n); }
 #endif
 
-static char root[64];
-
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    OK(tri__file_write(path, text, strlen(text)));
-}
-
-/* Words w0..w19; the label depends on the first, so that there is something to learn. */
-static void write_table(const char *name, int rows, uint32_t seed) {
-    char *text = calloc(1, (size_t)rows * 256 + 64), *at = text;
-    at += sprintf(at, "review,title,age,score,label\n");
-    for (int i = 0; i < rows; i++) {
-        tri_random r = tri__philox(seed, 1, (uint32_t)i, 0, 0, 0);
-        int words = 1 + (int)(r.word[0] % 14), first = (int)(r.word[1] % 20), age = (int)(r.word[2] % 60);
-        for (int w = 0; w < words; w++) at += sprintf(at, "%sw%d", w ? " " : "", w ? (int)(r.word[3] >> w) % 20 & 15 : first);
-        at += sprintf(at, ",w%d w%d,%d,%d,%d\n", (int)(r.word[3] % 20), first, 18 + age, (int)(r.word[2] >> 8) % 5, first < 10);
-    }
-    write_file(name, text);
-    free(text);
-}
-
-static int make_data(void **state) {
-    (void)state;
-    char text[1024] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-    snprintf(root, sizeof root, "/tmp/trident-session-%d", (int)getpid());
-    OK(tri__folder_make(root));
-    for (int w = 0; w < 20; w++) sprintf(text + strlen(text), "w%d\n", w);
-    char path[128];
-    snprintf(path, sizeof path, "%s/vocab", root);
-    OK(tri__folder_make(path));
-    write_file("vocab/vocab.txt", text);
-    write_file("config.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, "
-               "\"fusion_hidden_dim\": 12,"
-               " \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.002, \"warmup_steps\": 5, \"batch_size\": 12,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
-               "\"intermediate_size\": 32,"
-               " \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
-               "\"intermediate_size\": 24,"
-               " \"max_position_embeddings\": 16}}");
-    write_table("train.csv", 101, 1); /* 9 batches an epoch, the last of 5 rows */
-    write_table("valid.csv", 30, 2);
-    return 0;
-}
-
-static int remove_data(void **state) {
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return system(command);
-}
-
-/* extra: further options, ended by NULL. */
-static tri_status open_status(tri_session **session, const char *output, const char *const *extra) {
-    static char config[128], out[128], models[128], data[128];
-    snprintf(config, sizeof config, "--config=%s/config.json", root);
-    snprintf(data, sizeof data, "--data-path=%s", root);
-    snprintf(models, sizeof models, "--models-dir=%s", root);
-    snprintf(out, sizeof out, "--output-dir=%s/%s", root, output);
-    const char *options[16] = {config, data, models, out};
-    int n = 4;
-    while (extra && extra[n - 4]) options[n] = extra[n - 4], n++;
-    return tri_session_open(n, options, session);
-}
-
-#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static tri_session *open_session(const char *output, const char *const *extra) {
-    tri_session *session = NULL;
-    OK(open_status(&session, output, extra));
-    return session;
-}
-
 static int step(tri_session *session, double *loss) {
     int more;
-    OK(tri_next_batch(session, &more));
-    if (!more) return 0;
-    OK(tri_forward_backward(session, loss));
-    OK(tri_update(session));
-    return 1;
+    OK(take_step(session, loss, &more));
+    return more;
 }
 
-static void digest(const tri_session *s, char hex[static 33]) {
-    tri_piece pieces[512];
-    int n = 0;
-    for (int i = 0; i < s->engine.n_weights; i++) pieces[n++] = s->engine.weights[i];
-    for (int i = 0; i < s->engine.n_optimizer; i++) pieces[n++] = s->engine.optimizer[i];
-    assert_true(n <= 512);
-    OK(tri__pieces_digest(pieces, n, hex));
-}
+static void digest(const tri_session *s, char hex[static 33]) { OK(session_digest(s, hex)); }
 
 static void threads_change_no_bit(void **state) {
     (void)state;
@@ -176,7 +85,7 @@ static void a_resumed_run_is_the_same_run(void **state) {
         tri_session_close(s);
     }
     tri_session *refused = NULL;
-    assert_int_equal(open_status(&refused, "cut", OPTIONS("--epochs=3", "--lr=0.5")), TRI_USAGE);
+    assert_int_equal(join_status(NULL, &refused, "cut", OPTIONS("--epochs=3", "--lr=0.5")), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "lr"));
 }
 
@@ -200,7 +109,7 @@ static void misuse_is_refused(void **state) {
     assert_int_equal(tri_forward_backward(s, &loss), TRI_USAGE);
     assert_int_equal(tri_update(s), TRI_USAGE);
     tri_session *second = NULL;
-    assert_int_equal(open_status(&second, "misuse", OPTIONS("--resume=never")), TRI_BUSY); /* waits 5 s: the folder is taken */
+    assert_int_equal(join_status(NULL, &second, "misuse", OPTIONS("--resume=never")), TRI_BUSY); /* waits 5 s: the folder is taken */
     tri_session_close(s);
     tri_session_close(NULL);
 }

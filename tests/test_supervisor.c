@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "soak.h"
 #include "supervised_rank.h"
 
 extern char **environ;
@@ -106,10 +107,9 @@ static int read_delays(double *delay) {
 
 static void a_killed_rank_ends_all(void **state) {
     (void)state;
-    enum { ROUNDS = 10 };
-    double delay[3 * ROUNDS];
-    int n = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    int rounds = soak_count("SOAK_KILLS", 10), n = 0;
+    double *delay = calloc((size_t)(3 * rounds), sizeof *delay); /* of each survivor of each round */
+    for (int round = 0; round < rounds; round++) {
         tri_verdict v = outcome(4, "die");
         assert_int_equal(v.code, 128 + SIGKILL);
         assert_int_equal(v.failed, 1);
@@ -123,12 +123,14 @@ static void a_killed_rank_ends_all(void **state) {
         n += read_delays(delay + n);
         tri__verdict_free(&v);
     }
-    assert_int_equal(n, 3 * ROUNDS);
+    assert_int_equal(n, 3 * rounds);
     qsort(delay, (size_t)n, sizeof *delay, ascending);
-    printf("from a rank's death to the others' return, ms: median %.2f, worst of %d %.2f\n", 1e3 * delay[n / 2], n, 1e3 * delay[n - 1]);
+    double median = delay[n / 2], most = delay[n - 1 - n / 100], worst = delay[n - 1];
+    free(delay);
+    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n", 1e3 * median, 1e3 * most, n, 1e3 * worst);
     if (getenv("TRI_SANITIZED")) return;
-    assert_true(delay[n / 2] <= 0.05);
-    assert_true(delay[n - 1] <= 1);
+    assert_true(rounds < 200 || most <= 0.05);
+    assert_true(median <= 0.05 && worst <= 1);
 }
 
 static void failures_are_named(void **state) {
@@ -201,6 +203,29 @@ static void a_hanging_rank_is_named(void **state) {
     printf("a stopped rank: all over after %.2f s\n", tri__clock() - begin);
     if (!getenv("TRI_SANITIZED")) assert_true(tri__clock() - begin < 8);
     tri__verdict_free(&v);
+}
+
+/* Whatever a rank writes over the page: the supervisor comes to an end, has words for it, and nobody is hurt. */
+static void a_page_that_lies_hurts_nobody(void **state) {
+    (void)state;
+    for (int round = 0, rounds = soak_count("SOAK_LIES", 3); round < rounds; round++) {
+        char *argv[5];
+        tri_supervised what = job(3, "scribble", argv);
+        tri_verdict v;
+        what.progress_timeout = 0.25 + 0.5 * (round % 2);
+        assert_int_equal(supervise(&what, &v), TRI_OK);
+        for (int i = 0; i < 3; i++) {
+            int signal = WIFSIGNALED(v.rank[i].status) ? WTERMSIG(v.rank[i].status) : 0;
+            if (signal && signal != SIGTERM && signal != SIGKILL) fail_msg("rank %d died by signal %d", i, signal);
+        }
+        char *text = tri__verdict_text(&v);
+        assert_non_null(text);
+        json_t *json = tri__verdict_json(&v);
+        assert_int_equal(json_array_size(json_object_get(json, "ranks")), 3);
+        json_decref(json);
+        free(text);
+        tri__verdict_free(&v);
+    }
 }
 
 /* ---- a supervisor in a process of its own ---- */
@@ -454,6 +479,7 @@ static int remove_work(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return run_rank(argc, argv);
+    soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_leave),
         cmocka_unit_test(a_killed_rank_ends_all),
@@ -461,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(last_words_are_the_cause),
         cmocka_unit_test(two_failures_have_one_first),
         cmocka_unit_test(a_hanging_rank_is_named),
+        cmocka_unit_test(a_page_that_lies_hurts_nobody),
         cmocka_unit_test(ranks_end_with_their_supervisor),
         cmocka_unit_test(a_signal_stops_in_good_order),
         cmocka_unit_test(lines_say_who_spoke),

@@ -17,7 +17,7 @@ static const double WATCH_GAP = 0.25;     /* longest time between two looks of a
 
 /* A peer could have written anything: no more lines than the table of ranks has, and the segment is larger than those. */
 static int lines(const tri_control *control) {
-    int n = control->n;
+    int n = *(const volatile int32_t *)&control->n; /* read once */
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
 }
 

@@ -76,7 +76,8 @@ static void wake_one(tri_control *control, tri_rank_line *line) {
 void tri__control_wake(tri_control *control, const int *local, int n) {
     __sync_synchronize();
     if (!atomic_load_explicit(&control->asleep, memory_order_relaxed)) return;
-    if (!local) n = control->n < TRI_RANKS_PER_NODE ? control->n : TRI_RANKS_PER_NODE;
+    if (!local) n = *(const volatile int32_t *)&control->n; /* read once: a peer could change it in between */
+    if (!local && n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;
     for (int i = 0; i < n; i++)
         if (!local || local[i] >= 0) wake_one(control, &control->line[local ? local[i] : i]);
 }

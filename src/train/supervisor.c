@@ -39,7 +39,7 @@ typedef struct supervisor {
     tri_streams streams;
     child *child;              /* [n] */
     int started, alive;
-    tri_seen *seen;            /* [n] */
+    tri_seen *seen;            /* [TRI_RANKS_PER_NODE]: the page may lie about n */
     struct pollfd *poll;       /* [1 + 3 n] signals; pidfds; stdout and stderr of each rank */
     int signals;               /* signalfd */
     sigset_t mask_before;
@@ -286,7 +286,7 @@ static tri_status prepare(supervisor *s) {
     if (!n) return tri__fail(TRI_USAGE, "%d ranks on one machine: 1 to %d are possible", what->n, TRI_RANKS_PER_NODE);
     TRI_TRY(check_files(what));
     s->child = calloc(n, sizeof *s->child);
-    s->seen = calloc(n, sizeof *s->seen);
+    s->seen = calloc(TRI_RANKS_PER_NODE, sizeof *s->seen);
     s->poll = calloc(1 + 3 * n, sizeof *s->poll);
     s->verdict->rank = calloc(n, sizeof *s->verdict->rank);
     if (!s->child || !s->seen || !s->poll || !s->verdict->rank)
