@@ -104,11 +104,15 @@ END
 
     make_all
     train=(train --config "$work/config.json" --data-path "$work/data" --epochs 1 --batch-size 16 --seed 1 --threads 1 --quiet)
-    run "${train[@]}" --nproc-per-node 4 --output-dir "$work/one"
-    expect_code 0
-    runs "${two[@]}" "$trident" "${train[@]}" --output-dir "$work/both"
-    expect_code 0
-    expect "the same weights from two hosts as from one" test "$("$trident" digest one)" = "$("$trident" digest both)"
+    for how in "--shard none" "--shard zero1 --precision bf16" "--shard zero2 --num-microbatches 4" "--shard zero3 --precision bf16" \
+        "--shard hybrid --shard-size 2 --recompute full"; do
+        rm -rf one both
+        run "${train[@]}" --nproc-per-node 4 --output-dir "$work/one" $how
+        expect_code 0
+        runs "${two[@]}" "$trident" "${train[@]}" --output-dir "$work/both" $how
+        expect_code 0
+        expect "$how: the same weights from two hosts as from one" test "$("$trident" digest one)" = "$("$trident" digest both)"
+    done
 
     runs "${two[@]}" "$test" join fail
     expect_code 65

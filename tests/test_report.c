@@ -93,6 +93,22 @@ static void metrics_lines(void **state) {
                 "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"steps\":100}\n");
 }
 
+/* Only where the loss is scaled. A norm that overflowed is no number. */
+static void metrics_of_a_skipped_step(void **state) {
+    (void)state;
+    tri_sink sink;
+    tri_event event = train_event(1, 1700000000.125);
+    event.grad_norm = INFINITY, event.loss_scale = 32768, event.skipped_steps = 1;
+    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    send(&sink, (tri_event){.kind = TRI_EVENT_START});
+    send(&sink, event);
+    assert_int_equal(tri__metrics_close(&sink), TRI_OK);
+    char *text = text_of("metrics.jsonl", NULL);
+    assert_non_null(strstr(text, "\"grad_norm\":null,"));
+    assert_non_null(strstr(text, ",\"loss_scale\":32768,\"skipped_steps\":1}\n"));
+    free(text);
+}
+
 static void metrics_resume(void **state) {
     (void)state;
     tri_sink sink;
@@ -410,7 +426,7 @@ static void tee_and_summary(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(metrics_lines),    TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
+        TEST(metrics_lines),    TEST(metrics_of_a_skipped_step), TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
         TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_log),
         TEST(progress_quiet_and_color), TEST(trace_json), TEST(profile_text),    TEST(profile_many),
         TEST(tables),           TEST(tee_and_summary),

@@ -70,6 +70,9 @@ static void put_train(FILE *out, const tri_event *event) {
     put_field(out, "idle_share", tri__rate(event->idle_seconds, seconds));
     put_integer(out, "mem_bytes", event->mem_bytes);
     put_field(out, "gflops", tri__rate(event->flops, seconds) / 1e9);
+    if (event->loss_scale <= 0) return;
+    put_field(out, "loss_scale", event->loss_scale);
+    put_integer(out, "skipped_steps", event->skipped_steps);
 }
 
 static void put_epoch(FILE *out, const tri_event *event) {

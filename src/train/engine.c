@@ -188,18 +188,15 @@ static void round_masters(tri_engine *engine, int unit) {
         to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
 }
 
-/* Where every replica has all weights but masters are shared out, each gets the others' part. */
+/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole, so
+ * that only each rank knows its part of a unit: they tell each other. counts: [group]. */
 static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
     const tri_planned *p = &engine->plan.train;
     tri_range own = p->state_part[unit], all = p->param_part[unit];
+    int64_t count = own.end - own.begin;
     char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
-    if (own.end - own.begin == all.end - all.begin) return TRI_OK;
-    int n = tri_group_size(group);
-    for (int k = 0; k < n; k++) {
-        tri_range shard = tri__shard(all.end - all.begin, n, k);
-        counts[k] = shard.end - shard.begin;
-    }
-    return tri_all_gather(group, weights + 2 * (own.begin - all.begin), weights, 0, counts, engine->in.precision);
+    TRI_TRY(tri_all_gather(group, &count, counts, 1, NULL, TRI_I64));
+    return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts, engine->in.precision);
 }
 
 tri_status tri__engine_settle(tri_engine *engine) {
@@ -207,7 +204,8 @@ tri_status tri__engine_settle(tri_engine *engine) {
     if (engine->train < 0 || !p->master) return TRI_OK;
     for (int unit = 0; unit < engine->model.n_units; unit++) round_masters(engine, unit);
     const tri_place *place = &engine->place;
-    if (place->mesh.dp == 1) return TRI_OK;
+    tri_shard_kind kind = engine->in.sharding.kind;
+    if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
     int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
     int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
     tri_group *group;

@@ -51,6 +51,8 @@ typedef struct tri_event {
     int64_t samples, tokens;       /* of the step */
     double flops;                  /* of the step, counted from the program */
     int64_t mem_bytes;             /* planned */
+    double loss_scale;             /* of the next step; 0: the loss is not scaled */
+    int64_t skipped_steps;         /* so far, where it is: steps whose gradients overflowed */
     /* EPOCH */
     int64_t epoch_index, epochs;   /* 1-based index */
     double train_loss;             /* mean over the epoch's samples */

@@ -56,6 +56,8 @@ static tri_status emit_start(loop *l) {
     return status;
 }
 
+static int is_scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
+
 static tri_status emit_step(loop *l, double seconds) {
     const tri_step *last = &l->s->last;
     return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_TRAIN,
@@ -70,6 +72,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,
                                                 .mem_bytes = last->mem_bytes,
+                                                .loss_scale = is_scaled(l->s) ? l->s->at.scale.scale : 0,
+                                                .skipped_steps = l->s->at.skipped,
                                                 .epochs = l->s->settings->epochs});
 }
 
@@ -84,7 +88,7 @@ static tri_status save(loop *l) {
 static tri_status end_epoch(loop *l, int last) {
     tri_session *s = l->s;
     int64_t epoch = (s->at.step + s->batches - 1) / s->batches;
-    double train_loss = s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : 0;
+    double train_loss = s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN; /* every step was skipped */
     int best = 0;
     if (s->valid) {
         tri__scores_free(&l->valid);
@@ -147,14 +151,16 @@ static json_t *summary_json(const loop *l, double seconds) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double safe = seconds > 0 ? seconds : 1;
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
-                                (json_int_t)s->engine.model.n_elements, "seconds", seconds, "loss", s->last.loss, "samples_per_second",
+    json_t *loss = isfinite(s->last.loss) ? json_real(s->last.loss) : json_null(); /* of a skipped step: maybe none */
+    json_t *summary = json_pack("{s:I, s:I, s:f, s:o, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
+                                (json_int_t)s->engine.model.n_elements, "seconds", seconds, "loss", loss, "samples_per_second",
                                 (double)l->samples / safe, "tokens_per_second", (double)l->tokens / safe, "max_rss_bytes",
                                 (json_int_t)usage.ru_maxrss * 1024, "data_bytes",
                                 (json_int_t)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
     json_t *bad = bad_rows_json(s);
     if (bad) json_object_set_new(summary, "bad_rows", bad);
+    if (is_scaled(s)) json_object_set_new(summary, "skipped_steps", json_integer(s->at.skipped));
     if (l->has_valid) json_object_set_new(summary, "valid", tri__scores_json(&l->valid));
     if (s->at.best_step >= 0)
         json_object_set_new(summary, "best", json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss));

@@ -9,6 +9,8 @@ typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;
 
+enum { SORTS = 2 }; /* weights in fp32; those that compute where they have fewer bits: these may be whole where their masters are shared out */
+
 static held hash_weights(const tri_engine *engine) {
     held h = {0};
     for (int i = 0; i < engine->n_weights; i++) {
@@ -21,19 +23,31 @@ static held hash_weights(const tri_engine *engine) {
     return h;
 }
 
+static held hash_computing(const tri_engine *engine) {
+    const tri_planned *p = &engine->plan.train;
+    held h = {0};
+    for (int unit = 0; p->master && unit < engine->model.n_units; unit++) {
+        tri_range part = p->param_part[unit];
+        const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */
+        h.what = tri__hash64(h.what, &part, sizeof part);
+        h.bits = tri__hash64(h.bits, weights, (size_t)tri__range_count(part) * tri__dtype_bytes(engine->in.precision));
+    }
+    return h;
+}
+
 /* How many ranks hold the same elements as rank r, and with the same bits. */
-static void count_alike(const held *all, int n, int r, int *holders, int *alike) {
+static void count_alike(const held (*all)[SORTS], int n, int sort, int r, int *holders, int *alike) {
     *holders = *alike = 0;
     for (int k = 0; k < n; k++)
-        if (all[k].what == all[r].what) ++*holders, *alike += all[k].bits == all[r].bits;
+        if (all[k][sort].what == all[r][sort].what) ++*holders, *alike += all[k][sort].bits == all[r][sort].bits;
 }
 
 /* The odd rank is the one that agrees with the fewest; of two that differ nobody can say which is right. */
-static tri_status judge(const held *all, int n, int64_t step) {
+static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step) {
     int odd = -1, fewest = 0, of = 0;
     for (int r = 0; r < n; r++) {
         int holders, alike;
-        count_alike(all, n, r, &holders, &alike);
+        count_alike(all, n, sort, r, &holders, &alike);
         if (alike < holders && (odd < 0 || alike < fewest)) odd = r, fewest = alike, of = holders;
     }
     if (odd < 0) return TRI_OK;
@@ -49,10 +63,10 @@ tri_status tri__session_compare_replicas(tri_session *s) {
     tri_world *world = s->place.world;
     if (!world) return TRI_OK;
     int n = tri_world_size(world);
-    held mine = hash_weights(&s->engine), *all = calloc((size_t)n, sizeof *all);
+    held mine[SORTS] = {hash_weights(&s->engine), hash_computing(&s->engine)}, (*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri_all_gather(tri_group_world(world), &mine, all, 2, NULL, TRI_I64);
-    if (status == TRI_OK) status = judge(all, n, s->at.step);
+    tri_status status = tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64);
+    for (int sort = 0; sort < SORTS && status == TRI_OK; sort++) status = judge((const held (*)[SORTS])all, n, sort, s->at.step);
     free(all);
     return status;
 }

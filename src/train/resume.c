@@ -11,7 +11,7 @@ static const char *const harmless[] = {"output_dir", "data_path", "models_dir", 
                                        "save_steps", "keep",      "threads",    "log_every",      "profile",
                                        "cache_dir",  "num_workers", "column_info", "nproc_per_node",
                                        "mesh_order", "transport",  "progress_timeout", "bind_cores", "bucket_mb", "prefetch",
-                                       "reshard_after_forward", "wrap", "wrap_min_params", "check_replicas"};
+                                       "reshard_after_forward", "check_replicas"};
 
 static int is_harmless(const char *key) {
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)

@@ -297,8 +297,10 @@ tri_status tri_update(tri_session *s) {
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 
     TRI_TRY(gather_figures(s));
-    s->at.loss_sum += s->last.loss * s->batch->weight;
-    s->at.weight_sum += s->batch->weight;
+    if (isfinite(s->last.loss)) { /* a skipped step's may not be, and would be all that is left of the epoch's mean */
+        s->at.loss_sum += s->last.loss * s->batch->weight;
+        s->at.weight_sum += s->batch->weight;
+    }
     s->at.step++;
     s->at.batch = s->batch->index + 1;
     s->at.epoch = s->batch->epoch;

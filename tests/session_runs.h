@@ -1,0 +1,168 @@
+/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and optimizer state put together
+ * from what each rank owns. For tests that compare runs. */
+#ifndef TESTS_SESSION_RUNS_H
+#define TESTS_SESSION_RUNS_H
+
+#include "session_data.h"
+
+#include <math.h>
+
+enum { RUN_RANKS = 8, RUN_STEPS = 128, RUN_OPTIONS = 8 };
+
+typedef struct run run;
+struct run {
+    int ranks;                              /* 0: none; the session is alone */
+    int steps, evaluate, save;
+    const char *option[RUN_OPTIONS + 1];    /* beside those that all runs share; ended by NULL */
+    const char *output, *config;            /* folder of the run; of root; NULL: "run", "config.json" */
+    int keep_going;                         /* the run folder's last checkpoint is where it begins */
+    /* On every rank, when a step's batch is there and nothing of it computed; NULL: nothing happens. */
+    tri_status (*before)(run *run, tri_session *session, int rank, int step);
+    /* what came of it */
+    double loss[RUN_RANKS][RUN_STEPS], norm[RUN_RANKS][RUN_STEPS];
+    tri_result scores[RUN_RANKS];
+    char folder[TRI_PATH_MAX];              /* of the checkpoint */
+    int64_t skipped[RUN_RANKS];             /* steps without an update */
+    int64_t elements;
+    float *state[3];                        /* [elements] each: weights, exp_avg, exp_avg_sq; NaN where no rank has it */
+    uint8_t *idle;                          /* [elements] 1: of a key's bias */
+};
+
+/* Where a piece of this name begins among the model's elements; -1: of another kind. */
+static inline int64_t run_piece_at(const tri_model *model, const char *name, const char *prefix) {
+    int64_t at = 0;
+    if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
+    for (int i = 0; i < model->n_params; at += model->param[i++].count)
+        if (strcmp(name + strlen(prefix), model->param[i].name) == 0) return at;
+    return -1;
+}
+
+/* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes, or with none. */
+static inline tri_status run_keep(run *run, const tri_session *s) {
+    static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
+    const tri_engine *e = &s->engine;
+    for (int i = 0; i < e->n_saved_weights + e->n_saved_optimizer; i++) {
+        int is_weight = i < e->n_saved_weights, kind = 0;
+        const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
+        int64_t at = is_weight ? run_piece_at(&e->model, piece->name, "") : -1;
+        for (int k = 0; k < 2 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = k + 1;
+        if (at < 0) return tri__fail(TRI_INTERNAL, "no parameter is called %s", piece->name);
+        memcpy(run->state[kind] + at + piece->slice.begin, piece->data, (size_t)(piece->slice.end - piece->slice.begin) * sizeof(float));
+    }
+    return TRI_OK;
+}
+
+/* A bias of the keys adds the same to all scores of a query, which softmax takes out again: its gradient is 0 but for rounding, and AdamW
+ * divides that rounding by its own size. Such weights wander by the learning rate on any other order of sums, and change no result. */
+static inline void run_mark_idle(run *run, const tri_model *model) {
+    int64_t at = 0;
+    run->idle = calloc((size_t)run->elements, 1);
+    for (int i = 0; i < model->n_params; at += model->param[i++].count)
+        if (strstr(model->param[i].name, "self.key.bias")) memset(run->idle + at, 1, (size_t)model->param[i].count);
+}
+
+/* Rank 0 makes room, which the others write to when they have passed the barrier. */
+static inline tri_status run_room(run *run, tri_world *world, int rank, const tri_session *s) {
+    if (rank == 0) {
+        run->elements = s->engine.model.n_elements;
+        run_mark_idle(run, &s->engine.model);
+        for (int k = 0; k < 3; k++) {
+            run->state[k] = malloc((size_t)run->elements * sizeof(float));
+            for (int64_t i = 0; i < run->elements; i++) run->state[k][i] = NAN;
+        }
+    }
+    return world ? tri_barrier(tri_group_world(world)) : TRI_OK;
+}
+
+static inline tri_status run_opened(run *run, tri_world *world, int rank, tri_session *session) {
+    char folder[TRI_PATH_MAX];
+    int more = 1;
+    TRI_TRY(run_room(run, world, rank, session));
+    for (int k = 0; k < run->steps; k++) {
+        TRI_TRY(tri_next_batch(session, &more));
+        if (!more) return tri__fail(TRI_INTERNAL, "the run ended after %d steps", k);
+        if (run->before) TRI_TRY(run->before(run, session, rank, k));
+        TRI_TRY(tri_forward_backward(session, &run->loss[rank][k]));
+        TRI_TRY(tri_update(session));
+        run->norm[rank][k] = session->last.grad_norm;
+    }
+    run->skipped[rank] = session->at.skipped;
+    TRI_TRY(run_keep(run, session));
+    if (run->evaluate) TRI_TRY(tri_evaluate(session, &run->scores[rank]));
+    if (run->save) TRI_TRY(tri_save(session, folder, sizeof folder));
+    if (run->save && rank == 0) memcpy(run->folder, folder, sizeof folder);
+    return TRI_OK;
+}
+
+/* A later --config wins over an earlier one, so that a run may have its own. */
+static inline tri_status run_main(tri_world *world, void *context) {
+    run *run = context;
+    tri_session *session = NULL;
+    char config[128];
+    const char *options[RUN_OPTIONS + 5] = {config, "--epochs=200", "--threads=1", run->keep_going ? "--resume=auto" : "--resume=never"};
+    snprintf(config, sizeof config, "--config=%s/%s", root, run->config ? run->config : "config.json");
+    for (int i = 0; run->option[i]; i++) options[4 + i] = run->option[i];
+    TRI_TRY(join_status(world, &session, run->output ? run->output : "run", options));
+    tri_status status = run_opened(run, world, world ? tri_world_rank(world) : 0, session);
+    tri_session_close(session);
+    return status;
+}
+
+static inline tri_status run_status(run *run) {
+    tri_ranks how = {.n = run->ranks, .heap_bytes = 32 << 20, .progress_timeout = 120};
+    return run->ranks ? tri_ranks_run(&how, run_main, run) : run_main(NULL, run);
+}
+
+/* A run that ends well, whose ranks see one loss and one norm, and own every element. Freed by run_free. */
+static inline run *run_on(const run *what) {
+    run *made = calloc(1, sizeof *made);
+    *made = *what;
+    OK(run_status(made));
+    for (int r = 1; r < made->ranks; r++) {
+        assert_memory_equal(made->loss[r], made->loss[0], sizeof made->loss[0]);
+        assert_memory_equal(made->norm[r], made->norm[0], sizeof made->norm[0]);
+    }
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < made->elements; i++)
+            if (isnan(made->state[k][i])) fail_msg("no rank owns element %lld of state %d", (long long)i, k);
+    return made;
+}
+
+static inline void run_free(run *run) {
+    for (int k = 0; k < 3 && run; k++) free(run->state[k]);
+    if (run) free(run->idle);
+    free(run);
+}
+
+static inline void expect_same_bits(const run *a, const run *b, const char *what) {
+    if (memcmp(a->loss[0], b->loss[0], sizeof a->loss[0]) != 0) fail_msg("%s: other losses", what);
+    if (memcmp(a->norm[0], b->norm[0], sizeof a->norm[0]) != 0) fail_msg("%s: other norms", what);
+    for (int k = 0; k < 3; k++)
+        if (memcmp(a->state[k], b->state[k], (size_t)a->elements * sizeof(float)) != 0) fail_msg("%s: other bits in state %d", what, k);
+}
+
+/* Of all weights that do something. */
+static inline double run_distance(const run *a, const run *b) {
+    double most = 0;
+    for (int64_t i = 0; i < a->elements; i++)
+        if (!a->idle[i]) most = fmax(most, fabs((double)a->state[0][i] - b->state[0][i]));
+    return most;
+}
+
+/* DESIGN 3: another mesh, |dloss| <= 2e-6 * max(loss, 0.1), dropout on; returns the largest share of that limit. Norms of gradients
+ * within 1e-5 of themselves, weights within 1e-4. */
+static inline double expect_close(const run *want, const run *have, const char *what) {
+    double worst = 0;
+    for (int k = 0; k < have->steps; k++) {
+        double off = fabs(have->loss[0][k] - want->loss[0][k]) / (2e-6 * fmax(want->loss[0][k], 0.1));
+        if (!(off <= 1)) fail_msg("%s: loss of step %d is %.9g instead of %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
+        worst = fmax(worst, off);
+        double norm = want->norm[0][k];
+        if (!(fabs(have->norm[0][k] - norm) <= 1e-5 * norm)) fail_msg("%s: norm of step %d is %.9g instead of %.9g", what, k + 1, have->norm[0][k], norm);
+    }
+    double apart = run_distance(want, have);
+    if (!(apart <= 1e-4)) fail_msg("%s: weights differ by %g after %d steps", what, apart, have->steps);
+    return worst;
+}
+
+#endif
