@@ -13,10 +13,13 @@
 #include "report/table.h"
 #include "train/run.h"
 
+#include <errno.h>
 #include <ftw.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct layout {
     const char *name, *title, *options[3]; /* options end with NULL */
@@ -303,8 +306,12 @@ static tri_status print_table(const lab *b) {
 
 static tri_status make_inputs(lab *b) {
     const char *parent = b->cli->lookup("TMPDIR");
-    TRI_TRY(tri__path_join(b->folder, parent && *parent ? parent : "/tmp", "trident-lab-XXXXXX"));
-    if (!mkdtemp(b->folder)) return tri__fail(TRI_IO, "cannot make the folder %s; TMPDIR may name another place", b->folder);
+    char name[64], folder[TRI_PATH_MAX];
+    snprintf(name, sizeof name, "trident-lab-%d", (int)getpid());
+    TRI_TRY(tri__path_join(folder, parent && *parent ? parent : "/tmp", name));
+    if (mkdir(folder, 0700))
+        return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", folder, strerror(errno));
+    memcpy(b->folder, folder, sizeof folder);
     TRI_TRY(tri__path_join(b->data, b->folder, "data"));
     TRI_TRY(tri__path_join(b->config, b->folder, "config.json"));
     return tri__lab_write(b->model, b->folder, b->n * b->model->samples * b->steps);
@@ -317,7 +324,7 @@ static tri_status run_all(lab *b) {
         if (status == TRI_OK && b->asked->json) status = print_json(b, i);
     }
     if (status == TRI_OK && !b->asked->json) status = print_table(b);
-    if (b->config[0]) remove_all(b->folder);
+    if (b->folder[0]) remove_all(b->folder);
     return status;
 }
 
