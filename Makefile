@@ -112,6 +112,7 @@ bench: all $(BENCHES)
 	@.venv/bin/python bench/table.py $(BUILD)
 	@.venv/bin/python bench/tokenizing.py $(BUILD)
 	@.venv/bin/python bench/step.py $(BUILD)
+	@.venv/bin/python bench/ddp.py $(BUILD)
 # Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
 parity:
 	@tools/venv

@@ -37,12 +37,11 @@ def write_table(folder, columns, rows):
         writer.writerows(rows)
 
 
-def prepare(case, folder, options):
-    """Data folder and models folder for Trident: the samples that torch_step.py takes, or others of the same length."""
+def prepare(case, folder, options, count):
+    """Data folder of `count` samples and models folder for Trident: those that torch_step.py takes, or others of the same length."""
     with open(os.path.join(HERE, "step.json"), encoding="utf-8") as file:
         config = json.load(file)
     columns = [config["primary_text_name"], config["secondary_text_name"], *config["tab_field_list"], config["label_name"]]
-    count = (WARMUP + options.steps) * BATCH[case]
     data, models = os.path.join(folder, "data"), os.path.join(folder, "models")
     if case == "reviews":
         write_table(data, columns, [[row[name] for name in columns] for row in read_reviews(options.shared, count)])
@@ -78,7 +77,7 @@ def compare(case, options):
         return True
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
-        data, models = prepare(case, folder, options)
+        data, models = prepare(case, folder, options, (WARMUP + options.steps) * BATCH[case])
         for turn in range(options.rounds):
             ours.append(trident_step(options.build, case, folder, data, models, options))
             theirs.append(torch_step(case, options))

@@ -4,6 +4,7 @@ fixed:   16 samples of 128 tokens in both texts. No attention mask is given, as 
 reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled order.
 Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product attention. The
 batches are made and padded before the clock starts, so that only the step is measured.
+With WORLD_SIZE above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
 Prints one JSON object.
 """
 import argparse
@@ -25,6 +26,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=0, help="samples of a step on each rank; left out: 16 or 32 by case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--config", default=os.path.join(HERE, "step.json"))
@@ -84,12 +86,14 @@ def main():
         config[name].update(hidden_dropout_prob=options.dropout, attention_probs_dropout_prob=options.dropout)
     config["fusion_dropout"] = options.dropout
 
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     steps = options.warmup + options.steps
-    batch = 16 if options.case == "fixed" else 32
+    batch = options.batch or (16 if options.case == "fixed" else 32)
     if options.case == "fixed":
-        rows = fixed_rows(steps * batch, config["primary_encoder"]["vocab_size"])
+        rows = fixed_rows(steps * batch * world, config["primary_encoder"]["vocab_size"])
     else:
-        rows = review_rows(options.shared, steps * batch, config["max_sen_len"])
+        rows = review_rows(options.shared, steps * batch * world, config["max_sen_len"])
+    rows = [row for at in range(rank * batch, len(rows), world * batch) for row in rows[at:at + batch]]
     batches = []
     for at in range(0, len(rows), batch):
         part = rows[at:at + batch]
@@ -98,16 +102,24 @@ def main():
 
     model = Trimodal(config).train()
     optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
+    forward = model
+    if world > 1:
+        torch.distributed.init_process_group("gloo")
+        forward = torch.nn.parallel.DistributedDataParallel(model)
     times, losses = [], []
     for texts, numbers, labels in batches:
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = model.loss(model(texts, numbers), labels)
+        loss = model.loss(forward(texts, numbers), labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
         times.append(time.perf_counter() - begin)
+    if world > 1:
+        torch.distributed.destroy_process_group()
+    if rank:
+        return
     timed = times[options.warmup:]
     tokens = sum(len(row[0]) + len(row[1]) for row in rows[options.warmup * batch:])
     median = statistics.median(timed)

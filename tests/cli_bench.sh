@@ -58,6 +58,32 @@ else
     echo "without mpirun: no such plug-in here, not Open MPI, or under a sanitizer"
 fi
 
+# The lab: every layout has a line; one that does not fit the limit says so, and the others are measured.
+layouts='one ddp zero1 zero2 zero3 zero3_no_prefetch zero3_recompute zero3_offload'
+lab="bench lab --lab-model tiny --nproc-per-node 2 --max-steps 3 --quiet"
+export TMPDIR=$work/tmp && mkdir "$TMPDIR"
+run $lab --json
+expect_code 0
+expect "a line for each layout" test "$(wc -l <"$out")" = 8
+for layout in $layouts; do expect "figures of $layout" grep -q "\"layout\":\"$layout\",.*\"fits\":true,.*\"samples_per_second\":" "$out"; done
+expect "one rank is the measure" grep -q '"layout":"one","ranks":1,.*"efficiency":1\.0' "$out"
+for layout in $layouts; do
+    grep "\"layout\":\"$layout\"" "$out" >one
+    expect "$layout took what was planned" is "$(field planned_bytes <one)" == "$(field allocated_bytes <one)"
+    expect "$layout was seen to" is "$(field max_rss_bytes <one)" '>' 1e6
+done
+expect "DDP sums by all_reduce" is "$(grep '"ddp"' "$out" | sed 's/.*"all_reduce":{"ms":\([^,]*\).*/\1/')" '>' 0
+expect "ZeRO-3 gathers" is "$(grep '"zero3"' "$out" | sed 's/.*"all_gather":{"ms":\([^,]*\).*/\1/')" '>' 0
+limit=$(grep '"ddp"' "$out" | field planned_bytes | awk '{ printf "%d", 2 * $1 - 1 }')
+run $lab --memory-limit "$limit"
+expect_code 0
+expect "DDP is bound by memory" grep -Eq '^DDP .* memory$' "$out"
+expect_text "$out" "DDP is refused: 2 ranks need" ": --shard zero1 would need"
+expect "ZeRO-1 is not" grep -Eq '^ZeRO-1 .* (compute|communication|loading)$' "$out"
+expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
+refuses 2 "--max-steps 1: the first 1 are warm-up" -- bench lab --lab-model tiny --max-steps 1
+unset TMPDIR
+
 refuses 2 'there is no bench "kernels"' -- bench kernels
 refuses 2 "trident bench comm" -- bench
 refuses 2 "--op all_reduse: no such operation" -- bench comm --op all_reduse

@@ -342,6 +342,12 @@ static void test_numbers(void **state) {
     static const struct {
         int64_t value;
         const char *text;
+    } sizes[] = {{0, "0"}, {4096, "4K"}, {4096, "4k"}, {1 << 20, "1M"}, {(int64_t)3 << 29, "1.5G"}, {(int64_t)2 << 40, "2T"},
+                 {-1, ""},  {-1, "-4K"}, {-1, "4KB"}, {-1, "much"}, {-1, "1e300"}, {-1, "nan"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_int_equal(tri__text_size(sizes[i].text), sizes[i].value);
+    static const struct {
+        int64_t value;
+        const char *text;
     } counts[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {12345, "12,345"}, {-123456, "-123,456"},
                   {INT64_MIN, "-9,223,372,036,854,775,808"}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)

@@ -94,6 +94,16 @@ const char *tri__text_bytes(double bytes, char out[static 32]) {
     return out;
 }
 
+int64_t tri__text_size(const char *text) {
+    static const char units[] = "KMGT";
+    char *end;
+    double number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    for (int i = 0; unit && i <= unit - units; i++) number *= 1024;
+    if (unit) end++;
+    return isdigit((unsigned char)*text) && *end == 0 && number < 0x1p62 ? (int64_t)number : -1;
+}
+
 const char *tri__text_count(int64_t count, char out[static 32]) {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)count), used = 0;

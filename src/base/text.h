@@ -15,6 +15,8 @@ int tri__utf8_put(int32_t code, char out[static 4]);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
 const char *tri__text_bytes(double bytes, char out[static 32]);
 const char *tri__text_count(int64_t count, char out[static 32]);
+/* "25M" in bytes, with K, M, G or T for powers of 1024; -1 when it is no size. */
+int64_t tri__text_size(const char *text);
 /* "1h 02m", "3m 07s", "12.3 s" */
 const char *tri__text_seconds(double seconds, char out[static 32]);
 

@@ -8,7 +8,16 @@ static const struct {
     tri_status (*run)(tri_cli *cli, tri_settings *settings);
 } benches[] = {
     {"comm", tri__bench_comm},
+    {"lab", tri__bench_lab},
 };
+
+tri_status tri__bench_ranks(tri_settings *settings, int *n) {
+    if (!settings->given.nproc_per_node) settings->nproc_per_node = TRI_NPROC_CORES;
+    TRI_TRY(tri__settings_ranks(settings));
+    *n = (int)settings->nproc_per_node;
+    if (!settings->given.nproc_per_node && *n < 2) *n = 2;
+    return TRI_OK;
+}
 
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
@@ -16,7 +25,7 @@ tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "bench", n, args, words, 1, &n_words);
     if (status == TRI_OK) {
-        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there is `trident bench comm`", n_words ? words[0] : "");
+        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there are `trident bench comm` and `trident bench lab`", n_words ? words[0] : "");
         for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
             if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings);
     }

@@ -16,7 +16,6 @@
 #include "comm/mpi/mpi.h"
 #include "report/table.h"
 
-#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ enum {
     COPY_BYTES = 128 << 20,
     HEAP_SLACK = 4 << 20     /* staging of the times */
 };
-static const double SIZE_MAX_BYTES = 8.0 * (1 << 30);
+static const int64_t SIZE_LEAST = 4, SIZE_MOST = (int64_t)8 << 30;
 
 typedef struct op_row {
     const char *name;
@@ -306,17 +305,6 @@ static tri_status run_rank(tri_world *world, const plan *p) {
 
 /* ---- What is asked for ---- */
 
-/* "25M" in bytes; 0 when it is no size. */
-static int64_t read_size(const char *text) {
-    static const char units[] = "KMG";
-    char *end;
-    double number = strtod(text, &end);
-    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
-    for (int i = 0; unit && i <= unit - units; i++) number *= 1024;
-    if (unit) end++;
-    return isdigit((unsigned char)*text) && *end == 0 && number >= 4 && number <= SIZE_MAX_BYTES ? (int64_t)number : 0;
-}
-
 static tri_status read_plan(const tri_settings *settings, plan *p) {
     for (int k = 0; k < settings->op.n; k++) {
         int found = 0;
@@ -327,8 +315,8 @@ static tri_status read_plan(const tri_settings *settings, plan *p) {
     p->bytes = calloc((size_t)settings->sizes.n + 1, sizeof *p->bytes);
     if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", settings->sizes.n);
     for (int k = 0; k < settings->sizes.n; k++) {
-        p->bytes[p->n_sizes++] = read_size(settings->sizes.at[k]);
-        if (!p->bytes[k])
+        p->bytes[p->n_sizes++] = tri__text_size(settings->sizes.at[k]);
+        if (p->bytes[k] < SIZE_LEAST || p->bytes[k] > SIZE_MOST)
             return tri__fail(TRI_USAGE, "--sizes %s: expected bytes from 4 to 8G, e.g. 4096, 64K, 25M", settings->sizes.at[k]);
     }
     return p->n_sizes && settings->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
@@ -340,21 +328,12 @@ static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, con
     return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
 }
 
-/* Ranks to start where nobody did: as many as asked for, else one for each core, and two at least. */
-static tri_status ranks_here(tri_settings *settings, int *n) {
-    if (!settings->given.nproc_per_node) settings->nproc_per_node = TRI_NPROC_CORES;
-    TRI_TRY(tri__settings_ranks(settings));
-    *n = (int)settings->nproc_per_node;
-    if (!settings->given.nproc_per_node && *n < 2) *n = 2;
-    return TRI_OK;
-}
-
 static tri_status run_plan(tri_settings *settings, plan *p) {
     tri_launch launch;
     int here;
     TRI_TRY(read_plan(settings, p));
     TRI_TRY(tri__launch_settle(p->cli, settings, &launch));
-    TRI_TRY(ranks_here(settings, &here));
+    TRI_TRY(tri__bench_ranks(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
     tri_ranks how = {.progress_timeout = settings->progress_timeout,
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};

@@ -75,17 +75,10 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
 
 static void *memory_of(const tri_exec *exec, int program, int slot) { return slot < 0 ? NULL : tri__exec_slot(exec, program, slot); }
 
-/* The post that a wait ends: the latest of the same slots. */
 static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
-    const tri_instr *instr = exec->program[program]->instr;
-    tri_ends ends = tri__transfer_ends(&instr[wait]);
-    for (int i = wait - 1; i >= 0; i--) {
-        if (!tri__is_post(instr[i].op)) continue;
-        tri_ends at = tri__transfer_ends(&instr[i]);
-        if (at.y == ends.y && at.x == ends.x) return exec->bound[program][i].transfer;
-    }
-    TRI_ASSERT(!"a wait for nothing: the checker refuses such a program");
-    return NULL;
+    int post = tri__transfer_post_of(exec->program[program], wait);
+    TRI_ASSERT(post >= 0); /* the checker refuses a wait for nothing */
+    return exec->bound[program][post].transfer;
 }
 
 static tri_status bind_transfers(tri_exec *exec) {

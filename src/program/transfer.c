@@ -26,6 +26,23 @@ static int end_of(const tri_instr *instr, const char *name) {
 
 tri_ends tri__transfer_ends(const tri_instr *instr) { return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")}; }
 
+static int same_ends(const tri_program *program, int a, int b) {
+    tri_ends x = tri__transfer_ends(&program->instr[a]), y = tri__transfer_ends(&program->instr[b]);
+    return x.y == y.y && x.x == y.x;
+}
+
+int tri__transfer_wait_of(const tri_program *program, int post) {
+    for (int i = post + 1; i < program->n_instrs; i++)
+        if (program->instr[i].op == TRI_OP_wait && same_ends(program, i, post)) return i;
+    return -1;
+}
+
+int tri__transfer_post_of(const tri_program *program, int wait) {
+    for (int i = wait - 1; i >= 0; i--)
+        if (tri__is_post(program->instr[i].op) && same_ends(program, i, wait)) return i;
+    return -1;
+}
+
 int tri__transfer_whole(const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     return instr->op == TRI_OP_reduce_scatter_post || ends.y < 0 ? ends.x : ends.y;

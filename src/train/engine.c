@@ -6,6 +6,7 @@
 #include "layout/float16.h"
 #include "program/check.h"
 #include "train/inputs.h"
+#include "train/room.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -160,13 +161,7 @@ static void list_pieces(tri_engine *engine) {
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
     int n = engine->infer + 1;
-    int64_t need = 0, have = tri__memory_available();
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        int64_t most = 0;
-        for (int i = 0; i < n; i++)
-            if (engine->program[i]->bytes[mem] > most) most = engine->program[i]->bytes[mem];
-        if (!(engine->in.offload & 1u << mem)) need += most;
-    }
+    int64_t need = tri__room_need(engine->program, n), have = tri__memory_available();
     if (need > have)
         return tri__fail(TRI_RESOURCE,
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "

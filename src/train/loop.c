@@ -1,6 +1,6 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
+#include "train/figures.h"
 #include "train/metrics.h"
-#include "train/recorder.h"
 #include "train/run.h"
 #include "base/clock.h"
 
@@ -186,7 +186,10 @@ static tri_status run(loop *l) {
         if (status != TRI_OK) return keep_last_good(l, status);
     }
     double seconds = tri__clock() - l->begin;
+    json_t *ranks;
+    TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
     json_t *summary = summary_json(l, seconds);
+    if (ranks) json_object_set_new(summary, "ranks", ranks);
     if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = seconds});
     json_decref(summary);

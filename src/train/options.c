@@ -47,7 +47,7 @@ const tri_option tri__run_options[] = {
         .help = "parts that a replica's batch is computed in, one after another"),
     ROW(INT, epochs, .value = "10", .min = 1, .max = 1e9, .scope = "train,plan,config,optimisation",
         .help = "passes over the data"),
-    ROW(INT, max_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,plan,config,optimisation",
+    ROW(INT, max_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,plan,bench,config,optimisation",
         .help = "stop after so many steps; 0: no limit"),
     ROW(INT, max_tokens, .value = "0", FROM(0), .scope = "train,eval,predict,plan,config",
         .help = "most tokens of one text branch in a microbatch; 0: as the data needs"),
@@ -144,6 +144,9 @@ const tri_option tri__run_options[] = {
     ROW(TEXTS, offload, .value = "none", .scope = "train,plan,config",
         .help = "none, or what to keep in the second memory (a file in the run folder): optimizer, gradients, params, activations"),
 
+    ROW(TEXT, memory_limit, .scope = "train,plan,bench,config",
+        .help = "memory that the ranks of a machine may plan for together, e.g. 8G; left out: what is free"),
+
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
     ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
@@ -153,6 +156,8 @@ const tri_option tri__run_options[] = {
         .help = "what to measure: all, or some of all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, "
                 "all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
+    ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large", .scope = "bench",
+        .help = "lab: tiny takes seconds, small less than a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB"),
     ROW(BOOL, check, .value = "false", .scope = "plan", .help = "prove that all ranks' programs fit together"),
     ROW(BOOL, json, .value = "false", .scope = ALL, .help = "results as JSON on stdout"),
     ROW(BOOL, quiet, .value = "false", .scope = ALL, .help = "no progress on stderr"),

@@ -1,13 +1,12 @@
 /* planning.c - a plan without a run: exact memory, instructions and cost of a step, from the data's lengths or, without
  * data, from batch size times max_sen_len. */
 #include "train/evaluate.h"
+#include "train/figures.h"
 #include "train/files.h"
 #include "train/inputs.h"
+#include "train/room.h"
 #include "train/run.h"
-#include "base/machine.h"
-#include "base/text.h"
 #include "program/text.h"
-#include "program/transfer.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
     const tri_sink *sink = context;
@@ -50,38 +49,14 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     return TRI_OK;
 }
 
-/* Bytes sent in a step, by kind of collective. */
-static json_t *sent_json(const tri_program *p) {
-    double bytes[TRI_COLLECTIVE_COUNT];
-    json_t *sent = json_object();
-    tri__program_sent(p, bytes);
-    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
-        if (bytes[kind] > 0) json_object_set_new(sent, tri__collective_name(kind), json_real(bytes[kind]));
-    return sent;
-}
-
-static json_t *program_json(const tri_program *p) {
-    json_t *bytes = json_object();
-    tri_cost cost = {0};
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        json_object_set_new(bytes, tri__mem_name((tri_mem)mem), json_integer(p->bytes[mem]));
-    json_object_set_new(bytes, "total", json_integer(tri__program_bytes(p)));
-    for (int i = 0; i < p->n_instrs; i++) {
-        tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
-        cost.flops += one.flops, cost.bytes += one.bytes;
-    }
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops", cost.flops,
-                     "traffic_bytes", cost.bytes, "bytes", bytes, "sent_bytes", sent_json(p));
-}
-
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
     const tri_counts *max = &all->train[0]->max;
     json_t *ranks = json_array();
-    for (int rank = 0; rank < all->world; rank++) json_array_append_new(ranks, program_json(all->train[rank]));
+    for (int rank = 0; rank < all->world; rank++) json_array_append_new(ranks, tri__program_json(all->train[rank]));
     *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
                        (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch", "primary_tokens",
                        (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
-                       (json_int_t)max->of[TRI_SYM_N], "ranks", ranks, "infer", program_json(all->infer[0]));
+                       (json_int_t)max->of[TRI_SYM_N], "ranks", ranks, "infer", tri__program_json(all->infer[0]));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= all->world)
@@ -120,6 +95,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     *facts = NULL;
     *program = NULL;
     tri_status status = plan_ranks(settings, &log, NULL, &p);
+    if (status == TRI_OK && settings->memory_limit) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status != TRI_OK) {
         json_decref(*facts);
@@ -129,24 +105,11 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     return status;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* Training and validation share their memory, class by class. */
-static tri_status compare_memory(const tri_programs *all) {
-    int64_t need = 0, have = tri__memory_available();
-    char a[32], b[32];
-    for (int rank = 0; rank < all->world; rank++)
-        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) need += larger(all->train[rank]->bytes[mem], all->infer[rank]->bytes[mem]);
-    if (need <= have) return TRI_OK;
-    return tri__fail(TRI_RESOURCE, "%d ranks need %s together, %s is free: take fewer ranks, a smaller --batch-size, or more --num-microbatches",
-                     all->world, tri__text_bytes((double)need, a), tri__text_bytes((double)have, b));
-}
-
 tri_status tri__run_prepare(const tri_settings *settings) {
     planning p = {0};
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, settings->output_dir, &p);
-    if (status == TRI_OK) status = compare_memory(&p.all);
+    if (status == TRI_OK) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     close_planning(&p);
     return status;
 }

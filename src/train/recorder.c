@@ -60,11 +60,26 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
     return text;
 }
 
+/* Posts begin in the program's order, so that what overlaps of a kind is what begins before the last one's end. */
+static void add_transfers(tri_recorder *p, const tri_program *program) {
+    double until[TRI_COLLECTIVE_COUNT] = {0};
+    for (int i = 0; i < program->n_instrs; i++) {
+        if (!tri__is_post(program->instr[i].op)) continue;
+        tri_collective_kind kind = tri__post_kind(program->instr[i].op);
+        int wait = tri__transfer_wait_of(program, i);
+        double begin = p->times[i].begin > until[kind] ? p->times[i].begin : until[kind], end = p->times[wait].end;
+        if (end > begin) p->transfer[kind].seconds += end - begin, until[kind] = end;
+        p->transfer[kind].exposed += p->times[i].end - p->times[i].begin + end - p->times[wait].begin;
+    }
+    p->kept++;
+}
+
 tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup, seen = p->seen++;
     if (!p->active || seen < first || seen >= first + p->active) return TRI_OK;
     const tri_program *program = session->engine.plan.train.program;
     enum { TRACK_DATA = 1 };
+    add_transfers(p, program);
     p->spans[p->n_spans++] = (tri_span){.name = "wait for the batch",
                                         .unit = "",
                                         .shape = strdup(""),

@@ -2,7 +2,14 @@
 #ifndef TRI_TRAIN_RECORDER_H
 #define TRI_TRAIN_RECORDER_H
 
+#include "program/transfer.h"
 #include "train/session.h"
+
+/* Seconds of transfers: from post to the end of the wait, overlapping ones counted once; and of these, inside posts and waits, when nothing
+ * was computed. */
+typedef struct tri_transfer_time {
+    double seconds, exposed;
+} tri_transfer_time;
 
 typedef struct tri_recorder {
     int64_t wait, warmup, active;  /* steps: not looked at, run but not kept, kept; active 0: no profile */
@@ -10,6 +17,8 @@ typedef struct tri_recorder {
     tri_time *times;               /* [n_instrs] of the step in hand */
     tri_span *spans;               /* [active * (n_instrs + 1)] */
     int64_t n_spans;
+    tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of all kept steps */
+    int64_t kept;                  /* steps so far that were kept */
     double origin, begin;          /* of span times; of the step in hand: on tri__clock */
 } tri_recorder;
 

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "train/inputs.h"
 #include "train/metrics.h"
+#include "train/room.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,13 +90,13 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0, set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
+    if (s->lead) { /* before any rank takes memory: none passes agree() earlier */
+        TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
+        TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
+    }
     TRI_TRY(agree(s));
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
-    if (s->lead) {
-        tri_programs all;
-        TRI_TRY(tri__engine_plan_all(&s->engine, &all));
-    }
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
     s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/column_info.h"
+#include "train/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,8 +283,9 @@ tri_status tri__settings_check(const tri_settings *settings) {
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         TRI_TRY(check_fixed(settings, fixed[i].name, fixed[i].why));
     tri_mesh mesh;
+    int64_t global = settings->global_batch_size, limit;
+    TRI_TRY(tri__room_limit(settings, &limit));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
-    int64_t global = settings->global_batch_size;
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
                          (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");

@@ -34,11 +34,13 @@ typedef struct tri_settings {
     double bucket_mb;
     int reduce_dtype;                            /* as precision */
     tri_texts offload;
+    char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
     /* bench */
     tri_texts op, sizes;
+    int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;
     int64_t max_len, size;

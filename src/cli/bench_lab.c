@@ -1,0 +1,346 @@
+/* bench_lab.c - `trident bench lab`: one model, every layout of data parallelism, one line each.
+ *
+ * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then trains on it as
+ * `trident train` does, one thread a rank, and its run folder says what it took: summary.json memory and transfers, metrics.jsonl time. A
+ * layout that does not fit is refused before it starts, and its line says so. */
+#include "cli/bench.h"
+#include "cli/launch.h"
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "cli/lab_data.h"
+#include "report/table.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct layout {
+    const char *name, *title, *options[3]; /* options end with NULL */
+    int alone;                             /* one rank: what the others are compared with */
+} layouts[] = {
+    {"one", "one rank", {NULL}, 1},
+    {"ddp", "DDP", {"--shard=none"}, 0},
+    {"zero1", "ZeRO-1", {"--shard=zero1"}, 0},
+    {"zero2", "ZeRO-2", {"--shard=zero2"}, 0},
+    {"zero3", "ZeRO-3", {"--shard=zero3"}, 0},
+    {"zero3_no_prefetch", "ZeRO-3, no prefetch", {"--shard=zero3", "--prefetch=0"}, 0},
+    {"zero3_recompute", "ZeRO-3, recomputation", {"--shard=zero3", "--recompute=full"}, 0},
+    {"zero3_offload", "ZeRO-3, offload", {"--shard=zero3", "--offload=optimizer"}, 0},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
+enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 /* without progress: large weights take long to make */ };
+
+/* What became of a layout. Bytes are those of the rank that has most, seconds and shares means over ranks and timed steps. */
+typedef struct result {
+    int ran;
+    char refusal[1024];
+    double planned, second, allocated, max_rss;        /* bytes; planned and allocated without second memory */
+    double step, rate, efficiency;                     /* seconds; samples a second of all ranks; 0: nothing to compare with */
+    struct { double seconds, exposed; } kind[KINDS];   /* of a step */
+    double loading, moving, idle;                      /* shares of a step */
+} result;
+
+typedef struct lab {
+    tri_cli *cli;
+    const tri_settings *asked;
+    const tri_lab_model *model;
+    int n;                     /* ranks */
+    int64_t steps;             /* of a run, warm-up included */
+    char folder[TRI_PATH_MAX], config[TRI_PATH_MAX], data[TRI_PATH_MAX];
+    result result[LAYOUTS];
+} lab;
+
+/* ---- One layout as a command line ---- */
+
+enum { ARGUMENTS = 24, ARGUMENT_MAX = TRI_PATH_MAX + 32 };
+typedef struct line {
+    char text[ARGUMENTS][ARGUMENT_MAX];
+    char *argv[ARGUMENTS + 1];
+    int n;
+} line;
+
+__attribute__((format(printf, 2, 3))) static void add(line *l, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(l->text[l->n], ARGUMENT_MAX, format, args);
+    va_end(args);
+    l->argv[l->n] = l->text[l->n];
+    l->argv[++l->n] = NULL;
+}
+
+static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
+enum { ALWAYS = sizeof always / sizeof *always };
+
+static void line_of(const lab *b, const struct layout *layout, line *l) {
+    int n = layout->alone ? 1 : b->n, warmup = b->model->warmup;
+    add(l, "%s", b->cli->argv[0]);
+    add(l, "train");
+    add(l, "--config=%s", b->config);
+    add(l, "--data-path=%s", b->data);
+    add(l, "--output-dir=%s/%s", b->folder, layout->name);
+    add(l, "--nproc-per-node=%d", n);
+    add(l, "--batch-size=%d", b->model->samples);
+    add(l, "--max-steps=%lld", (long long)b->steps);
+    add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
+    add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
+    add(l, "--progress-timeout=%d", RUN_SECONDS);
+    for (int i = 0; i < ALWAYS; i++) add(l, "%s", always[i]);
+    if (b->asked->memory_limit) add(l, "--memory-limit=%s", b->asked->memory_limit);
+    for (int i = 0; layout->options[i]; i++) add(l, "%s", layout->options[i]);
+}
+
+/* ---- What a run left behind ---- */
+
+static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static void raise(double *most, double value) { *most = value > *most ? value : *most; }
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void take_planned(const json_t *ranks, result *r) {
+    size_t i;
+    json_t *rank;
+    json_array_foreach(ranks, i, rank) {
+        raise(&r->second, number(rank, "second_bytes"));
+        raise(&r->planned, number(json_object_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
+    }
+}
+
+static tri_status read_summary(const char *folder, result *r) {
+    char path[TRI_PATH_MAX];
+    json_t *summary, *rank;
+    size_t i;
+    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
+    const json_t *ranks = json_object_get(summary, "ranks");
+    double n = (double)json_array_size(ranks);
+    json_array_foreach(ranks, i, rank) {
+        const json_t *transfers = json_object_get(rank, "transfers");
+        raise(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
+        raise(&r->max_rss, number(rank, "max_rss_bytes"));
+        for (int k = 0; k < KINDS; k++) {
+            r->kind[k].seconds += number(json_object_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += number(json_object_get(transfers, kinds[k]), "exposed_seconds") / n;
+        }
+    }
+    json_decref(summary);
+    return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no ranks", path);
+}
+
+/* Adds a timed step of metrics.jsonl; other lines are passed over. */
+static tri_status take_line(const lab *b, const char *text, const char *path, result *r, double *times, int64_t *n) {
+    json_t *event;
+    TRI_TRY(tri__json_parse(text, strlen(text), path, TRI_DATA, &event));
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "train") == 0 && number(event, "step") > b->model->warmup && *n < b->steps) {
+        times[(*n)++] = number(event, "step_ms") / 1e3;
+        r->loading += number(event, "loader_share");
+        r->moving += number(event, "comm_share");
+        r->idle += number(event, "idle_share");
+    }
+    json_decref(event);
+    return TRI_OK;
+}
+
+static tri_status read_metrics(const lab *b, const char *folder, result *r) {
+    char path[TRI_PATH_MAX], *text;
+    size_t size;
+    int64_t n = 0;
+    double *times = calloc((size_t)b->steps, sizeof *times);
+    if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__path_join(path, folder, "metrics.jsonl");
+    if (status == TRI_OK) status = tri__file_read(path, SIZE_MAX / 2, &text, &size);
+    if (status == TRI_OK) {
+        char *rest = text;
+        for (char *at; status == TRI_OK && (at = strsep(&rest, "\n")) && *at;) status = take_line(b, at, path, r, times, &n);
+        free(text);
+    }
+    if (status == TRI_OK && n == 0) status = tri__fail(TRI_INTERNAL, "%s: has no steps", path);
+    qsort(times, (size_t)n, sizeof *times, by_value);
+    if (n) r->step = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    if (n) r->loading /= (double)n, r->moving /= (double)n, r->idle /= (double)n;
+    free(times);
+    return status;
+}
+
+/* ---- Running ---- */
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at) {
+    (void)info, (void)type, (void)at;
+    return remove(path);
+}
+static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+/* What ranks print is not the lab's result; a failure's words come back in tri_error. */
+static tri_status start(const lab *b, line *l, const tri_settings *settings) {
+    tri_cli cli = *b->cli;
+    cli.argv = l->argv;
+    cli.out = cli.err = fopen("/dev/null", "we");
+    if (!cli.out) return tri__fail(TRI_IO, "cannot open /dev/null");
+    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
+    fclose(cli.out);
+    return status;
+}
+
+/* The plan's bytes, whether or not they fit. */
+static tri_status plan(tri_settings *settings, result *r) {
+    json_t *facts;
+    char *program, *limit = settings->memory_limit;
+    settings->memory_limit = NULL;
+    tri_status status = tri__run_plan(settings, NULL, &facts, &program);
+    settings->memory_limit = limit;
+    if (status == TRI_OK) take_planned(json_object_get(facts, "ranks"), r);
+    json_decref(facts);
+    free(program);
+    return status;
+}
+
+static tri_status run(const lab *b, line *l, tri_settings *settings, result *r) {
+    TRI_TRY(plan(settings, r));
+    tri_status status = tri__run_prepare(settings);
+    if (status == TRI_RESOURCE) {
+        snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
+        return TRI_OK;
+    }
+    if (status == TRI_OK) status = start(b, l, settings);
+    if (status == TRI_OK) status = read_summary(settings->output_dir, r);
+    if (status == TRI_OK) status = read_metrics(b, settings->output_dir, r);
+    remove_all(settings->output_dir);
+    r->ran = status == TRI_OK;
+    r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->step : 0;
+    return status;
+}
+
+static tri_status run_layout(lab *b, int which) {
+    tri_settings settings;
+    int n_words;
+    line *l = calloc(1, sizeof *l);
+    if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
+    line_of(b, &layouts[which], l);
+    tri__settings_init(&settings);
+    tri_status status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
+    result *r = &b->result[which];
+    if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);
+    tri__settings_free(&settings);
+    free(l);
+    return status;
+}
+
+/* ---- Telling ---- */
+
+/* The largest share of a step; what does not fit is bound by memory. */
+static const char *binds(const result *r) {
+    double talking = r->moving + r->idle, computing = 1 - talking - r->loading;
+    if (!r->ran) return "memory";
+    if (computing >= talking && computing >= r->loading) return "compute";
+    return talking >= r->loading ? "communication" : "loading";
+}
+
+static tri_status print_json(const lab *b, int which) {
+    const result *r = &b->result[which];
+    json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
+                          layouts[which].alone ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned, "second_bytes", r->second);
+    if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
+    if (o && r->ran) {
+        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "max_rss_bytes", r->max_rss, "step_ms",
+                                 1e3 * r->step, "samples_per_second", r->rate, "loader_share", r->loading, "comm_share", r->moving, "idle_share",
+                                 r->idle);
+        json_object_update(o, more);
+        json_decref(more);
+        if (r->efficiency > 0) json_object_set_new(o, "efficiency", json_real(r->efficiency));
+        for (int k = 0; k < KINDS; k++)
+            json_object_set_new(o, kinds[k], json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+    }
+    tri_status status = tri__print_json(b->cli->out, o);
+    json_decref(o);
+    fflush(b->cli->out);
+    return status;
+}
+
+static void add_row(const lab *b, int which, tri_text_table *table) {
+    const result *r = &b->result[which];
+    char planned[32], rss[32], share[32] = "-", text[KINDS][64];
+    tri__text_bytes(r->planned, planned);
+    if (!r->ran) {
+        tri__text_table_add(table, "%s\t%s\t-\t-\t-\t-\t-\t-\t%s", layouts[which].title, planned, binds(r));
+        return;
+    }
+    if (r->efficiency > 0) snprintf(share, sizeof share, "%.2f", r->efficiency);
+    for (int k = 0; k < KINDS; k++) {
+        if (r->kind[k].seconds > 0) snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
+        else snprintf(text[k], sizeof text[k], "-");
+    }
+    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned, tri__text_bytes(r->max_rss, rss), r->rate,
+                        share, text[0], text[1], text[2], binds(r));
+}
+
+static tri_status print_table(const lab *b) {
+    const tri_lab_model *m = b->model;
+    FILE *out = b->cli->out;
+    tri_text_table table = {0};
+    fprintf(out, "%d layers x %d, %d ranks of one thread, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n", m->layers,
+            m->width, b->n, m->samples, m->tokens);
+    tri__text_table_add(&table, "layout\tplanned\tpeak RSS\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\tbinds");
+    for (int i = 0; i < LAYOUTS; i++) add_row(b, i, &table);
+    tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
+    tri__text_table_free(&table);
+    for (int i = 0; i < LAYOUTS; i++)
+        if (!b->result[i].ran) fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
+    return status;
+}
+
+/* ---- From beginning to end ---- */
+
+static tri_status make_inputs(lab *b) {
+    const char *parent = b->cli->lookup("TMPDIR");
+    char name[64], folder[TRI_PATH_MAX];
+    snprintf(name, sizeof name, "trident-lab-%d", (int)getpid());
+    TRI_TRY(tri__path_join(folder, parent && *parent ? parent : "/tmp", name));
+    if (mkdir(folder, 0700))
+        return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", folder, strerror(errno));
+    memcpy(b->folder, folder, sizeof folder);
+    TRI_TRY(tri__path_join(b->data, b->folder, "data"));
+    TRI_TRY(tri__path_join(b->config, b->folder, "config.json"));
+    return tri__lab_write(b->model, b->folder, b->n * b->model->samples * b->steps);
+}
+
+static tri_status run_all(lab *b) {
+    tri_status status = make_inputs(b);
+    for (int i = 0; i < LAYOUTS && status == TRI_OK; i++) {
+        status = run_layout(b, i);
+        if (status == TRI_OK && b->asked->json) status = print_json(b, i);
+    }
+    if (status == TRI_OK && !b->asked->json) status = print_table(b);
+    if (b->folder[0]) remove_all(b->folder);
+    return status;
+}
+
+tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
+    tri_launch launch;
+    TRI_TRY(tri__launch_settle(cli, settings, &launch));
+    if (launch.launcher != TRI_LAUNCHER_NONE)
+        return tri__fail(TRI_USAGE, "bench lab starts its own ranks, one layout after another: run it without a launcher");
+    lab *b = calloc(1, sizeof *b);
+    if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
+    *b = (lab){.cli = cli, .asked = settings, .model = &tri__lab_models[settings->lab_model]};
+    b->steps = settings->max_steps ? settings->max_steps : b->model->warmup + b->model->timed;
+    tri_status status = tri__bench_ranks(settings, &b->n);
+    if (status == TRI_OK && b->steps <= b->model->warmup)
+        status = tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps, b->model->warmup);
+    if (status == TRI_OK) status = run_all(b);
+    free(b);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* figures.c - the planner's word beside the run's: the same keys in `trident plan --json` and in summary.json. */
+#include "train/figures.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+/* Bytes sent in a step, by kind of collective. */
+static json_t *sent_json(const tri_program *p) {
+    double bytes[TRI_COLLECTIVE_COUNT];
+    json_t *sent = json_object();
+    tri__program_sent(p, bytes);
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (bytes[kind] > 0) json_object_set_new(sent, tri__collective_name(kind), json_real(bytes[kind]));
+    return sent;
+}
+
+json_t *tri__program_json(const tri_program *p) {
+    json_t *bytes = json_object();
+    tri_cost cost = {0};
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        json_object_set_new(bytes, tri__mem_name((tri_mem)mem), json_integer(p->bytes[mem]));
+    json_object_set_new(bytes, "total", json_integer(tri__program_bytes(p)));
+    for (int i = 0; i < p->n_instrs; i++) {
+        tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
+        cost.flops += one.flops, cost.bytes += one.bytes;
+    }
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops",
+                     cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes, "second_bytes", (json_int_t)tri__program_second_bytes(p),
+                     "sent_bytes", sent_json(p));
+}
+
+/* What a rank took, as a row of numbers, so that ranks can gather them. */
+typedef struct taken {
+    double allocated, max_rss;                  /* bytes */
+    tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of one step, mean */
+} taken;
+enum { NUMBERS = sizeof(taken) / sizeof(double) };
+
+static taken take(const tri_session *s, const tri_recorder *recorder) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .max_rss = (double)usage.ru_maxrss * 1024};
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
+        own.transfer[kind].seconds = recorder->transfer[kind].seconds / (double)recorder->kept;
+        own.transfer[kind].exposed = recorder->transfer[kind].exposed / (double)recorder->kept;
+    }
+    return own;
+}
+
+static json_t *transfers_json(const taken *t) {
+    json_t *all = json_object();
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (t->transfer[kind].seconds > 0)
+            json_object_set_new(all, tri__collective_name(kind),
+                                json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds, "exposed_seconds", t->transfer[kind].exposed));
+    return all;
+}
+
+static json_t *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
+    json_t *ranks = json_array();
+    for (int rank = 0; rank < s->programs.world; rank++) {
+        json_t *one = tri__program_json(s->programs.train[rank]);
+        json_object_set_new(one, "allocated_bytes", json_integer((json_int_t)all[rank].allocated));
+        json_object_set_new(one, "max_rss_bytes", json_integer((json_int_t)all[rank].max_rss));
+        if (recorder->kept) json_object_set_new(one, "transfers", transfers_json(&all[rank]));
+        json_array_append_new(ranks, one);
+    }
+    return ranks;
+}
+
+tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, json_t **ranks) {
+    tri_world *world = s->place.world;
+    taken own = take(s, recorder);
+    size_t n = world ? (size_t)tri_world_size(world) : 1;
+    taken *all = calloc(n, sizeof *all);
+    *ranks = NULL;
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    all[0] = own;
+    tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64) : TRI_OK;
+    if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all))) status = tri__fail(TRI_RESOURCE, "out of memory");
+    free(all);
+    return status;
+}

@@ -1,0 +1,109 @@
+/* room.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so layouts that need less are planned
+ * too, until one fits. */
+#include "train/room.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ARENA_BYTES = 1 << 30 };
+
+int64_t tri__room_need(const tri_program *const *programs, int n) {
+    int64_t need = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t most = 0;
+        for (int i = 0; i < n; i++)
+            if (!(programs[i]->second >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
+        need += most;
+    }
+    return need;
+}
+
+tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
+    *bytes = 0;
+    if (!settings->memory_limit) return TRI_OK;
+    *bytes = tri__text_size(settings->memory_limit);
+    return *bytes > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
+}
+
+/* Adds a rank to its machine; machines are runs of `here` ranks. Returns the neediest one so far. */
+static int64_t add_rank(int64_t *machine, int rank, int here, int64_t need, int64_t most) {
+    *machine = (rank % here ? *machine : 0) + need;
+    return *machine > most ? *machine : most;
+}
+
+static int64_t need_of(const tri_programs *all, int here) {
+    int64_t machine = 0, most = 0;
+    for (int rank = 0; rank < all->world; rank++) {
+        const tri_program *const both[] = {all->infer[rank], all->train[rank]};
+        most = add_rank(&machine, rank, here, tri__room_need(both, all->train[rank] ? 2 : 1), most);
+    }
+    return most;
+}
+
+/* The same of ranks that nobody planned yet. */
+static tri_status need_planned(const tri_plan_in *like, int here, int64_t *most) {
+    int64_t machine = 0;
+    *most = 0;
+    for (int rank = 0; rank < tri__mesh_world(&like->mesh); rank++) {
+        tri_arena arena;
+        tri_plan plan;
+        tri_plan_in in = *like;
+        in.rank = rank;
+        TRI_TRY(tri__arena_open(&arena, ARENA_BYTES));
+        tri_status status = tri__plan(&arena, &in, 1, &plan);
+        const tri_program *const both[] = {plan.infer.program, plan.train.program};
+        if (status == TRI_OK) *most = add_rank(&machine, rank, here, tri__room_need(both, 2), *most);
+        tri__arena_close(&arena);
+        TRI_TRY(status);
+    }
+    return TRI_OK;
+}
+
+/* The next layout that needs less, and the words that ask for it; 0 when there is none. */
+static int next_layout(tri_plan_in *in, char words[static 96]) {
+    static const char *const kinds[] = {"none", "zero1", "zero2", "zero3"};
+    static char recompute[] = " --recompute full", offload[] = " --offload optimizer";
+    char *more = words + strlen(words);
+    if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {
+        in->sharding.kind = in->sharding.kind == TRI_SHARD_HYBRID ? TRI_SHARD_ZERO3 : in->sharding.kind + 1;
+        snprintf(words, 96, " --shard %s", kinds[in->sharding.kind]);
+    } else if (in->recompute != TRI_RECOMPUTE_FULL) {
+        in->recompute = TRI_RECOMPUTE_FULL;
+        memcpy(more, recompute, sizeof recompute);
+    } else if (!in->offload) {
+        in->offload = 1u << TRI_MEM_STATE;
+        memcpy(more, offload, sizeof offload);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static tri_status refuse(const tri_plan_in *planned, int here, int64_t need, int64_t have, int limited) {
+    char a[32], b[32], c[32], words[96] = "", who[96];
+    tri_plan_in in = *planned;
+    int64_t less = need;
+    tri__text_bytes((double)need, a);
+    tri__text_bytes((double)have, b);
+    if (here > 1) snprintf(who, sizeof who, "%d ranks need %s together", here, a);
+    else snprintf(who, sizeof who, "the plan needs %s", a);
+    const char *is = limited ? "--memory-limit allows" : "there is free";
+    while (next_layout(&in, words)) {
+        TRI_TRY(need_planned(&in, here, &less));
+        if (less <= have)
+            return tri__fail(TRI_RESOURCE, "%s, %s %s:%s would need %s", who, is, b, words, tri__text_bytes((double)less, c));
+    }
+    return tri__fail(TRI_RESOURCE,
+                     "%s, %s %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, a shorter "
+                     "--max-sen-len or fewer ranks",
+                     who, is, b, *words ? words : " it", tri__text_bytes((double)less, c));
+}
+
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+    int64_t limit;
+    TRI_TRY(tri__room_limit(settings, &limit));
+    int64_t need = need_of(all, here), have = limit ? limit : tri__memory_available();
+    return need <= have ? TRI_OK : refuse(&engine->in, here, need, have, limit > 0);
+}
