@@ -64,8 +64,8 @@ typedef struct tri_result {
 } tri_result;
 
 TRI_API tri_status tri_session_open(int n_options, const char *const *options, tri_session **session);
-/* The same as one rank of many: every rank of the world joins with the same options. Losses are those of the whole global batch, the same on all
- * ranks and, but for rounding, for any number of them. */
+/* The same as one rank of many: every rank of the world joins with the same options. Losses are those of the whole global batch, the same
+ * on all ranks and, but for rounding, for any number of them. */
 TRI_API tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **session);
 TRI_API void tri_session_close(tri_session *session); /* accepts NULL */
 /* Makes the next global batch current. *more is 0 after the last one of the last epoch (or --max-steps). */
@@ -185,10 +185,12 @@ TRI_API tri_status tri_send(tri_group *group, const void *in, int64_t count, tri
 TRI_API tri_status tri_recv(tri_group *group, void *out, int64_t count, tri_dtype dtype, int from, int tag);
 TRI_API tri_status tri_broadcast(tri_group *group, void *data, int64_t count, tri_dtype dtype, int root);
 TRI_API tri_status tri_all_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction);
-TRI_API tri_status tri_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction, int root);
+TRI_API tri_status tri_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction,
+                              int root);
 TRI_API tri_status tri_all_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype);
 TRI_API tri_status tri_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype, int root);
-TRI_API tri_status tri_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype, int root);
+TRI_API tri_status tri_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype,
+                               int root);
 TRI_API tri_status tri_reduce_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype,
                                       tri_reduction reduction);
 TRI_API tri_status tri_all_to_all(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype);

@@ -27,7 +27,10 @@ static int64_t sum_of(const comm_case *one, int members) {
 }
 
 static int64_t extent(const comm_case *one, tri_extent which, int n, int m) {
-    return which == TRI_EXTENT_NONE ? 0 : which == TRI_EXTENT_COUNT ? one->what.count : which == TRI_EXTENT_SHARD ? count_of(one, m) : sum_of(one, n);
+    return which == TRI_EXTENT_NONE    ? 0
+           : which == TRI_EXTENT_COUNT ? one->what.count
+           : which == TRI_EXTENT_SHARD ? count_of(one, m)
+                                       : sum_of(one, n);
 }
 
 /* Small numbers, so that no sum is infinite, with enough bits that the order of addition shows. */
@@ -138,10 +141,10 @@ static int guards_whole(const comm_case *one) {
 }
 
 static tri_status wrong(const comm_case *one, const char *what) {
-    return tri__fail(TRI_INTERNAL, "%s: %s (%s, reduction %d, member %d of %d, root %d, count %lld%s%s%s)", tri__kind(one->what.kind)->name, what,
-                     tri__dtype_name(one->what.dtype), (int)one->what.reduction, tri_group_rank(one->group), tri_group_size(one->group),
-                     one->what.root, (long long)one->what.count, one->uneven ? ", uneven" : "", one->in_place ? ", in place" : "",
-                     one->heap ? ", in the heap" : "");
+    return tri__fail(TRI_INTERNAL, "%s: %s (%s, reduction %d, member %d of %d, root %d, count %lld%s%s%s)", tri__kind(one->what.kind)->name,
+                     what, tri__dtype_name(one->what.dtype), (int)one->what.reduction, tri_group_rank(one->group),
+                     tri_group_size(one->group), one->what.root, (long long)one->what.count, one->uneven ? ", uneven" : "",
+                     one->in_place ? ", in place" : "", one->heap ? ", in the heap" : "");
 }
 
 tri_status comm_check(tri_world *world, comm_case *one) {

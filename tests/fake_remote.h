@@ -152,8 +152,15 @@ static inline void fake_close(void *of, int failed) { (void)of, (void)failed; }
 
 static inline void fake_words(int error, char *out, size_t size) { snprintf(out, size, "fake error %d", error); }
 
-static const tri_remote fake_remote = {.name = "fake", .note = fake_note_send, .hear = fake_hear, .send = fake_send,
-                                       .receive = fake_receive, .test = fake_test, .drop = fake_drop, .leave = fake_leave, .close = fake_close,
+static const tri_remote fake_remote = {.name = "fake",
+                                       .note = fake_note_send,
+                                       .hear = fake_hear,
+                                       .send = fake_send,
+                                       .receive = fake_receive,
+                                       .test = fake_test,
+                                       .drop = fake_drop,
+                                       .leave = fake_leave,
+                                       .close = fake_close,
                                        .words = fake_words};
 
 #endif

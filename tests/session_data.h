@@ -44,11 +44,14 @@ static inline int make_data(void **state) {
     write_file("vocab/vocab.txt", text);
     write_file("config.json",
                "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12,"
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, "
+               "\"fusion_hidden_dim\": 12,"
                " \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.002, \"warmup_steps\": 5, \"global_batch_size\": 12,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 32,"
+               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": "
+               "32,"
                " \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 24,"
+               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": "
+               "24,"
                " \"max_position_embeddings\": 16}}");
     write_table("train.csv", 101, 1); /* 9 batches an epoch, the last of 5 rows */
     write_table("valid.csv", 30, 2);

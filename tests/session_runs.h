@@ -1,5 +1,5 @@
-/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and optimizer state put together
- * from what each rank owns. For tests that compare runs. */
+/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and optimizer state put
+ * together from what each rank owns. For tests that compare runs. */
 #ifndef TESTS_SESSION_RUNS_H
 #define TESTS_SESSION_RUNS_H
 
@@ -158,7 +158,8 @@ static inline double expect_close(const run *want, const run *have, const char *
         if (!(off <= 1)) fail_msg("%s: loss of step %d is %.9g instead of %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
         worst = fmax(worst, off);
         double norm = want->norm[0][k];
-        if (!(fabs(have->norm[0][k] - norm) <= 1e-5 * norm)) fail_msg("%s: norm of step %d is %.9g instead of %.9g", what, k + 1, have->norm[0][k], norm);
+        if (!(fabs(have->norm[0][k] - norm) <= 1e-5 * norm))
+            fail_msg("%s: norm of step %d is %.9g instead of %.9g", what, k + 1, have->norm[0][k], norm);
     }
     double apart = run_distance(want, have);
     if (!(apart <= 1e-4)) fail_msg("%s: weights differ by %g after %d steps", what, apart, have->steps);

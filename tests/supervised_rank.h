@@ -128,7 +128,9 @@ static tri_status scribble(tri_world *world, const char *file) {
     for (double begin = tri__clock(); tri__clock() - begin < 0.3;)
         for (int i = 0; i < 1000; i++) {
             random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-            words[random % (tri__control_bytes(3) / sizeof *words)] = random % 3 == 0 ? ~(uint64_t)0 : random % 3 == 1 ? random : random % 16;
+            words[random % (tri__control_bytes(3) / sizeof *words)] = random % 3 == 0   ? ~(uint64_t)0
+                                                                      : random % 3 == 1 ? random
+                                                                                        : random % 16;
             atomic_store(&control->abort, i % 500 == 0); /* else nobody would look at the rest */
         }
     control->n = 256;

@@ -1,5 +1,5 @@
-/* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads and as processes; random
- * programs whose waits come in any order; more operations under way than there is room for. */
+/* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads and as processes;
+ * random programs whose waits come in any order; more operations under way than there is room for. */
 #include "base/status.h"
 #include "comm/kind.h"
 #include "comm/shm/cells.h"
@@ -47,7 +47,9 @@ static const int64_t input_bytes[] = {0, 8, 200, 4088, 4096, 4104, 16376, 16384,
 enum { SIZES = sizeof input_bytes / sizeof *input_bytes };
 
 /* One of those; from the third seed on, which `make test` does not reach, any. */
-static int64_t bytes_from(uint64_t bits, int any) { return any ? (int64_t)(bits % 4 ? bits % 20000 : bits % 300000) : input_bytes[bits % SIZES]; }
+static int64_t bytes_from(uint64_t bits, int any) {
+    return any ? (int64_t)(bits % 4 ? bits % 20000 : bits % 300000) : input_bytes[bits % SIZES];
+}
 
 /* All dtypes and reductions of one kind in one group; sizes go round. */
 static tri_status every_form(tri_world *world, tri_group *group, tri_collective_kind kind, int any_size, uint64_t *state) {
@@ -55,8 +57,14 @@ static tri_status every_form(tri_world *world, tri_group *group, tri_collective_
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
         for (int reduction = 0; reduction < reductions; reduction++) {
             uint64_t bits = comm_random(state);
-            comm_case one = {.what = {.kind = kind, .dtype = (tri_dtype)dtype, .reduction = (tri_reduction)reduction, .root = (int)(bits % (uint64_t)n)},
-                             .seed = bits, .uneven = tri__kind(kind)->uneven && bits >> 8 & 1, .in_place = bits >> 9 & 1, .heap = bits >> 10 & 1};
+            comm_case one = {.what = {.kind = kind,
+                                      .dtype = (tri_dtype)dtype,
+                                      .reduction = (tri_reduction)reduction,
+                                      .root = (int)(bits % (uint64_t)n)},
+                             .seed = bits,
+                             .uneven = tri__kind(kind)->uneven && bits >> 8 & 1,
+                             .in_place = bits >> 9 & 1,
+                             .heap = bits >> 10 & 1};
             one.what.count = elements(kind, one.what.dtype, n, bytes_from(bits >> 16, any_size));
             for (int m = 0; m < n; m++) one.counts[m] = (bits >> (20 + m) & 1) * (one.what.count + m);
             TRI_TRY(comm_run(world, group, &one));
@@ -74,7 +82,8 @@ static tri_status every_group(tri_world *world, void *argument) {
         if (place_in(ranks, n, tri_world_rank(world)) < 0) continue;
         tri_group *group;
         TRI_TRY(tri_group_make(world, n, ranks, &group));
-        for (int kind = TRI_BROADCAST; kind <= TRI_BARRIER; kind++) TRI_TRY(every_form(world, group, (tri_collective_kind)kind, any_size, &seed));
+        for (int kind = TRI_BROADCAST; kind <= TRI_BARRIER; kind++)
+            TRI_TRY(every_form(world, group, (tri_collective_kind)kind, any_size, &seed));
     }
     return TRI_OK;
 }
@@ -88,7 +97,8 @@ static void every_operation_as_threads(void **unused) {
 static void every_operation_as_processes(void **unused) {
     (void)unused;
     int seeds = soak_count("SOAK_MATRIX", 1);
-    for (uint64_t seed = 1001; seed <= 1000 + (uint64_t)seeds; seed++) run_ranks(4 + (int)seed % 5, 1, every_group, &seed); /* 1001: 5 ranks */
+    for (uint64_t seed = 1001; seed <= 1000 + (uint64_t)seeds; seed++)
+        run_ranks(4 + (int)seed % 5, 1, every_group, &seed); /* 1001: 5 ranks */
 }
 
 /* All sizes of input for the sums of training, in place and not, in the heap and not. */
@@ -119,7 +129,10 @@ static tri_status large(tri_world *world, void *argument) {
     (void)argument;
     uint64_t state = 6;
     for (int kind = TRI_BROADCAST; kind < TRI_BARRIER; kind++) {
-        comm_case one = {.what = {.kind = (tri_collective_kind)kind, .dtype = TRI_F32, .root = 1}, .seed = comm_random(&state), .heap = 1, .uneven = 0};
+        comm_case one = {.what = {.kind = (tri_collective_kind)kind, .dtype = TRI_F32, .root = 1},
+                         .seed = comm_random(&state),
+                         .heap = 1,
+                         .uneven = 0};
         one.what.count = elements(one.what.kind, TRI_F32, tri_world_size(world), 2000000);
         TRI_TRY(comm_run(world, tri_group_world(world), &one));
     }
@@ -203,7 +216,9 @@ static tri_status many_under_way(tri_world *world, void *argument) {
     comm_case one[MANY];
     uint64_t state = 31;
     for (int i = 0; i < MANY; i++) {
-        one[i] = (comm_case){.what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .count = i % 3 ? 100 : 5000}, .seed = comm_random(&state), .heap = 1};
+        one[i] = (comm_case){.what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .count = i % 3 ? 100 : 5000},
+                             .seed = comm_random(&state),
+                             .heap = 1};
         TRI_TRY(comm_post(world, tri_group_world(world), &one[i]));
     }
     for (int i = MANY; i-- > 0;) { /* the last first */
@@ -286,9 +301,14 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "join") == 0) return join_and_run((uint64_t)atoi(argv[2]), atoi(argv[3]));
     soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_as_processes), cmocka_unit_test(every_operation_as_threads), cmocka_unit_test(every_size_of_input),
-        cmocka_unit_test(large_operations),             cmocka_unit_test(random_programs),            cmocka_unit_test(more_than_the_ring_holds),
-        cmocka_unit_test(the_same_bits_every_time),     cmocka_unit_test(others_do_the_work_of_one_that_computes),
+        cmocka_unit_test(every_operation_as_processes),
+        cmocka_unit_test(every_operation_as_threads),
+        cmocka_unit_test(every_size_of_input),
+        cmocka_unit_test(large_operations),
+        cmocka_unit_test(random_programs),
+        cmocka_unit_test(more_than_the_ring_holds),
+        cmocka_unit_test(the_same_bits_every_time),
+        cmocka_unit_test(others_do_the_work_of_one_that_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,14 @@ static void launcher_and_memory_must_agree(void **state) {
     assert_int_equal(tri__world_join_launch(NULL, &bad, &world), TRI_DISAGREE);
     assert_null(world);
     tri__segment_close(&segment);
-    bad = (tri_launch){.launcher = TRI_LAUNCHER_TORCHRUN, .rank = 0, .size = 4, .local = 0, .local_size = 2, .nodes = 2, .fd = -1, .port = 29500};
+    bad = (tri_launch){.launcher = TRI_LAUNCHER_TORCHRUN,
+                       .rank = 0,
+                       .size = 4,
+                       .local = 0,
+                       .local_size = 2,
+                       .nodes = 2,
+                       .fd = -1,
+                       .port = 29500};
     assert_int_equal(tri__world_join_launch(NULL, &bad, &world), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "mpirun -np 4"));
 }

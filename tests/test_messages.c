@@ -1,4 +1,5 @@
-/* test_messages.c - sends and receives; misuse, which is refused before anything begins; peers that leave; failures while others are at work. */
+/* test_messages.c - sends and receives; misuse, which is refused before anything begins; peers that leave; failures while others are at
+ * work. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/segment.h"
@@ -46,7 +47,8 @@ static tri_status ring(tri_world *world, void *argument) {
         TRI_TRY(tri_recv(group, out, count, TRI_I32, before, k));
         TRI_TRY(tri_wait(world, request));
         for (int64_t i = 0; i < count; i++)
-            if (out[i] != value(before, me, k, i)) return tri__fail(TRI_INTERNAL, "message %d of %lld: wrong at %lld", k, (long long)count, (long long)i);
+            if (out[i] != value(before, me, k, i))
+                return tri__fail(TRI_INTERNAL, "message %d of %lld: wrong at %lld", k, (long long)count, (long long)i);
         if (k % 2) tri_heap_free(world, in);
         else free(in);
         free(out);
@@ -72,7 +74,13 @@ static tri_status many(tri_world *world, void *argument) {
     for (int i = 0; i < MANY; i++)
         for (int g = 0; g < 2; g++) {
             int peer = 1 - tri_group_rank(group[g]);
-            tri_collective what = {.kind = me ? TRI_RECV : TRI_SEND, .dtype = TRI_I32, .root = peer, .tag = g, .in = &data[g][i], .out = &data[g][i], .count = 1};
+            tri_collective what = {.kind = me ? TRI_RECV : TRI_SEND,
+                                   .dtype = TRI_I32,
+                                   .root = peer,
+                                   .tag = g,
+                                   .in = &data[g][i],
+                                   .out = &data[g][i],
+                                   .count = 1};
             data[g][i] = me ? -1 : 1000 * g + i;
             TRI_TRY(tri_post(group[g], &what, &request[g][i]));
         }
@@ -235,7 +243,11 @@ static void a_peer_that_left_ends_the_wait(void **unused) {
 static tri_status leaves_early(tri_world *world, void *argument) {
     (void)argument;
     static float data[2][4];
-    tri_collective what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .in = data[tri_world_rank(world)], .out = data[tri_world_rank(world)], .count = 4};
+    tri_collective what = {.kind = TRI_ALL_REDUCE,
+                           .dtype = TRI_F32,
+                           .in = data[tri_world_rank(world)],
+                           .out = data[tri_world_rank(world)],
+                           .count = 4};
     tri_request request;
     TRI_TRY(tri_post(tri_group_world(world), &what, &request));
     return tri_world_rank(world) ? TRI_OK : tri_wait(world, request);
@@ -263,7 +275,8 @@ static tri_status fails_meanwhile(tri_world *world, void *argument) {
     float *data = map_much(), *message = map_much();
     if (data == MAP_FAILED || message == MAP_FAILED) return tri__fail(TRI_RESOURCE, "no memory");
     tri_collective what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .in = data, .out = data, .count = MUCH};
-    tri_collective pass = {.kind = me == n - 1 ? TRI_SEND : TRI_RECV, .dtype = TRI_F32, .root = me ? 0 : n - 1, .in = message, .out = message, .count = MUCH};
+    tri_collective pass =
+        {.kind = me == n - 1 ? TRI_SEND : TRI_RECV, .dtype = TRI_F32, .root = me ? 0 : n - 1, .in = message, .out = message, .count = MUCH};
     tri_request request[2];
     tri_status status = tri_barrier(tri_group_world(world));
     for (int k = 0; k < 2 && status == TRI_OK; k++) {

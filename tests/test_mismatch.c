@@ -40,8 +40,10 @@ static void make_program(program *program, uint64_t *state) {
     for (int i = 0; i < LENGTH; i++) {
         step *s = &program->step[i];
         *s = (step){.what = {.kind = (tri_collective_kind)(TRI_BROADCAST + comm_random(state) % (TRI_BARRIER - TRI_BROADCAST)),
-                             .dtype = (tri_dtype)(comm_random(state) % TRI_DTYPE_COUNT), .reduction = (tri_reduction)(comm_random(state) % TRI_REDUCTION_COUNT),
-                             .root = (int)(comm_random(state) % RANKS), .count = 1 + (int64_t)(comm_random(state) % 80) * 3 + i % 3}};
+                             .dtype = (tri_dtype)(comm_random(state) % TRI_DTYPE_COUNT),
+                             .reduction = (tri_reduction)(comm_random(state) % TRI_REDUCTION_COUNT),
+                             .root = (int)(comm_random(state) % RANKS),
+                             .count = 1 + (int64_t)(comm_random(state) % 80) * 3 + i % 3}};
         s->uneven = tri__kind(s->what.kind)->uneven && i % 2;
         for (int m = 0; m < RANKS; m++) s->counts[m] = s->what.count + m;
         s->from = (int)(comm_random(state) % RANKS), s->to = (s->from + 1 + (int)(comm_random(state) % (RANKS - 1))) % RANKS;
@@ -141,12 +143,16 @@ static int has_both(const char *words) {
 
 static void check_outcome(const program *program, tri_status status) {
     const char *name = names[program->mutation];
-    if (status != TRI_DISAGREE) fail_msg("%s of rank %d at %d: status %d, not %d", name, program->rank, program->at, (int)status, TRI_DISAGREE);
+    if (status != TRI_DISAGREE)
+        fail_msg("%s of rank %d at %d: status %d, not %d", name, program->rank, program->at, (int)status, TRI_DISAGREE);
     for (int r = 0; r < RANKS; r++) {
-        if (program->got[r] != TRI_DISAGREE) fail_msg("%s of rank %d at %d: rank %d got %d", name, program->rank, program->at, r, (int)program->got[r]);
-        if (!has_both(program->words[r])) fail_msg("%s of rank %d at %d: rank %d has the words: %s", name, program->rank, program->at, r, program->words[r]);
-        if (program->written[r]) fail_msg("%s of rank %d at %d: %d bytes of rank %d's output were written", name, program->rank, program->at,
-                                          program->written[r], r);
+        if (program->got[r] != TRI_DISAGREE)
+            fail_msg("%s of rank %d at %d: rank %d got %d", name, program->rank, program->at, r, (int)program->got[r]);
+        if (!has_both(program->words[r]))
+            fail_msg("%s of rank %d at %d: rank %d has the words: %s", name, program->rank, program->at, r, program->words[r]);
+        if (program->written[r])
+            fail_msg("%s of rank %d at %d: %d bytes of rank %d's output were written", name, program->rank, program->at,
+                     program->written[r], r);
     }
 }
 
@@ -181,7 +187,8 @@ static void caught_between_processes(void **unused) {
     for (int mutation = 0; mutation < MUTATIONS; mutation++) {
         do {
             make_program(program, &state);
-            program->mutation = (enum mutation)mutation, program->rank = mutation % RANKS, program->at = (int)(comm_random(&state) % LENGTH);
+            program->mutation = (enum mutation)mutation, program->rank = mutation % RANKS,
+            program->at = (int)(comm_random(&state) % LENGTH);
         } while (!applies(program, program->mutation, program->at, program->rank));
         assert_int_equal(tri_ranks_run(&how, run_program, program), TRI_DISAGREE);
         if (!has_both(tri_error())) fail_msg("%s: the words are: %s", names[mutation], tri_error());

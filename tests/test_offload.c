@@ -38,7 +38,8 @@ static int in_file(const void *memory) {
     int found = 0;
     char line[512];
     while (maps && fgets(line, sizeof line, maps))
-        if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &begin, &end, &inode) == 3 && begin <= (unsigned long)memory && (unsigned long)memory < end)
+        if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &begin, &end, &inode) == 3 && begin <= (unsigned long)memory &&
+            (unsigned long)memory < end)
             found = inode != 0;
     if (maps) fclose(maps);
     return found;
@@ -98,7 +99,8 @@ static void make_folder(char *folder) {
 
 static void same_bits_from_a_file(void **state) {
     (void)state;
-    static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
+    static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT),
+                                    CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     char folder[64];
     make_folder(folder);
     job *kept = run(1, TRI_SHARD_NONE, 0, NULL);

@@ -1,5 +1,6 @@
-/* test_parallel.c - every way to share out the replicas' work, on ranks that are threads, against one rank: the same losses and weights, the same
- * bits twice, and the same bits as plain replicas wherever the same sums are taken. `make test` has a sample; SOAK_STEPS=100: all, that long. */
+/* test_parallel.c - every way to share out the replicas' work, on ranks that are threads, against one rank: the same losses and weights,
+ * the same bits twice, and the same bits as plain replicas wherever the same sums are taken. `make test` has a sample; SOAK_STEPS=100: all,
+ * that long. */
 #include "session_runs.h"
 #include "soak.h"
 
@@ -32,15 +33,16 @@ static run *run_cell(cell c) {
 
 /* A sample: each kind in some world with either count of microbatches. */
 static int chosen(cell c) {
-    static const cell some[] = {{2, 1, ZERO1, 0}, {2, 1, ZERO3, 1}, {3, 4, ZERO2, 0}, {3, 4, ZERO3, 1}, {4, 1, HYBRID, 0}, {4, 1, ZERO2, 1}, {8, 4, ZERO3, 0}};
+    static const cell some[] = {{2, 1, ZERO1, 0},  {2, 1, ZERO3, 1}, {3, 4, ZERO2, 0}, {3, 4, ZERO3, 1},
+                                {4, 1, HYBRID, 0}, {4, 1, ZERO2, 1}, {8, 4, ZERO3, 0}};
     if (whole) return 1;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (memcmp(&some[i], &c, sizeof c) == 0) return 1;
     return 0;
 }
 
-/* Where the plan takes the sums of plain replicas: recomputation changes none; ZeRO-1 reduces as they do; ZeRO-2 and 3 reduce each microbatch,
- * which is the same when there is one. */
+/* Where the plan takes the sums of plain replicas: recomputation changes none; ZeRO-1 reduces as they do; ZeRO-2 and 3 reduce each
+ * microbatch, which is the same when there is one. */
 static int same_sums(cell c) { return c.kind == NONE || c.kind == ZERO1 || ((c.kind == ZERO2 || c.kind == ZERO3) && c.n_mb == 1); }
 
 typedef struct tally {
@@ -85,8 +87,10 @@ static void sharing_changes_no_result(void **state) {
     assert_true(learned > 0);
     for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
         for (size_t m = 0; m < sizeof microbatches / sizeof *microbatches; m++) check_world(one, worlds[w], microbatches[m], &t);
-    print_message("    %d cases of %d, %d steps: losses differ by at most %.2f of the limit; %d comparisons to the bit beside those of two runs\n",
-                  t.cases, (int)(KINDS * 2 * sizeof worlds / sizeof *worlds * sizeof microbatches / sizeof *microbatches), steps, t.worst, t.bitwise);
+    print_message("    %d cases of %d, %d steps: losses differ by at most %.2f of the limit; %d comparisons to the bit beside those of two "
+                  "runs\n",
+                  t.cases, (int)(KINDS * 2 * sizeof worlds / sizeof *worlds * sizeof microbatches / sizeof *microbatches), steps, t.worst,
+                  t.bitwise);
     if (whole) assert_int_equal(t.cases, 80);
     run_free(one);
 }

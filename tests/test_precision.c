@@ -146,7 +146,8 @@ static void try_product(const tri_half_product *kernel) {
                 for (int x = 0; i < kernel->mr && j < kernel->nr && x < k; x++)
                     want += (double)tri__from_bf16(a[(x / kernel->a_group * kernel->mr + i) * kernel->a_group + x % kernel->a_group]) *
                             tri__from_bf16(b[(x / kernel->b_group * kernel->nr + j) * kernel->b_group + x % kernel->b_group]);
-                if (!(fabs(c[i * LD + j] - want) <= 1e-3)) fail_msg("%s: k %d: [%d,%d] is %g, not %g", kernel->name, k, i, j, (double)c[i * LD + j], want);
+                if (!(fabs(c[i * LD + j] - want) <= 1e-3))
+                    fail_msg("%s: k %d: [%d,%d] is %g, not %g", kernel->name, k, i, j, (double)c[i * LD + j], want);
             }
     }
 }
@@ -354,9 +355,15 @@ static void predictions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),            cmocka_unit_test(rows_exist),          cmocka_unit_test(rows_against_fp32),       cmocka_unit_test(losses_are_those_of_fp32),
-        cmocka_unit_test(same_bits),           cmocka_unit_test(overflow_skips_the_step), cmocka_unit_test(scale_grows_and_falls),
-        cmocka_unit_test(bytes_per_parameter), cmocka_unit_test(bytes_per_parameter_shared_out),
+        cmocka_unit_test(products),
+        cmocka_unit_test(rows_exist),
+        cmocka_unit_test(rows_against_fp32),
+        cmocka_unit_test(losses_are_those_of_fp32),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(overflow_skips_the_step),
+        cmocka_unit_test(scale_grows_and_falls),
+        cmocka_unit_test(bytes_per_parameter),
+        cmocka_unit_test(bytes_per_parameter_shared_out),
         cmocka_unit_test(predictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_precision_ranks.c - 16-bit types and rebuilt activations on several ranks, which are threads here: every way of sharing out trains as
- * one rank does; where the same sums are taken, to the bit; an overflow is everyone's. */
+/* test_precision_ranks.c - 16-bit types and rebuilt activations on several ranks, which are threads here: every way of sharing out trains
+ * as one rank does; where the same sums are taken, to the bit; an overflow is everyone's. */
 #include "tiny.h"
 #include "train/loss_scale.h"
 
@@ -92,8 +92,10 @@ static void done(job *j) {
 
 static void as_one_rank(void **state) {
     (void)state;
-    static const struct { tri_dtype precision, reduce; double within; } types[] = {
-        {TRI_F32, TRI_F32, 2e-6}, {TRI_F32, TRI_BF16, 1e-2}, {TRI_BF16, TRI_F32, 1e-2}, {TRI_BF16, TRI_BF16, 1e-2}, {TRI_F16, TRI_F16, 1e-2},
+    static const struct { tri_dtype precision, reduce; double within;
+    } types[] = {
+        {TRI_F32, TRI_F32, 2e-6},   {TRI_F32, TRI_BF16, 1e-2}, {TRI_BF16, TRI_F32, 1e-2},
+        {TRI_BF16, TRI_BF16, 1e-2}, {TRI_F16, TRI_F16, 1e-2},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int n_mb = 1; n_mb <= 2; n_mb++) {
@@ -105,8 +107,8 @@ static void as_one_rank(void **state) {
                 job *many = run(how);
                 for (int step = 0; step < STEPS; step++)
                     if (!(fabs(many->loss[0][step] - one->loss[0][step]) <= types[i].within * fmax(one->loss[0][step], 0.1)))
-                        fail_msg("kind %d of %d ranks in %s: loss %g, not %g", kind, dp, tri__dtype_name(how.precision), many->loss[0][step],
-                                 one->loss[0][step]);
+                        fail_msg("kind %d of %d ranks in %s: loss %g, not %g", kind, dp, tri__dtype_name(how.precision),
+                                 many->loss[0][step], one->loss[0][step]);
                 how.recompute = kind % 2 ? TRI_RECOMPUTE_SELECTIVE : TRI_RECOMPUTE_FULL;
                 job *rebuilt = run(how);
                 assert_memory_equal(rebuilt->loss, many->loss, sizeof many->loss);

@@ -100,7 +100,8 @@ static void main_may_close_its_world(void **state) {
 
 static void refuses_misuse(void **state) {
     (void)state;
-    tri_ranks none = {.n = 0}, many = {.n = TRI_RANKS_PER_NODE + 1}, hasty = {.n = 1, .progress_timeout = 0.1}, negative = {.n = 1, .progress_timeout = -1};
+    tri_ranks none = {.n = 0}, many = {.n = TRI_RANKS_PER_NODE + 1}, hasty = {.n = 1, .progress_timeout = 0.1},
+              negative = {.n = 1, .progress_timeout = -1};
     assert_int_equal(tri_ranks_run(&none, count_ranks, NULL), TRI_USAGE);
     assert_int_equal(tri_ranks_run(&many, count_ranks, NULL), TRI_USAGE);
     assert_int_equal(tri_ranks_run(&hasty, count_ranks, NULL), TRI_USAGE);
@@ -144,8 +145,8 @@ static int by_size(const void *a, const void *b) {
 static void expect_quick(const char *what, double *seconds, int n) {
     int allowed = n >= 200 ? n / 100 : 1;
     qsort(seconds, (size_t)n, sizeof *seconds, by_size);
-    print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n", what, n, 1e3 * seconds[n / 2],
-                  1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
+    print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n", what, n,
+                  1e3 * seconds[n / 2], 1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
     assert_true(seconds[n - 1 - allowed] < 0.05);
     assert_true(seconds[n - 1] < 2);
 }
@@ -293,7 +294,8 @@ static void hang_of_a_thread_is_found(void **state) {
     munmap(board, sizeof *board);
 }
 
-/* Rank 0 stops rank `who`: inside a wait (then it stays so until it is killed), or in the middle of work (then rank 0 lets it go on at the end). */
+/* Rank 0 stops rank `who`: inside a wait (then it stays so until it is killed), or in the middle of work (then rank 0 lets it go on at the
+ * end). */
 static tri_status stop_another(tri_world *world, void *context) {
     board *board = context;
     int rank = tri_world_rank(world);

@@ -135,8 +135,10 @@ static void programs_of_many_ranks(void **state) {
                     static tiny t[MOST];
                     const tri_program *train[MOST], *infer[MOST];
                     for (int rank = 0; rank < dp; rank++) {
-                        tiny_open_rank(&t[rank], "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = dp, .rank = rank, .sharding = {.kind = (tri_shard_kind)kind}});
-                        t[rank].in.recompute = kinds[k], t[rank].in.precision = types[type], t[rank].in.reduce_dtype = types[(type + k) % 3];
+                        tiny_open_rank(&t[rank], "cpu", 2, 3, 0.1, 2,
+                                       &(tiny_rank){.dp = dp, .rank = rank, .sharding = {.kind = (tri_shard_kind)kind}});
+                        t[rank].in.recompute = kinds[k], t[rank].in.precision = types[type],
+                        t[rank].in.reduce_dtype = types[(type + k) % 3];
                         OK(tri__plan(&t[rank].arena, &t[rank].in, 1, &t[rank].plan));
                         train[rank] = t[rank].plan.train.program, infer[rank] = t[rank].plan.infer.program;
                     }

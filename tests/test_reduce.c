@@ -1,4 +1,5 @@
-/* test_reduce.c - reductions: fast rows give the plain rows' bits, plain rows give the definition's, and 16-bit floats round as they should. */
+/* test_reduce.c - reductions: fast rows give the plain rows' bits, plain rows give the definition's, and 16-bit floats round as they
+ * should. */
 #include "base/random.h"
 #include "comm/reduce.h"
 #include "layout/float16.h"
@@ -82,8 +83,11 @@ static void in_place(void **unused) {
 static void plain_rows_as_defined(void **unused) {
     (void)unused;
     static const float a[] = {1.5f, -0.5f, 3e38f, NAN}, b[] = {2.0f, 4.0f, 3e38f, 1.0f};
-    static const float want[TRI_REDUCTION_COUNT][4] = {
-        {3.5f, 3.5f, INFINITY, NAN}, {1.75f, 1.75f, INFINITY, NAN}, {1.5f, -0.5f, 3e38f, NAN}, {2.0f, 4.0f, 3e38f, NAN}, {3.0f, -2.0f, INFINITY, NAN}};
+    static const float want[TRI_REDUCTION_COUNT][4] = {{3.5f, 3.5f, INFINITY, NAN},
+                                                       {1.75f, 1.75f, INFINITY, NAN},
+                                                       {1.5f, -0.5f, 3e38f, NAN},
+                                                       {2.0f, 4.0f, 3e38f, NAN},
+                                                       {3.0f, -2.0f, INFINITY, NAN}};
     const void *in[] = {a, b}, *swapped[] = {b, a};
     for (int r = 0; r < TRI_REDUCTION_COUNT; r++)
         for (int order = 0; order < 2; order++) {

@@ -1,5 +1,5 @@
-/* test_replicas.c - what replicas must agree on where their shares differ: inputs that one of them lacks, ranks and microbatches without samples,
- * weights of classes, steps that overflow, bits that flip, checkpoints of every way of sharing out. Ranks are threads. */
+/* test_replicas.c - what replicas must agree on where their shares differ: inputs that one of them lacks, ranks and microbatches without
+ * samples, weights of classes, steps that overflow, bits that flip, checkpoints of every way of sharing out. Ranks are threads. */
 #include "session_runs.h"
 #include "soak.h"
 
@@ -92,7 +92,8 @@ static void a_rank_may_have_no_sample(void **state) {
 /* The divisor is the sum of the whole batch's weights, whoever has the samples of the heavy class. */
 static void classes_weigh_the_same_everywhere(void **state) {
     (void)state;
-    compare_kinds(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}}, (const int[]){2, 4}, 2, "class weights 0.1 and 9");
+    compare_kinds(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}}, (const int[]){2, 4}, 2,
+                  "class weights 0.1 and 9");
     run *weighted = run_on(&(run){.steps = 12, .option = {"--global-batch-size=12"}});
     run *other = run_on(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}});
     assert_true(fabs(weighted->loss[0][11] - other->loss[0][11]) > 1e-3);
@@ -127,7 +128,8 @@ static void bf16_follows_fp32(void **state) {
     static const char *const reduce[] = {"--reduce-dtype=fp32", "--reduce-dtype=bf16"};
     for (int i = 0; i < 2; i++) {
         double worst = 0;
-        run *half = run_on(&(run){.ranks = 2, .steps = 50, .option = {"--global-batch-size=12", "--shard=zero3", "--precision=bf16", reduce[i]}});
+        run *half =
+            run_on(&(run){.ranks = 2, .steps = 50, .option = {"--global-batch-size=12", "--shard=zero3", "--precision=bf16", reduce[i]}});
         for (int k = 0; k < 50; k++) worst = fmax(worst, fabs(half->loss[0][k] - one->loss[0][k]));
         print_message("    bf16, %s: losses of 50 steps differ by at most %.2g\n", reduce[i] + 2, worst);
         assert_true(worst < 1e-2 && worst > 0);
@@ -136,14 +138,16 @@ static void bf16_follows_fp32(void **state) {
     run_free(one);
 }
 
-/* Masters are shared out, the weights that compute are not: every replica must have got the others' part, also of units that are cut together. */
+/* Masters are shared out, the weights that compute are not: every replica must have got the others' part, also of units that are cut
+ * together. */
 static void sixteen_bit_weights_are_the_masters(void **state) {
     (void)state;
     static const char *const wrap[] = {"--wrap=layer", "--wrap=size"};
     for (int w = 0; w < 2; w++) {
         run *plain = NULL;
         for (int kind = 0; kind < KINDS; kind++) {
-            run *have = run_on(&(run){.ranks = 3, .steps = 6, .option = {"--precision=bf16", shard_option[kind], wrap[w], "--wrap-min-params=3000"}});
+            run *have = run_on(
+                &(run){.ranks = 3, .steps = 6, .option = {"--precision=bf16", shard_option[kind], wrap[w], "--wrap-min-params=3000"}});
             if (kind) expect_same_bits(plain, have, shard_option[kind]);
             if (kind) run_free(have);
             else plain = have;
@@ -198,7 +202,8 @@ static void an_overflow_is_everyones(void **state) {
     (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         changed = warned = 0;
-        run *have = run_on(&(run){.ranks = 3, .steps = OVERFLOW + 4, .option = {"--precision=fp16", shard_option[kind]}, .before = overflow_once});
+        run *have =
+            run_on(&(run){.ranks = 3, .steps = OVERFLOW + 4, .option = {"--precision=fp16", shard_option[kind]}, .before = overflow_once});
         assert_int_equal(changed, 0);
         assert_int_equal(warned, 1);
         for (int r = 0; r < 3; r++) assert_int_equal(have->skipped[r], 1);
@@ -242,7 +247,10 @@ static void a_flipped_bit_is_found(void **state) {
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const char *const *o = some[i].option;
         run *have = calloc(1, sizeof *have);
-        *have = (run){.ranks = some[i].ranks, .steps = 8, .option = {"--check-replicas=3", o[0], o[1], o[1] ? o[2] : NULL}, .before = some[i].flip};
+        *have = (run){.ranks = some[i].ranks,
+                      .steps = 8,
+                      .option = {"--check-replicas=3", o[0], o[1], o[1] ? o[2] : NULL},
+                      .before = some[i].flip};
         tri_status status = run_status(have);
         if (status != TRI_DISAGREE || !strstr(tri_error(), some[i].words)) fail_msg("case %d: status %d: %s", (int)i, status, tri_error());
         run_free(have);
@@ -263,7 +271,8 @@ static void checkpoints_do_not_know_how_they_were_shared(void **state) {
     (void)state;
     char first[33], hex[33];
     for (int kind = 0; kind < KINDS; kind++) {
-        run *have = run_on(&(run){.ranks = 2, .steps = 6, .save = 1, .output = "kinds", .option = {"--precision=bf16", shard_option[kind]}});
+        run *have =
+            run_on(&(run){.ranks = 2, .steps = 6, .save = 1, .output = "kinds", .option = {"--precision=bf16", shard_option[kind]}});
         checkpoint_digest(have->folder, kind ? hex : first);
         if (kind) assert_string_equal(hex, first);
         run_free(have);

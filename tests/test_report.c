@@ -56,10 +56,11 @@ static void write_text(const char *name, const char *text) {
     assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
 }
 
-#define TRAIN_LINE(step, epoch)                                                                                                    \
-    "{\"ts\":1700000000.125,\"event\":\"train\",\"step\":" step ",\"epoch\":" epoch                                               \
-    ",\"loss\":0.5,\"learning_rate\":4.6e-05,\"grad_norm\":1.25,"                                                                  \
-    "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"comm_share\":0,\"idle_share\":0,\"mem_bytes\":41287680,\"gflops\":138}\n"
+#define TRAIN_LINE(step, epoch)                                                                                                            \
+    "{\"ts\":1700000000.125,\"event\":\"train\",\"step\":" step ",\"epoch\":" epoch                                                        \
+    ",\"loss\":0.5,\"learning_rate\":4.6e-05,\"grad_norm\":1.25,"                                                                          \
+    "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"comm_share\":0,\"idle_share\":0,\"mem_"  \
+    "bytes\":41287680,\"gflops\":138}\n"
 
 static void metrics_lines(void **state) {
     (void)state;

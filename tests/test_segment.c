@@ -336,7 +336,8 @@ static void reads_a_page_that_lies(void **state) {
     int reads = 0, how = 0;
     for (; waitpid(child, &how, WNOHANG) == 0; reads++) {
         atomic_store(&segment.control->abort, 0);
-        if (atomic_load(&segment.control->failure.state) == 1) atomic_store(&segment.control->failure.state, 2); /* else it waits 100 ms each time */
+        if (atomic_load(&segment.control->failure.state) == 1)
+            atomic_store(&segment.control->failure.state, 2); /* else it waits 100 ms each time */
         tri_status status = tri__control_status(segment.control);
         assert_true(status == TRI_OK || (status > 0 && status < 256));
         if (tri__control_failure(segment.control, &first)) assert_true(memchr(first.text, 0, TRI_FAILURE_TEXT) != NULL);
@@ -519,14 +520,16 @@ static void strangers_are_refused(void **state) {
 int main(int argc, char **argv) {
     soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),     cmocka_unit_test(parts_do_not_overlap),
-        cmocka_unit_test(cells_are_given_once),        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
-        cmocka_unit_test(heaps_commit_what_they_give),
-        cmocka_unit_test(refuses_a_size_that_can_change), cmocka_unit_test(shortage_is_no_bus_error), cmocka_unit_test(ends_a_record_that_has_no_end),
-        cmocka_unit_test(believes_no_count_of_ranks),
-        cmocka_unit_test(refuses_what_is_no_segment),  cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
-        cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),     cmocka_unit_test(different_ranks_are_refused),
-        cmocka_unit_test(shortage_is_told_to_all),     cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(heap_gives_out_pieces),       cmocka_unit_test(heap_survives_any_order),
+        cmocka_unit_test(parts_do_not_overlap),        cmocka_unit_test(cells_are_given_once),
+        cmocka_unit_test(file_is_private_and_sealed),  cmocka_unit_test(shortage_is_said_at_once),
+        cmocka_unit_test(heaps_commit_what_they_give), cmocka_unit_test(refuses_a_size_that_can_change),
+        cmocka_unit_test(shortage_is_no_bus_error),    cmocka_unit_test(ends_a_record_that_has_no_end),
+        cmocka_unit_test(believes_no_count_of_ranks),  cmocka_unit_test(refuses_what_is_no_segment),
+        cmocka_unit_test(refuses_every_damaged_field), cmocka_unit_test(reads_a_page_that_lies),
+        cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),
+        cmocka_unit_test(different_ranks_are_refused), cmocka_unit_test(shortage_is_told_to_all),
+        cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

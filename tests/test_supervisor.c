@@ -127,7 +127,8 @@ static void a_killed_rank_ends_all(void **state) {
     qsort(delay, (size_t)n, sizeof *delay, ascending);
     double median = delay[n / 2], most = delay[n - 1 - n / 100], worst = delay[n - 1];
     free(delay);
-    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n", 1e3 * median, 1e3 * most, n, 1e3 * worst);
+    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n", 1e3 * median,
+           1e3 * most, n, 1e3 * worst);
     if (getenv("TRI_SANITIZED")) return;
     assert_true(rounds < 200 || most <= 0.05);
     assert_true(median <= 0.05 && worst <= 1);

@@ -27,8 +27,8 @@ typedef struct tri_checkpoint_out {
  * step is replaced only by the rename. */
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
 
-/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets the manifest's rows for them; the first
- * rank joins all ranks' rows and ends. When a part fails, the first rank drops what was made. */
+/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets the manifest's rows for them; the
+ * first rank joins all ranks' rows and ends. When a part fails, the first rank drops what was made. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **rows);
 tri_status tri__checkpoint_join(json_t *rows, const json_t *more); /* appends rows of another rank, slices of one tensor to one row */

@@ -230,8 +230,8 @@ static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
     if (!r->plan->settings->json) {
         char mpi[64] = "";
         if (r->plan->native) snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
-        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6, rate / 1e9,
-                       bus * rate / 1e9, rate / copy_rate, mpi);
+        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6,
+                            rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
         return TRI_OK;
     }
     json_t *line = json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes", (json_int_t)bytes, "ranks", r->n,

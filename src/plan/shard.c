@@ -150,7 +150,8 @@ static tri_status settle(tri_pass *pass) {
     *how = pass->in->sharding;
     if (how->kind == TRI_SHARD_HYBRID) {
         if (how->size < 1 || dp % how->size)
-            return tri__fail(TRI_USAGE, "--shard-size %d does not divide the %d replicas: take one that does, or --shard zero3 for one copy among all",
+            return tri__fail(TRI_USAGE,
+                             "--shard-size %d does not divide the %d replicas: take one that does, or --shard zero3 for one copy among all",
                              how->size, dp);
         if (how->size == dp) how->kind = TRI_SHARD_ZERO3;
         else if (how->size == 1) how->kind = TRI_SHARD_NONE;

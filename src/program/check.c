@@ -195,7 +195,8 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
     if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
     tri_dtype dtype = p->slot[slot].dtype;
-    int computes = operand->dtype == TRI_DTYPE_COMPUTE || (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
+    int computes = operand->dtype == TRI_DTYPE_COMPUTE ||
+                   (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
     if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
         return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;

@@ -113,9 +113,10 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     return tri__check(all->infer, all->world);
 }
 
-/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements `held`. Returns how many were
- * added to into[n]. */
-static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want, const char *prefix) {
+/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements `held`. Returns how
+ * many were added to into[n]. */
+static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
+                     const char *prefix) {
     int n = 0;
     for (int i = 0; i < engine->model.n_params; i++) {
         const tri_param *param = &engine->model.param[i];
@@ -167,7 +168,8 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
                          "--max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, folder, &engine->exec));
+    TRI_TRY(
+        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, folder, &engine->exec));
     list_pieces(engine);
     return TRI_OK;
 }
@@ -183,8 +185,8 @@ static void round_masters(tri_engine *engine, int unit) {
         to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
 }
 
-/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole, so
- * that only each rank knows its part of a unit: they tell each other. counts: [group]. */
+/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole,
+ * so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
 static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
     const tri_planned *p = &engine->plan.train;
     tri_range own = p->state_part[unit], all = p->param_part[unit];

@@ -41,19 +41,20 @@ typedef struct tri_engine {
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
 tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine);
-/* Plans every rank of the mesh as this one was and proves that they fit together: train and, beside it, infer programs, [world] each, in the
- * engine's arena. This rank's own plan is among them. */
+/* Plans every rank of the mesh as this one was and proves that they fit together: train and, beside it, infer programs, [world] each, in
+ * the engine's arena. This rank's own plan is among them. */
 typedef struct tri_programs {
     const tri_program **train, **infer; /* [world] */
     int world;
 } tri_programs;
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
-/* folder: where second memory may be made; NULL when the settings ask for none. Compares the plan with the memory there is (TRI_RESOURCE with figures), then allocates. */
+/* folder: where second memory may be made; NULL when the settings ask for none. Compares the plan with the memory there is (TRI_RESOURCE
+ * with figures), then allocates. */
 tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 
-/* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow from
- * them: called after each filling. Every rank of a world calls it. */
+/* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow
+ * from them: called after each filling. Every rank of a world calls it. */
 tri_status tri__engine_settle(tri_engine *engine);
 /* Initial weights, then those of Hugging Face folders over them; says what came from where. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);

@@ -15,8 +15,8 @@ static void forward_message(void *context, tri_log_level level, const char *text
 }
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
-                             const char *path, tri_counts *max, int *columns) {
+static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
+                             const char *beside, const char *path, tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
@@ -32,8 +32,8 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     return status;
 }
 
-static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log, const char *beside,
-                             tri_counts *max, int *columns) {
+static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
+                             const char *beside, tri_counts *max, int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
@@ -54,8 +54,8 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     json_t *ranks = json_array();
     for (int rank = 0; rank < all->world; rank++) json_array_append_new(ranks, tri__program_json(all->train[rank]));
     *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
-                       (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch", "primary_tokens",
-                       (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
+                       (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
+                       "primary_tokens", (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
                        (json_int_t)max->of[TRI_SYM_N], "ranks", ranks, "infer", tri__program_json(all->infer[0]));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;

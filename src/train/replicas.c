@@ -9,7 +9,9 @@ typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;
 
-enum { SORTS = 2 }; /* weights in fp32; those that compute where they have fewer bits: these may be whole where their masters are shared out */
+enum {
+    SORTS = 2
+}; /* weights in fp32; those that compute where they have fewer bits: these may be whole where their masters are shared out */
 
 static held hash_weights(const tri_engine *engine) {
     held h = {0};
@@ -52,11 +54,14 @@ static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step)
     }
     if (odd < 0) return TRI_OK;
     if (2 * fewest < of)
-        return tri__fail(TRI_DISAGREE, "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory or a computation "
+        return tri__fail(TRI_DISAGREE,
+                         "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory or a computation "
                          "went wrong there. Start again from the last checkpoint, without that machine if it happens again",
                          (long long)step, odd, of - fewest);
-    return tri__fail(TRI_DISAGREE, "step %lld: rank %d and others hold different weights where they should be the same, %d of %d agree with it. "
-                     "Start again from the last checkpoint", (long long)step, odd, fewest, of);
+    return tri__fail(TRI_DISAGREE,
+                     "step %lld: rank %d and others hold different weights where they should be the same, %d of %d agree with it. "
+                     "Start again from the last checkpoint",
+                     (long long)step, odd, fewest, of);
 }
 
 tri_status tri__session_compare_replicas(tri_session *s) {

@@ -5,7 +5,8 @@
 #include "train/events.h"
 #include "train/settings.h"
 
-/* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the summary. */
+/* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the
+ * summary. */
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink);
 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
@@ -21,8 +22,8 @@ typedef struct tri_predictions {
 tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
-/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with the
- * memory there is (TRI_RESOURCE with figures). */
+/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with
+ * the memory there is (TRI_RESOURCE with figures). */
 tri_status tri__run_prepare(const tri_settings *settings);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new

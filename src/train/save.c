@@ -14,8 +14,9 @@ static json_t *state_json(const tri_session *s) {
                               (json_int_t)s->settings->seed);
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
     if (state && s->engine.plan.train.scale >= 0)
-        json_object_set_new(state, "loss_scale", json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good,
-                                                           "skipped", (json_int_t)s->at.skipped));
+        json_object_set_new(state, "loss_scale",
+                            json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good, "skipped",
+                                      (json_int_t)s->at.skipped));
     return state;
 }
 

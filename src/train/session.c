@@ -264,7 +264,8 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     TRI_TRY(tri__loss_scale_next(&s->at.scale, applied));
     s->at.skipped += !applied;
     if (!applied)
-        tri__say(&s->log, TRI_LOG_WARN, "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the next scale is %g",
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the next scale is %g",
                  (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
     return TRI_OK;
 }

@@ -43,13 +43,13 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
-    double waited;                    /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
+    double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
     double comm, idle;                /* seconds of transfers: moving data, waiting for others */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
-/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every rank of
- * the world opens its own; world NULL: one rank. */
+/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every
+ * rank of the world opens its own; world NULL: one rank. */
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */

@@ -54,7 +54,8 @@ static int open_nameless(const char *folder) {
     if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
     char path[PATH_MAX]; /* a file system without nameless files */
     for (int i = 0; i < 1000; i++) {
-        if (snprintf(path, sizeof path, "%s/.offload-%ld-%d", folder, (long)getpid(), i) >= (int)sizeof path) return errno = ENAMETOOLONG, -1;
+        if (snprintf(path, sizeof path, "%s/.offload-%ld-%d", folder, (long)getpid(), i) >= (int)sizeof path)
+            return errno = ENAMETOOLONG, -1;
         file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
         if (file >= 0) unlink(path);
         if (file >= 0 || errno != EEXIST) return file;
@@ -72,7 +73,9 @@ static tri_status alloc_second(const char *folder, size_t bytes, void **out) {
     }
     if (file >= 0) close(file);
     if (error)
-        return tri__fail(TRI_RESOURCE, "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another folder, or offload less",
+        return tri__fail(TRI_RESOURCE,
+                         "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another folder, or offload "
+                         "less",
                          bytes, folder, strerror(error));
     return TRI_OK;
 }

@@ -103,13 +103,15 @@ static void tile(const plan *p, int64_t row, int64_t column) {
     int64_t rows = g->m - row < p->tile_rows ? g->m - row : p->tile_rows;
     int64_t columns = g->n - column < p->tile_columns ? g->n - column : p->tile_columns;
     for (int64_t i = 0; i < tri__round_up(rows, k->mr); i++)
-        for (int64_t j = 0; j < TILE_COLUMNS; j++) sum[i * TILE_COLUMNS + j] = g->bias && j < columns ? tri__from_bf16(g->bias[column + j]) : 0;
+        for (int64_t j = 0; j < TILE_COLUMNS; j++)
+            sum[i * TILE_COLUMNS + j] = g->bias && j < columns ? tri__from_bf16(g->bias[column + j]) : 0;
     if (k->begin) k->begin();
     for (int64_t at = 0; at < p->k; at += k->k_block) {
         int64_t steps = (p->k - at < k->k_block ? p->k - at : k->k_block) / k->step;
         for (int64_t j = 0; j < columns; j += k->nr)
             for (int64_t i = 0; i < rows; i += k->mr)
-                k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr, sum + i * TILE_COLUMNS + j, TILE_COLUMNS);
+                k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr, sum + i * TILE_COLUMNS + j,
+                       TILE_COLUMNS);
     }
     if (k->end) k->end();
     for (int64_t i = 0; i < rows; i++) finish_row(p, sum + i * TILE_COLUMNS, row + i, column, columns);

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* A kernel in registers. Panels hold k in groups, as the instruction takes them: a [k / a_group, mr, a_group], b [k / b_group, nr, b_group]. */
+/* A kernel in registers. Panels hold k in groups, as the instruction takes them: a [k / a_group, mr, a_group], b [k / b_group, nr,
+ * b_group]. */
 typedef struct tri_half_product {
     const char *name;
     int mr, nr, a_group, b_group;

@@ -6,8 +6,8 @@
 
 enum { ENOUGH = 1 << 19 }; /* multiplications that are worth more than one thread */
 
-/* Panels are cut from the scratch space that wide copies of the operands would take. Small products, whose panels are mostly padding, do not
- * fit and go that way; so do calls whose factors are not both bf16. */
+/* Panels are cut from the scratch space that wide copies of the operands would take. Small products, whose panels are mostly padding, do
+ * not fit and go that way; so do calls whose factors are not both bf16. */
 static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     int64_t space = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
@@ -40,7 +40,8 @@ static void linear_gelu(const tri_call *call) {
 /* dx[T,I] = dy[T,O] w[O,I] */
 static void linear_din(const tri_call *call) {
     enum { DX, DY, W };
-    gemm(call, (tri_half_gemm){.m = call->t[DY].rows, .n = call->t[W].cols, .k = call->t[DY].cols, .c = call->t[DX].data, .add = adds(call, DX)},
+    gemm(call,
+         (tri_half_gemm){.m = call->t[DY].rows, .n = call->t[W].cols, .k = call->t[DY].cols, .c = call->t[DX].data, .add = adds(call, DX)},
          DY, W);
 }
 

@@ -1,5 +1,6 @@
-/* product_bfmmla.c - the bf16 product kernel for arm64 with BFMMLA, which multiplies 2 x 4 by 4 x 2: 8 rows of 12 sums as 4 x 6 blocks of 2 x 2.
- * In assembly: gcc 12 spills three of the 24 accumulators otherwise, which halves it (138 GFLOP/s a core in intrinsics, 310 as here). */
+/* product_bfmmla.c - the bf16 product kernel for arm64 with BFMMLA, which multiplies 2 x 4 by 4 x 2: 8 rows of 12 sums as 4 x 6 blocks of 2
+ * x 2. In assembly: gcc 12 spills three of the 24 accumulators otherwise, which halves it (138 GFLOP/s a core in intrinsics, 310 as here).
+ */
 #if defined(__aarch64__)
 
 #include "device/cpu/fast/gemm_half.h"
@@ -14,7 +15,8 @@ enum { MR = 8, NR = 12, GROUP = 4, BLOCKS = 24 };
 #define COLUMNS(d0, d1, d2, d3, m) BFMMLA(d0, 0, m) BFMMLA(d1, 1, m) BFMMLA(d2, 2, m) BFMMLA(d3, 3, m)
 #define ZERO(a, b, c, d) "movi v" #a ".4s, #0\n\tmovi v" #b ".4s, #0\n\tmovi v" #c ".4s, #0\n\tmovi v" #d ".4s, #0\n\t"
 #define STORE(a, b, c, d) "stp q" #a ", q" #b ", [%[out]], #32\n\tstp q" #c ", q" #d ", [%[out]], #32\n\t"
-#define ALL(each) each(8, 9, 10, 11) each(12, 13, 14, 15) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
+#define ALL(each)                                                                                                                          \
+    each(8, 9, 10, 11) each(12, 13, 14, 15) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
 
 /* out [6,4,2,2]: pairs of columns, pairs of rows, the block. */
 static void blocks(int64_t steps, const uint16_t *a, const uint16_t *b, float *out) {
