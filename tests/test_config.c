@@ -37,8 +37,8 @@ static const char *const run_list[] = {
     "local_ranks_filter",
     "shard=none", "shard_size=0", "bucket_mb=25", "prefetch=1", "reshard_after_forward=auto", "wrap=layer", "wrap_min_params=100000000",
     "check_replicas=0",
-    "schedule=1f1b", "recompute=none", "offload=none", "log_every=1", "profile", "print_program=-1",
-    "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M",
+    "schedule=1f1b", "recompute=none", "offload=none", "memory_limit", "log_every=1", "profile", "print_program=-1",
+    "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M", "lab_model=small",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
 
 static void test_frozen_list(void **state) {
