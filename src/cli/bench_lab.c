@@ -252,17 +252,19 @@ static const char *binds(const result *r) {
 static tri_status print_json(const lab *b, int which) {
     const result *r = &b->result[which];
     json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
-                          layouts[which].alone ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned, "second_bytes", r->second);
+                          layouts[which].alone ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned,
+                          "second_bytes", r->second);
     if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
     if (o && r->ran) {
-        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "max_rss_bytes", r->max_rss, "step_ms",
-                                 1e3 * r->step, "samples_per_second", r->rate, "loader_share", r->loading, "comm_share", r->moving, "idle_share",
-                                 r->idle);
+        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "max_rss_bytes", r->max_rss,
+                                 "step_ms", 1e3 * r->step, "samples_per_second", r->rate, "loader_share", r->loading, "comm_share",
+                                 r->moving, "idle_share", r->idle);
         json_object_update(o, more);
         json_decref(more);
         if (r->efficiency > 0) json_object_set_new(o, "efficiency", json_real(r->efficiency));
         for (int k = 0; k < KINDS; k++)
-            json_object_set_new(o, kinds[k], json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+            json_object_set_new(o, kinds[k],
+                                json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
     }
     tri_status status = tri__print_json(b->cli->out, o);
     json_decref(o);
@@ -283,16 +285,17 @@ static void add_row(const lab *b, int which, tri_text_table *table) {
         if (r->kind[k].seconds > 0) snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
         else snprintf(text[k], sizeof text[k], "-");
     }
-    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned, tri__text_bytes(r->max_rss, rss), r->rate,
-                        share, text[0], text[1], text[2], binds(r));
+    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned,
+                        tri__text_bytes(r->max_rss, rss), r->rate, share, text[0], text[1], text[2], binds(r));
 }
 
 static tri_status print_table(const lab *b) {
     const tri_lab_model *m = b->model;
     FILE *out = b->cli->out;
     tri_text_table table = {0};
-    fprintf(out, "%d layers x %d, %d ranks of one thread, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n", m->layers,
-            m->width, b->n, m->samples, m->tokens);
+    fprintf(out,
+            "%d layers x %d, %d ranks of one thread, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n",
+            m->layers, m->width, b->n, m->samples, m->tokens);
     tri__text_table_add(&table, "layout\tplanned\tpeak RSS\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\tbinds");
     for (int i = 0; i < LAYOUTS; i++) add_row(b, i, &table);
     tri_status status = tri__text_table_print(&table, out, b->cli->out_color);

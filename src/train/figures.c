@@ -51,8 +51,8 @@ static json_t *transfers_json(const taken *t) {
     json_t *all = json_object();
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
         if (t->transfer[kind].seconds > 0)
-            json_object_set_new(all, tri__collective_name(kind),
-                                json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds, "exposed_seconds", t->transfer[kind].exposed));
+            json_object_set_new(all, tri__collective_name(kind), json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds,
+                                                                           "exposed_seconds", t->transfer[kind].exposed));
     return all;
 }
 

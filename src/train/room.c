@@ -1,5 +1,5 @@
-/* room.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so layouts that need less are planned
- * too, until one fits. */
+/* room.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so layouts that need less are
+ * planned too, until one fits. */
 #include "train/room.h"
 
 #include "base/text.h"
@@ -96,8 +96,8 @@ static tri_status refuse(const tri_plan_in *planned, int here, int64_t need, int
             return tri__fail(TRI_RESOURCE, "%s, %s %s:%s would need %s", who, is, b, words, tri__text_bytes((double)less, c));
     }
     return tri__fail(TRI_RESOURCE,
-                     "%s, %s %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, a shorter "
-                     "--max-sen-len or fewer ranks",
+                     "%s, %s %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
+                     "a shorter --max-sen-len or fewer ranks",
                      who, is, b, *words ? words : " it", tri__text_bytes((double)less, c));
 }
 
