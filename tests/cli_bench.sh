@@ -70,7 +70,8 @@ expect "one rank is the measure" grep -q '"layout":"one","ranks":1,.*"efficiency
 for layout in $layouts; do
     grep "\"layout\":\"$layout\"" "$out" >one
     expect "$layout took what was planned" is "$(field planned_bytes <one)" == "$(field allocated_bytes <one)"
-    expect "$layout was seen to" is "$(field max_rss_bytes <one)" '>' 1e6
+    expect "$layout was seen to: $(cat one)" is "$(field held_bytes <one)" '>' 1e6
+    expect "a share is no more than all of it" is "$(field held_bytes <one)" '<=' "$(field max_rss_bytes <one)"
 done
 expect "DDP sums by all_reduce" is "$(grep '"ddp"' "$out" | sed 's/.*"all_reduce":{"ms":\([^,]*\).*/\1/')" '>' 0
 expect "ZeRO-3 gathers" is "$(grep '"zero3"' "$out" | sed 's/.*"all_gather":{"ms":\([^,]*\).*/\1/')" '>' 0

@@ -44,7 +44,7 @@ for rank in 1 2; do
     bytes=$(sed -n "${rank}s/}.*//p" planned)
     expect "rank $((rank - 1)): bytes as planned, by class" grep -qF "\"bytes\":{$bytes}" summary
 done
-expect_text summary '"sent_bytes":{' '"all_gather":' '"reduce_scatter":' '"transfers":{' '"exposed_seconds":' '"max_rss_bytes":'
+expect_text summary '"sent_bytes":{' '"all_gather":' '"reduce_scatter":' '"transfers":{' '"exposed_seconds":' '"held_bytes":' '"max_rss_bytes":'
 total=$(sed -n '1s/.*"total":\([0-9]*\).*/\1/p' planned)
 expect "what is allocated is what was planned" grep -qF "\"allocated_bytes\":$total" summary
 finish

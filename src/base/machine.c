@@ -42,6 +42,13 @@ int64_t tri__memory_available(void) {
     return available;
 }
 
+int64_t tri__memory_held(void) {
+    char text[1024];
+    read_start("/proc/self/smaps_rollup", text, sizeof text);
+    const char *at = strstr(text, "\nPss:");
+    return at ? strtoll(at + strlen("\nPss:"), NULL, 10) * 1024 : 0;
+}
+
 int64_t tri__oom_kills(void) {
     char text[1024];
     read_start("/sys/fs/cgroup/memory.events", text, sizeof text);

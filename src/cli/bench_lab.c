@@ -43,7 +43,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 /* without progre
 typedef struct result {
     int ran;
     char refusal[1024];
-    double planned, second, allocated, max_rss;        /* bytes; planned and allocated without second memory */
+    double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without second memory */
     double step, rate, efficiency;                     /* seconds; samples a second of all ranks; 0: nothing to compare with */
     struct { double seconds, exposed; } kind[KINDS];   /* of a step */
     double loading, moving, idle;                      /* shares of a step */
@@ -128,6 +128,7 @@ static tri_status read_summary(const char *folder, result *r) {
     json_array_foreach(ranks, i, rank) {
         const json_t *transfers = json_object_get(rank, "transfers");
         raise(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
+        raise(&r->held, number(rank, "held_bytes"));
         raise(&r->max_rss, number(rank, "max_rss_bytes"));
         for (int k = 0; k < KINDS; k++) {
             r->kind[k].seconds += number(json_object_get(transfers, kinds[k]), "seconds") / n;
@@ -252,12 +253,12 @@ static const char *binds(const result *r) {
 static tri_status print_json(const lab *b, int which) {
     const result *r = &b->result[which];
     json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
-                          layouts[which].alone ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned, "second_bytes",
-                          r->second);
+                          layouts[which].alone ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned,
+                          "second_bytes", r->second);
     if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
     if (o && r->ran) {
-        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "max_rss_bytes", r->max_rss,
-                                 "step_ms", 1e3 * r->step, "samples_per_second", r->rate, "loader_share", r->loading, "comm_share",
+        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
+                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->step, "samples_per_second", r->rate, "loader_share", r->loading, "comm_share",
                                  r->moving, "idle_share", r->idle);
         json_object_update(o, more);
         json_decref(more);
@@ -274,7 +275,7 @@ static tri_status print_json(const lab *b, int which) {
 
 static void add_row(const lab *b, int which, tri_text_table *table) {
     const result *r = &b->result[which];
-    char planned[32], rss[32], share[32] = "-", text[KINDS][64];
+    char planned[32], held[32], share[32] = "-", text[KINDS][64];
     tri__text_bytes(r->planned, planned);
     if (!r->ran) {
         tri__text_table_add(table, "%s\t%s\t-\t-\t-\t-\t-\t-\t%s", layouts[which].title, planned, binds(r));
@@ -285,8 +286,8 @@ static void add_row(const lab *b, int which, tri_text_table *table) {
         if (r->kind[k].seconds > 0) snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
         else snprintf(text[k], sizeof text[k], "-");
     }
-    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned, tri__text_bytes(r->max_rss, rss),
-                        r->rate, share, text[0], text[1], text[2], binds(r));
+    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned,
+                        tri__text_bytes(r->held, held), r->rate, share, text[0], text[1], text[2], binds(r));
 }
 
 static tri_status print_table(const lab *b) {
@@ -296,7 +297,7 @@ static tri_status print_table(const lab *b) {
     fprintf(out,
             "%d layers x %d, %d ranks of one thread, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n",
             m->layers, m->width, b->n, m->samples, m->tokens);
-    tri__text_table_add(&table, "layout\tplanned\tpeak RSS\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\tbinds");
+    tri__text_table_add(&table, "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\tbinds");
     for (int i = 0; i < LAYOUTS; i++) add_row(b, i, &table);
     tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
     tri__text_table_free(&table);

@@ -157,7 +157,7 @@ const tri_option tri__run_options[] = {
                 "all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large", .scope = "bench",
-        .help = "lab: tiny takes seconds, small less than a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB"),
+        .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB"),
     ROW(BOOL, check, .value = "false", .scope = "plan", .help = "prove that all ranks' programs fit together"),
     ROW(BOOL, json, .value = "false", .scope = ALL, .help = "results as JSON on stdout"),
     ROW(BOOL, quiet, .value = "false", .scope = ALL, .help = "no progress on stderr"),

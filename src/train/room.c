@@ -82,24 +82,24 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
 }
 
 static tri_status refuse(const tri_plan_in *planned, int here, int64_t need, int64_t have, int limited) {
-    char a[32], b[32], c[32], words[96] = "", who[96];
+    char a[32], b[32], c[32], words[96] = "", who[96], room[96];
     tri_plan_in in = *planned;
     int64_t less = need;
     tri__text_bytes((double)need, a);
     tri__text_bytes((double)have, b);
     if (here > 1) snprintf(who, sizeof who, "%d ranks need %s together", here, a);
     else snprintf(who, sizeof who, "the plan needs %s", a);
-    const char *is = limited ? "--memory-limit allows" : "there is free";
+    if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
+    else snprintf(room, sizeof room, "%s is free", b);
     while (next_layout(&in, words)) {
         TRI_TRY(need_planned(&in, here, &less));
         if (less <= have)
-            return tri__fail(TRI_RESOURCE, "%s, %s %s:%s would need %s", who, is, b, words, tri__text_bytes((double)less, c));
+            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)less, c));
     }
     return tri__fail(TRI_RESOURCE,
-                     "%s, %s %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, a "
-                     "shorter "
-                     "--max-sen-len or fewer ranks",
-                     who, is, b, *words ? words : " it", tri__text_bytes((double)less, c));
+                     "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
+                     "a shorter --max-sen-len or fewer ranks",
+                     who, room, *words ? words : " it", tri__text_bytes((double)less, c));
 }
 
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
