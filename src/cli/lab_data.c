@@ -61,8 +61,8 @@ static tri_status write_config(const tri_lab_model *m, const char *folder, const
     char path[TRI_PATH_MAX];
     json_t *config = json_pack("{s:s, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:i, s:i, s:i}, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name",
                                "label", "primary_text_name", "text", "primary_tokenizer", vocab, "primary_encoder", "model_type", "bert",
-                               "vocab_size", m->vocabulary, "hidden_size", m->width, "num_hidden_layers", m->layers, "num_attention_heads", m->heads,
-                               "intermediate_size", 4 * m->width, "max_position_embeddings", m->tokens, "hidden_common_dim", 64,
+                               "vocab_size", m->vocabulary, "hidden_size", m->width, "num_hidden_layers", m->layers, "num_attention_heads",
+                               m->heads, "intermediate_size", 4 * m->width, "max_position_embeddings", m->tokens, "hidden_common_dim", 64,
                                "fusion_hidden_dim", 64, "is_binary", 1, "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
     tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__json_save(path, config);
