@@ -188,29 +188,34 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     return TRI_OK;
 }
 
+/* Adds the time since `begin` to what waits took; returns now. */
+static double close_span(tri_world *world, double begin) {
+    double now = tri__clock();
+    world->wait_seconds += now - begin;
+    return now;
+}
+
 /* The list does not change while one waits: p stays where it is. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
     tri_idle idle = {.awake = world->nodes.n > 1};
-    double begin = tri__clock(),
-           since = begin; /* since when there is nothing to do; 0: there is. Small operations read the clock twice only */
+    double begin = tri__clock(), since = 0; /* since when there is nothing to do; 0: there is */
     while (!p->done) {
         int moved = 0;
+        double looked = since > 0 ? tri__clock() : begin;
         if (tri__remote_poll(world) != TRI_OK) return give_up(world);
         TRI_TRY(move_all(world, &moved));
+        if ((p->done || moved) && since > 0) world->idle_seconds += looked - since, since = 0;
         if (p->done) break;
         if (moved) {
-            if (since > 0) world->idle_seconds += tri__clock() - since;
-            since = 0;
             idle.round = 0;
             tri__world_beat(world);
+            begin = close_span(world, begin);
         } else {
-            if (since == 0) since = tri__clock();
+            if (since == 0) since = looked;
             tri__idle(world->segment.control, world->local, &idle);
         }
     }
-    double now = tri__clock();
-    world->wait_seconds += now - begin;
-    if (since > 0) world->idle_seconds += now - since;
+    close_span(world, begin);
     return TRI_OK;
 }
 
