@@ -70,7 +70,8 @@ done
 # A rank that ends while the others still start: error.json. Now and then all have ended before it is found: then again.
 for ((tries = 0, code = 0; tries < 20 && code != 137; tries++)); do
     rm -rf run
-    "$trident" $(train) --nproc-per-node 24 >"$out" 2>"$err" &
+    args=$(train) # not below: the shell's own child for it would be the first one found
+    "$trident" $args --nproc-per-node 24 >"$out" 2>"$err" &
     pid=$!
     first=
     while [ -z "$first" ] && [ -d /proc/$pid ]; do read -r first _ <"/proc/$pid/task/$pid/children"; done 2>/dev/null
@@ -87,7 +88,7 @@ expect_text error '"rank":0' '"code":137' '"phase":' '"cause":"killedbysignal9(S
 # A rank that is killed in the middle of training: the step is known.
 rm -rf run
 last_command="trident train, rank 1 killed"
-"$trident" $(train) --nproc-per-node 2 --epochs 3000 --max-steps 0 --save-every 0 >"$out" 2>"$err" &
+"$trident" $args --nproc-per-node 2 --epochs 3000 --max-steps 0 --save-every 0 >"$out" 2>"$err" &
 pid=$!
 until [ "$(grep -c '"event": *"train"' run/metrics.jsonl 2>/dev/null)" -ge 3 ] || [ ! -d /proc/$pid ]; do sleep 0.05; done 2>/dev/null
 read -r -a ranks <"/proc/$pid/task/$pid/children"
