@@ -165,12 +165,6 @@ static void check_gradients(golden *g) {
     print_message("    %d gradients differ by at most %.2g of their norm\n", g->engine.model.n_params, worst);
 }
 
-static int update_at(const tri_program *program) {
-    int at = 0;
-    while (program->instr[at].mb >= 0) at++;
-    return at;
-}
-
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
     const json_t *recipe = get(g->json, "recipe");
@@ -178,7 +172,8 @@ static double run_step(golden *g, int64_t s, int update) {
                                             (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
-    OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : update_at(train), (uint32_t)s + 1, &g->feed, NULL));
+    OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update, (uint32_t)s + 1, &g->feed,
+                     NULL));
     return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
 }
 

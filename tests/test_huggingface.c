@@ -1,5 +1,6 @@
 /* test_huggingface.c - weights from a Hugging Face folder: names, shards, dtypes, what is said; made-up folders here,
  * real ones in make parity. */
+#include "scratch.h"
 #include "checkpoint/huggingface.h"
 
 #include "base/file.h"
@@ -13,19 +14,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/trident-test-??????";
-
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
-}
 
 static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, const void *data) {
     return (tri_piece){.name = name, .dtype = dtype, .shape = shape, .slice = tri__slice_whole(&shape), .data = (void *)data};

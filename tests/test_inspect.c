@@ -1,5 +1,6 @@
 /* test_inspect.c - inspections of made-up tables: kinds, parts, classes, lengths, rules, and each warning with a table that
  * earns it beside one that does not. */
+#include "scratch.h"
 #include "base/file.h"
 #include "data/inspect_parts.h"
 
@@ -12,19 +13,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/trident-test-??????";
-
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
-}
 
 /* A table being written; closing gives its path. */
 static FILE *begin(const char *name, char path[static 128]) {

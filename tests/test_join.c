@@ -1,5 +1,6 @@
 /* test_join.c - becoming a rank of a job that somebody else started: alone, from our supervisor's descriptor, or met by torchrun's
  * variables; and what the watcher finds where no supervisor of ours is. */
+#include "rank_waits.h"
 #include "base/clock.h"
 #include "comm/join.h"
 
@@ -33,24 +34,10 @@ static board *board_open(void) {
     return made;
 }
 
-static void pause_seconds(double seconds) {
-    struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
 static int end_of(pid_t child) {
     int how = 0;
     assert_int_equal(waitpid(child, &how, 0), child);
     return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-}
-
-static tri_status wait_for_failure(tri_world *world) {
-    tri_idle idle = {0};
-    tri_status status;
-    tri__world_waits(world, 1);
-    while ((status = tri__world_check(world)) == TRI_OK) tri__idle(world->segment.control, world->local, &idle);
-    tri__world_waits(world, 0);
-    return status;
 }
 
 static char *no_variables(const char *name) {

@@ -1,4 +1,5 @@
 /* test_ranks.c - ranks as threads and as forks: how they start, wait, fail, die, hang and leave. A wait is a loop of tri__idle here. */
+#include "rank_waits.h"
 #include "base/clock.h"
 #include "comm/ranks.h"
 
@@ -42,22 +43,7 @@ static board *board_open(void) {
     return made;
 }
 
-static void pause_seconds(double seconds) {
-    struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
 static tri_ranks how(int forks) { return (tri_ranks){.n = RANKS, .forks = forks, .heap_bytes = HEAP}; }
-
-/* Waits for what never comes. */
-static tri_status wait_for_failure(tri_world *world) {
-    tri_idle idle = {0};
-    tri_status status;
-    tri__world_waits(world, 1);
-    while ((status = tri__world_check(world)) == TRI_OK) tri__idle(world->segment.control, world->local, &idle);
-    tri__world_waits(world, 0);
-    return status;
-}
 
 /* Until all ranks of the case wait. */
 static void wait_for_waiters(board *board, int n) {

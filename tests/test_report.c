@@ -1,4 +1,5 @@
 /* test_report.c - the sinks, by the exact text and bytes they write. */
+#include "scratch.h"
 #include "report/sinks.h"
 
 #include "base/file.h"
@@ -12,19 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/trident-test-??????";
-
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
-}
 
 static void send(const tri_sink *sink, tri_event event) { assert_int_equal(sink->emit(sink->context, &event), TRI_OK); }
 

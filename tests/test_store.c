@@ -1,5 +1,6 @@
 /* test_store.c - what a cache of token stores loses when the next one is made: what dead builders left and stores of a table's
  * former content; and what it keeps: whatever is in use, of other tables, of other settings, or not ours. */
+#include "scratch.h"
 #include "data/store.h"
 
 #include <fcntl.h>
@@ -14,19 +15,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[] = "/tmp/trident-test-??????";
-
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
-}
 
 /* A store named by `key`, of the content `table` at `place`. */
 static tri_store_origin from(uint64_t key, uint64_t table, uint64_t place) {

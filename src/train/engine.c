@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 1 << 30 };
-
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
     *place = (tri_place){.world = world, .rank = world ? tri_world_rank(world) : rank};
     tri_settings over = *s; /* only read */
@@ -62,7 +60,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
     if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
-    TRI_TRY(tri__arena_open(&engine->arena, ARENA_BYTES));
+    TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, assets->encoder, n_columns, s->no_decay, &engine->model);
 

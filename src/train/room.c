@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 1 << 30 };
-
 int64_t tri__room_need(const tri_program *const *programs, int n) {
     int64_t need = 0;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
@@ -51,7 +49,7 @@ static tri_status need_planned(const tri_plan_in *like, int here, int64_t *most)
         tri_plan plan;
         tri_plan_in in = *like;
         in.rank = rank;
-        TRI_TRY(tri__arena_open(&arena, ARENA_BYTES));
+        TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
         tri_status status = tri__plan(&arena, &in, 1, &plan);
         const tri_program *const both[] = {plan.infer.program, plan.train.program};
         if (status == TRI_OK) *most = add_rank(&machine, rank, here, tri__room_need(both, 2), *most);

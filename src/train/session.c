@@ -98,7 +98,6 @@ static tri_status open_engine(tri_session *s) {
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
-    s->update_at = s->engine.plan.train.update;
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -252,8 +251,9 @@ static int scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0
 tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, s->update_at, (uint32_t)s->at.step + 1, s->feed, s->times));
-    s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
+    const tri_planned *planned = &s->engine.plan.train;
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, planned->update, (uint32_t)s->at.step + 1, s->feed, s->times));
+    s->last.loss = *(const double *)result(s, planned->loss);
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
 }
@@ -291,10 +291,11 @@ tri_status tri_update(tri_session *s) {
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t));
-    const tri_program *program = s->engine.plan.train.program;
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, s->update_at, program->n_instrs, (uint32_t)s->at.step + 1, s->feed, s->times));
-    s->last.grad_norm = *(const double *)result(s, s->engine.plan.train.norm);
-    int applied = *(const int32_t *)result(s, s->engine.plan.train.apply) != 0;
+    const tri_planned *planned = &s->engine.plan.train;
+    int end = planned->program->n_instrs;
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed, s->times));
+    s->last.grad_norm = *(const double *)result(s, planned->norm);
+    int applied = *(const int32_t *)result(s, planned->apply) != 0;
     if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 

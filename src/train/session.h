@@ -34,7 +34,6 @@ struct tri_session {
     tri_engine engine;
     tri_programs programs;            /* of all ranks; the lead's only */
     tri_feed *feed;                   /* [n_mb] */
-    int update_at;                    /* first instruction of the update */
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
     tri_position at;
     int resumed;
