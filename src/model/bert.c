@@ -1,6 +1,6 @@
 /* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width.
- * Names and numerics are Hugging Face's: post-norm, exact-erf GELU. Weights stand before vectors in a unit's memory, and
- * query, key and value side by side, so that they are one [3H, H] operand. */
+ * Names and numerics are Hugging Face's: post-norm, exact-erf GELU. In a unit's memory stand what tensor parallelism
+ * shares out, what it does not, and norms, in this order; and query, key and value side by side, so that they are one [3H, H] operand. */
 #include "base/random.h"
 #include "model/model.h"
 
@@ -13,22 +13,22 @@ static void layer_params(tri_model *model, int branch, int64_t layer) {
     int64_t H = e->hidden_size, I = e->intermediate_size;
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
-        {"attention.self.query.weight", H, H, TRI_INIT_NORMAL, d},
-        {"attention.self.key.weight", H, H, TRI_INIT_NORMAL, d},
-        {"attention.self.value.weight", H, H, TRI_INIT_NORMAL, d},
-        {"attention.output.dense.weight", H, H, TRI_INIT_NORMAL, d},
-        {"intermediate.dense.weight", I, H, TRI_INIT_NORMAL, d},
-        {"output.dense.weight", H, I, TRI_INIT_NORMAL, d},
-        {"attention.self.query.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"attention.self.key.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"attention.self.value.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"attention.output.dense.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"attention.output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
-        {"attention.output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0},
-        {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0},
-        {"output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
-        {"output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"attention.self.query.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"attention.self.key.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"attention.self.value.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"attention.output.dense.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
+        {"intermediate.dense.weight", I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"output.dense.weight", H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
+        {"attention.self.query.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attention.self.key.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attention.self.value.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
+        {"attention.output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"attention.output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"attention.output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
     char prefix[128];
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
@@ -40,12 +40,12 @@ static void pooling_params(tri_model *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size;
     const tri_param_row pooler[] = {
-        {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range},
-        {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
+        {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     const tri_param_row projection[] = {
-        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H)},
-        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0},
+        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
+        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     char prefix[128];
     tri__model_unit(model, "%s.pooling", tri__branch_name(branch));
@@ -59,11 +59,11 @@ void tri__bert_params(tri_model *model, int branch) {
     int64_t H = e->hidden_size;
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
-        {"word_embeddings.weight", e->vocab_size, H, TRI_INIT_NORMAL, d},
-        {"position_embeddings.weight", e->max_position_embeddings, H, TRI_INIT_NORMAL, d},
-        {"token_type_embeddings.weight", e->type_vocab_size, H, TRI_INIT_NORMAL, d},
-        {"LayerNorm.weight", 0, H, TRI_INIT_ONE, 0},
-        {"LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0},
+        {"word_embeddings.weight", e->vocab_size, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"position_embeddings.weight", e->max_position_embeddings, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"token_type_embeddings.weight", e->type_vocab_size, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
     char prefix[128];
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));

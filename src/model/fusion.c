@@ -6,10 +6,10 @@ static int64_t fused_width(const tri_model *model) { return model->common * (mod
 void tri__fusion_params(tri_model *model) {
     int64_t width = fused_width(model);
     const tri_param_row rows[] = {
-        {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width)},
-        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion)},
-        {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0},
-        {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0},
+        {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
+        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion), TRI_SHARE_WHOLE},
+        {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     tri__model_unit(model, "fusion");
     tri__model_params(model, "fusion.", rows, 4);

@@ -24,6 +24,17 @@ static int decays(const tri_model *model, const char *name) {
     return 1;
 }
 
+/* Appends a parameter that takes `room` elements to the unit's memory. */
+static void place_param(tri_unit *unit, const tri_param *param, int64_t room) {
+    int shared_out = param->share == TRI_SHARE_ROWS || param->share == TRI_SHARE_COLS;
+    TRI_ASSERT(!shared_out || unit->split == unit->count);
+    TRI_ASSERT(param->share == TRI_SHARE_TOKENS || unit->tokens == unit->count);
+    unit->count += room;
+    if (shared_out) unit->split = unit->count;
+    if (param->share != TRI_SHARE_TOKENS) unit->tokens = unit->count;
+    unit->n++;
+}
+
 void tri__model_params(tri_model *model, const char *prefix, const tri_param_row *rows, int n) {
     tri_unit *unit = &model->unit[model->n_units - 1];
     for (int i = 0; i < n; i++) {
@@ -31,16 +42,52 @@ void tri__model_params(tri_model *model, const char *prefix, const tri_param_row
         tri_param *param = TRI_PUSH(model->arena, model->param, model->n_params, model->cap_params);
         *param = (tri_param){.name = tri__arena_print(model->arena, "%s%s", prefix, row->name),
                              .shape = row->rows ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols),
+                             .share = row->share,
                              .unit = model->n_units - 1,
                              .at = unit->count,
                              .init = row->init,
                              .deviation = row->deviation};
+        param->part = tri__slice_whole(&param->shape);
         param->count = tri__shape_count(&param->shape);
         param->decays = decays(model, param->name);
-        unit->count += param->count;
-        unit->n++;
+        place_param(unit, param, param->count);
         model->n_elements += param->count;
     }
+}
+
+/* The box of place `place` of `n`; returns the elements that the largest box has. */
+static int64_t cut(tri_param *param, int n, int place) {
+    int dim = param->share == TRI_SHARE_ROWS ? 0 : param->shape.n - 1;
+    if (param->share != TRI_SHARE_ROWS && param->share != TRI_SHARE_COLS) return param->count;
+    int64_t whole = param->shape.dim[dim], most = (whole + n - 1) / n, room = param->count / whole * most;
+    int64_t begin = place * most < whole ? place * most : whole, end = begin + most < whole ? begin + most : whole;
+    param->part.start[dim] = begin;
+    param->part.extent[dim] = end - begin;
+    param->count = param->part.end = param->count / whole * (end - begin);
+    return room;
+}
+
+tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place) {
+    tri_model *part = tri__arena_alloc(arena, sizeof *part);
+    *part = *model;
+    part->arena = arena;
+    part->unit = NULL, part->param = NULL;
+    part->n_units = part->n_params = part->cap_units = part->cap_params = 0;
+    part->n_elements = 0;
+    for (int u = 0; u < model->n_units; u++) {
+        if (has && !has[u]) continue;
+        tri_unit *unit = TRI_PUSH(arena, part->unit, part->n_units, part->cap_units);
+        *unit = (tri_unit){.name = model->unit[u].name, .first = part->n_params};
+        for (int i = model->unit[u].first; i < model->unit[u].first + model->unit[u].n; i++) {
+            tri_param *param = TRI_PUSH(arena, part->param, part->n_params, part->cap_params);
+            *param = model->param[i];
+            param->unit = part->n_units - 1;
+            param->at = unit->count;
+            place_param(unit, param, cut(param, n, place));
+            part->n_elements += param->count;
+        }
+    }
+    return part;
 }
 
 const tri_param *tri__model_find(const tri_model *model, const char *name) {

@@ -10,11 +10,21 @@
 
 typedef enum tri_init { TRI_INIT_NORMAL, TRI_INIT_ZERO, TRI_INIT_ONE } tri_init;
 
+/* What ranks that share a layer do with a parameter. */
+typedef enum tri_share {
+    TRI_SHARE_WHOLE,   /* each has all of it, and all get the same gradient */
+    TRI_SHARE_ROWS,    /* each has some of its rows: outputs of a dense layer, words of a vocabulary */
+    TRI_SHARE_COLS,    /* each has some of its columns: inputs of a dense layer */
+    TRI_SHARE_TOKENS   /* each has all of it, but with sequence parallelism the gradient of its own tokens only */
+} tri_share;
+
 typedef struct tri_param {
     const char *name;   /* logical: primary.encoder.layer.0.output.dense.weight */
-    tri_shape shape;
+    tri_shape shape;    /* of the whole */
+    tri_slice part;     /* what is held here: a box */
+    tri_share share;
     int unit;           /* index of tri_model.unit */
-    int64_t at, count;  /* elements [at, at + count) of the unit's flat memory */
+    int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
     int decays;
@@ -22,8 +32,10 @@ typedef struct tri_param {
 
 typedef struct tri_unit {
     const char *name;   /* primary.layer.3 */
-    int64_t count;      /* elements */
-    int first, n;       /* parameters, in memory order */
+    int64_t count;      /* elements, with those that make the parts of all ranks alike */
+    int first, n;       /* parameters, in memory order: shared out, whole, summed over tokens */
+    int64_t split;      /* elements [0, split) are other ones on each rank that shares a layer, the rest the same */
+    int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
 } tri_unit;
 
 typedef struct tri_model {
@@ -46,6 +58,9 @@ typedef struct tri_model {
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_model *model);
 const tri_param *tri__model_find(const tri_model *model, const char *name); /* NULL */
+/* What one rank holds of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of what is shared out. Parts of a row
+ * count that does not divide are alike in memory: the last one's is padded. Widths and encoders stay the whole model's. Shares names. */
+tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place);
 
 /* What writing the operation list needs, and what it leaves behind. */
 typedef struct tri_forward {
@@ -67,6 +82,7 @@ typedef struct tri_param_row {
     int64_t rows, cols;           /* rows 0: a vector of cols */
     tri_init init;
     float deviation;
+    tri_share share;
 } tri_param_row;
 
 /* Starts a unit, then adds parameters to it; their logical name is prefix + row name. */

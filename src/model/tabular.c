@@ -7,12 +7,12 @@ static const double EPS = 1e-5;
 void tri__tabular_params(tri_model *model) {
     int64_t F = model->n_columns;
     const tri_param_row linear[] = {
-        {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F)},
-        {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0},
+        {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
+        {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     const tri_param_row norm[] = {
-        {"norm.weight", 0, F, TRI_INIT_ONE, 0},
-        {"norm.bias", 0, F, TRI_INIT_ZERO, 0},
+        {"norm.weight", 0, F, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"norm.bias", 0, F, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     tri__model_unit(model, "tabular");
     tri__model_params(model, "tabular.", linear, 2);

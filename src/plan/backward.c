@@ -20,7 +20,7 @@ typedef struct backward {
 static int unit_grad(backward *b, int unit) {
     int *slot = &b->pass->unit_grad[unit];
     if (*slot < 0) {
-        const tri_unit *u = &b->pass->in->model->unit[unit];
+        const tri_unit *u = &b->pass->model->unit[unit];
         tri_builder at = b->build;
         at.unit = b->pass->program->slot[b->pass->forward.unit_slot[unit]].unit;
         *slot = tri__build_slot(&at, TRI_MEM_GRAD, TRI_F32, (tri_rows){.add = 1}, u->count, "g.%s", u->name);
@@ -29,7 +29,7 @@ static int unit_grad(backward *b, int unit) {
 }
 
 static int unit_of(const backward *b, int flat) {
-    for (int u = 0; u < b->pass->in->model->n_units; u++)
+    for (int u = 0; u < b->pass->model->n_units; u++)
         if (b->pass->forward.unit_slot[u] == flat) return u;
     TRI_ASSERT(!"a parameter of no unit");
     return -1;
@@ -92,14 +92,14 @@ static void emit(backward *b, const tri_instr *of, char *text) {
 
 void tri__pass_backward(tri_pass *pass) {
     tri_program *program = pass->program;
-    int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * n_forward + pass->in->model->n_units;
+    int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * n_forward + pass->model->n_units;
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.is_input = tri__arena_alloc(pass->arena, (size_t)n_forward);
     pass->grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *pass->grad);
-    pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->in->model->n_units * sizeof *pass->unit_grad);
+    pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->unit_grad);
     for (int i = 0; i < n_forward; i++) pass->grad[i] = -1;
-    for (int u = 0; u < pass->in->model->n_units; u++) pass->unit_grad[u] = -1;
+    for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
     for (int i = 0; i < n_instrs; i++)
         if (program->instr[i].op == TRI_OP_input) b.is_input[program->instr[i].slot[0]] = 1;
 

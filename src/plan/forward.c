@@ -6,7 +6,7 @@ void tri__pass_forward(tri_pass *pass, int training) {
     program->mesh = pass->in->mesh;
     program->rank = pass->in->rank;
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
-                                  .model = pass->in->model,
+                                  .model = pass->model,
                                   .training = training};
     tri__model_forward(&pass->forward);
     pass->program = program;

@@ -7,6 +7,7 @@
 
 #include "layout/shard.h"
 #include "model/model.h"
+#include "plan/schedule/schedule.h"
 #include "program/target.h"
 #include "program/transfer.h"
 
@@ -33,6 +34,19 @@ typedef struct tri_sharding {
 
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
+/* Branches may lie side by side, each handing on to the fusion stage directly; or all stages form a row, and what goes further than the
+ * next stage is handed on by those between. */
+typedef enum tri_shape_kind { TRI_SHAPE_CHAIN, TRI_SHAPE_BRANCH } tri_shape_kind;
+
+/* How mesh.pp ranks share out the units of the model. */
+typedef struct tri_staging {
+    tri_schedule_kind schedule;
+    tri_shape_kind shape;
+    int chunks;                  /* stages of a rank; 0: as few as the schedule allows */
+    tri_texts stages;            /* [pp * chunks] the units of each stage: "primary.embeddings primary.layer.0-5"; none: balanced by cost */
+    const tri_stage_time *time;  /* [model->n_units] measured, for balancing; NULL: by FLOPs and bytes */
+} tri_staging;
+
 typedef struct tri_plan_in {
     const tri_model *model;
     tri_mesh mesh;
@@ -42,6 +56,8 @@ typedef struct tri_plan_in {
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
     tri_sharding sharding;       /* zeroed: none */
+    tri_staging staging;
+    int sequence_parallel;       /* with mesh.tp > 1: norms, dropout and residuals on shards of the tokens */
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
@@ -56,13 +72,14 @@ typedef struct tri_planned {
     tri_range *param_part;       /* [n_units] the unit's elements that param holds, from its first element on */
     tri_range *state_part;       /* [n_units] the same of m and v; training only */
     tri_range *save_part;        /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the unit */
-    int loss, probs;             /* loss: of training, over all replicas */
+    int loss, probs;             /* loss: of training, over all replicas, on every rank; probs: -1 where this rank's stages have none */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
 } tri_planned;
 
 typedef struct tri_plan {
+    const tri_model *model;      /* what this rank holds: indices of units below are its */
     tri_planned train, infer;
 } tri_plan;
 
@@ -73,6 +90,7 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_pla
 typedef struct tri_pass {
     tri_arena *arena;
     const tri_plan_in *in;
+    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `stage` */
     tri_program *program;
     tri_forward forward;   /* what the model left behind */
     int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */

@@ -107,7 +107,7 @@ static void rewrite(precision *p) {
         append(p, &instr[i]);
     }
     if (!has_fewer_bits(p) || !pass->out.m) return;
-    int n_units = pass->in->model->n_units;
+    int n_units = pass->model->n_units;
     pass->out.master = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.master);
     for (int u = 0; u < n_units; u++) pass->out.master[u] = master_of(p, pass->out.m[u]);
 }

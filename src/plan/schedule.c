@@ -58,7 +58,7 @@ void tri__pass_schedule(tri_pass *pass, int n_mb) {
     for (int s = 0; s < from->n_slots; s++) u.shared[s] = u.own[s] = -1;
     for (int i = 0; i < from->n_units; i++) tri__build_unit(&u.to, from->unit[i]);
 
-    int n_units = pass->in->model->n_units;
+    int n_units = pass->model->n_units;
     for (int i = 0; i < n_units; i++) pass->out.param[i] = map_slot(&u, pass->forward.unit_slot[i]);
     for (int mb = 0; mb < n_mb; mb++) unroll_one(&u, mb);
     for (int i = 0; i < n_units && pass->unit_grad; i++) pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i]);

@@ -34,7 +34,7 @@ void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int sl
 void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot) {
     const char *name = s->to.program->slot[slot].name;
     for (int u = block->first; u < block->first + block->n; u++) {
-        const tri_unit *unit = &s->pass->in->model->unit[u];
+        const tri_unit *unit = &s->pass->model->unit[u];
         int part = slot;
         if (block->n > 1) part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
         tri__sharder_stand(s, flats, u, part);
@@ -55,7 +55,7 @@ int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slo
     if (block->n == 1) return slot;
     tri_range part = s->pass->own[unit];
     int64_t count = part.end - part.begin, at = count ? part.begin + s->unit_at[unit] - block->own.begin : 0;
-    return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name, s->pass->in->model->unit[unit].name);
+    return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name, s->pass->model->unit[unit].name);
 }
 
 int tri__sharder_unit(const tri_sharder *s, const tri_block *block) {
@@ -75,7 +75,7 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
 
 /* Which units make a block, and this rank's shard of each. */
 static void make_blocks(tri_sharder *s) {
-    const tri_model *model = s->pass->in->model;
+    const tri_model *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
     for (int u = 0; u < model->n_units; u++) {
         tri_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
@@ -97,7 +97,7 @@ static void make_blocks(tri_sharder *s) {
 }
 
 static tri_flats find_flats(const tri_sharder *s, const int *slot) {
-    int n_units = s->pass->in->model->n_units, n = 0;
+    int n_units = s->pass->model->n_units, n = 0;
     size_t n_slots = (size_t)s->from->n_slots;
     tri_flats flats = {.unit = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.unit)};
     int *copy = tri__arena_alloc(s->to.arena, (size_t)n_units * sizeof *copy);
@@ -124,7 +124,7 @@ static void keep_weights(tri_sharder *s) {
         int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
         tri__sharder_stand_block(s, &s->weights, block, flat);
     }
-    for (int u = 0; u < s->pass->in->model->n_units; u++) s->pass->out.param[u] = tri__sharder_map(s, s->weights.slot[u]);
+    for (int u = 0; u < s->pass->model->n_units; u++) s->pass->out.param[u] = tri__sharder_map(s, s->weights.slot[u]);
 }
 
 static void copy_instr(tri_sharder *s, const tri_instr *instr) {
@@ -136,9 +136,9 @@ static void copy_instr(tri_sharder *s, const tri_instr *instr) {
 
 /* What is whose where nothing is shared out. */
 static void hold_all(tri_pass *pass) {
-    int n = pass->in->model->n_units;
+    int n = pass->model->n_units;
     tri_range *whole = tri__arena_alloc(pass->arena, (size_t)n * sizeof *whole);
-    for (int u = 0; u < n; u++) whole[u] = (tri_range){0, pass->in->model->unit[u].count};
+    for (int u = 0; u < n; u++) whole[u] = (tri_range){0, pass->model->unit[u].count};
     pass->out.param_part = pass->out.state_part = pass->out.save_part = pass->grad_part = pass->own = whole;
     pass->n_shards = 1;
 }
@@ -164,13 +164,13 @@ static tri_status settle(tri_pass *pass) {
 static tri_range own_part(const tri_sharder *s, int unit) {
     tri_range own = s->block[s->block_of[unit]].own;
     int64_t at = s->unit_at[unit];
-    return tri__range_both((tri_range){own.begin - at, own.end - at}, (tri_range){0, s->pass->in->model->unit[unit].count});
+    return tri__range_both((tri_range){own.begin - at, own.end - at}, (tri_range){0, s->pass->model->unit[unit].count});
 }
 
 static void share_out(tri_sharder *s) {
     tri_pass *pass = s->pass;
     tri_shard_kind kind = pass->sharding.kind;
-    int n = pass->in->model->n_units, copies = kind == TRI_SHARD_HYBRID ? pass->in->mesh.dp / s->n : 1;
+    int n = pass->model->n_units, copies = kind == TRI_SHARD_HYBRID ? pass->in->mesh.dp / s->n : 1;
     int copy = kind == TRI_SHARD_HYBRID ? tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp / s->n : 0;
     pass->own = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->own);
     pass->out.save_part = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->out.save_part);
@@ -189,7 +189,7 @@ static void open_sharder(tri_sharder *s, tri_pass *pass) {
     *s = (tri_sharder){.pass = pass, .from = from, .to = {.arena = pass->arena, .program = to}, .group = pass->group};
     s->n = pass->n_shards = tri__transfer_size(&to->mesh, &pass->group);
     s->place = tri__transfer_place(&to->mesh, to->rank, &pass->group);
-    size_t n_units = (size_t)pass->in->model->n_units;
+    size_t n_units = (size_t)pass->model->n_units;
     s->map = tri__arena_alloc(pass->arena, (size_t)from->n_slots * sizeof *s->map);
     s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
     s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);

@@ -67,7 +67,7 @@ static int earlier_first(const void *a, const void *b) { return ((const ending *
 
 static void close_bucket(tri_sharder *s, const ending *units, int n) {
     struct tri_reductions *r = s->reductions;
-    const tri_model *model = s->pass->in->model;
+    const tri_model *model = s->pass->model;
     int64_t count = 0;
     for (int i = 0; i < n; i++) count += model->unit[units[i].unit].count;
     bucket made = {.last = units[n - 1].last, .unit = n == 1 ? s->from->slot[s->weights.slot[units[0].unit]].unit : -1};
@@ -85,7 +85,7 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
 }
 
 static void make_buckets(tri_sharder *s, const int *last) {
-    const tri_model *model = s->pass->in->model;
+    const tri_model *model = s->pass->model;
     double mb = s->pass->sharding.bucket_mb > 0 ? s->pass->sharding.bucket_mb : 25, full = mb * (1 << 20);
     ending *order = tri__arena_alloc(s->to.arena, (size_t)model->n_units * sizeof *order);
     for (int u = 0; u < model->n_units; u++) order[u] = (ending){u, last[u]};
@@ -140,7 +140,7 @@ static void make_shards(tri_sharder *s) {
 
 void tri__reductions_plan(tri_sharder *s) {
     struct tri_reductions *r = s->reductions = tri__arena_alloc(s->to.arena, sizeof *r);
-    int *last = tri__arena_alloc(s->to.arena, (size_t)s->pass->in->model->n_units * sizeof *last); /* write of each unit's gradients */
+    int *last = tri__arena_alloc(s->to.arena, (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
     r->open_block = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
         int unit = unit_written(s, &s->from->instr[i]);
@@ -217,7 +217,7 @@ void tri__reductions_end(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
     settle(s);
     for (int i = 0; i < r->n_flights; i++) tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
-    for (int u = 0; u < s->pass->in->model->n_units; u++) {
+    for (int u = 0; u < s->pass->model->n_units; u++) {
         int b = s->block_of[u];
         s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b]) : s->map[s->grads.slot[u]];
     }

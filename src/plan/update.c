@@ -30,7 +30,7 @@ static void emit_norm(update *up) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
-    for (int u = 0; u < pass->in->model->n_units; u++) {
+    for (int u = 0; u < pass->model->n_units; u++) {
         b->unit = pass->program->slot[pass->unit_grad[u]].unit;
         TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], pass->own[u]))->acc = u > 0;
     }
@@ -62,7 +62,7 @@ static void emit_run(update *up, int unit, tri_range run, int decays) {
 
 static void emit_unit(update *up, int unit) {
     tri_pass *pass = up->pass;
-    const tri_model *model = pass->in->model;
+    const tri_model *model = pass->model;
     const tri_unit *u = &model->unit[unit];
     const tri_param *param = &model->param[u->first];
     tri_range state = pass->out.state_part[unit];
@@ -83,9 +83,9 @@ static void emit_unit(update *up, int unit) {
 static void emit_gathers(update *up) {
     tri_pass *pass = up->pass;
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
-    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->in->model->n_units * sizeof *ends);
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
     int place = tri__transfer_place(&pass->in->mesh, pass->in->rank, &pass->group), n = 0;
-    for (int u = 0; u < pass->in->model->n_units; u++) {
+    for (int u = 0; u < pass->model->n_units; u++) {
         int whole = tri__slot_root(pass->program, pass->out.param[u]);
         if (n && ends[n - 1].y == whole) continue; /* another unit of the same block */
         const tri_slot *slot = &pass->program->slot[whole];
@@ -102,7 +102,7 @@ static void emit_gathers(update *up) {
 }
 
 void tri__pass_update(tri_pass *pass) {
-    int n_units = pass->in->model->n_units;
+    int n_units = pass->model->n_units;
     update up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     pass->out.m = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.m);
     pass->out.v = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.v);

@@ -15,7 +15,7 @@ const char *tri__sym_name(tri_sym sym) {
 }
 
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts) {
-    return counts->of[slot->rows.sym] + slot->rows.add;
+    return counts->of[slot->rows.sym] / (slot->rows.div ? slot->rows.div : 1) + slot->rows.add;
 }
 
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts) {

@@ -21,7 +21,8 @@ typedef enum tri_sym {
 
 typedef struct tri_rows {
     tri_sym sym;
-    int64_t add; /* rows = count(sym) + add; count(TRI_SYM_NONE) is 0 */
+    int64_t add; /* rows = count(sym) / div + add; count(TRI_SYM_NONE) is 0 */
+    int div;     /* ranks that share the rows out evenly: counts are multiples of it; 0 is 1 */
 } tri_rows;
 
 /* Row counts of one microbatch, and of a step's largest (which size the slots). */

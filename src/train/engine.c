@@ -116,8 +116,9 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
                      const char *prefix) {
     int n = 0;
-    for (int i = 0; i < engine->model.n_params; i++) {
-        const tri_param *param = &engine->model.param[i];
+    const tri_model *model = engine->plan.model;
+    for (int i = 0; i < model->n_params; i++) {
+        const tri_param *param = &model->param[i];
         const tri_range *part = &want[param->unit];
         int64_t begin = part->begin > param->at ? part->begin : param->at;
         int64_t end = part->end < param->at + param->count ? part->end : param->at + param->count;
@@ -127,7 +128,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
         *piece = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
                              .dtype = TRI_F32,
                              .shape = param->shape,
-                             .slice = tri__slice_whole(&param->shape),
+                             .slice = param->part,
                              .data = flat + begin - held[param->unit].begin};
         piece->slice.begin = begin - param->at;
         piece->slice.end = end - param->at;
@@ -136,7 +137,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
 }
 
 static void list_pieces(tri_engine *engine) {
-    size_t n = (size_t)engine->model.n_params;
+    size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     const int *base = p->master ? p->master : p->param;
     const tri_range *held_part = p->master ? p->state_part : p->param_part;
@@ -197,7 +198,7 @@ static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *
 tri_status tri__engine_settle(tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     if (engine->train < 0 || !p->master) return TRI_OK;
-    for (int unit = 0; unit < engine->model.n_units; unit++) round_masters(engine, unit);
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) round_masters(engine, unit);
     const tri_place *place = &engine->place;
     tri_shard_kind kind = engine->in.sharding.kind;
     if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
@@ -206,7 +207,7 @@ tri_status tri__engine_settle(tri_engine *engine) {
     tri_group *group;
     int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
     TRI_TRY(tri_group_make(place->world, n, ranks, &group));
-    for (int unit = 0; unit < engine->model.n_units; unit++) TRI_TRY(gather_weights(engine, group, counts, unit));
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(gather_weights(engine, group, counts, unit));
     return TRI_OK;
 }
 
@@ -216,16 +217,29 @@ void tri__engine_close(tri_engine *engine) {
     *engine = (tri_engine){0};
 }
 
+/* Elements [begin, end) of a parameter's part, row by row: random numbers belong to elements of the whole. */
+static void init_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t end, float *w) {
+    const tri_slice *part = &param->part;
+    int64_t cols = param->shape.n > 1 ? param->shape.dim[1] : param->shape.dim[0];
+    int64_t first = param->shape.n > 1 ? part->start[0] : 0, width = part->extent[param->shape.n - 1], shift = part->start[param->shape.n - 1];
+    uint32_t id = tri__random_id(param->name);
+    for (int64_t e = begin, next; e < end; e = next) {
+        next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
+        int64_t at = (first + e / width) * cols + shift + e % width;
+        tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
+    }
+}
+
 static void init_weights(tri_engine *engine) {
-    for (int i = 0, k = 0; i < engine->model.n_params; i++) {
-        const tri_param *param = &engine->model.param[i];
+    const tri_model *model = engine->plan.model;
+    for (int i = 0, k = 0; i < model->n_params; i++) {
+        const tri_param *param = &model->param[i];
         const tri_piece *piece = &engine->weights[k];
         if (k == engine->n_weights || strcmp(piece->name, param->name) != 0) continue; /* none of it is here */
         k++;
         float *w = piece->data; /* [count] */
         int64_t count = piece->slice.end - piece->slice.begin;
-        if (param->init == TRI_INIT_NORMAL)
-            tri__random_normal(engine->seed, tri__random_id(param->name), param->deviation, piece->slice.begin, count, w);
+        if (param->init == TRI_INIT_NORMAL) init_normal(engine, param, piece->slice.begin, piece->slice.end, w);
         for (int64_t e = 0; e < count && param->init != TRI_INIT_NORMAL; e++) w[e] = param->init == TRI_INIT_ONE;
     }
 }

@@ -18,6 +18,7 @@ static held hash_weights(const tri_engine *engine) {
     for (int i = 0; i < engine->n_weights; i++) {
         const tri_piece *piece = &engine->weights[i];
         int64_t range[] = {piece->slice.begin, piece->slice.end};
+        h.what = tri__hash64(h.what, piece->slice.start, sizeof piece->slice.start);
         h.what = tri__hash64(h.what, piece->name, strlen(piece->name));
         h.what = tri__hash64(h.what, range, sizeof range);
         h.bits = tri__hash64(h.bits, piece->data, (size_t)(range[1] - range[0]) * tri__dtype_bytes(piece->dtype));
@@ -28,7 +29,7 @@ static held hash_weights(const tri_engine *engine) {
 static held hash_computing(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     held h = {0};
-    for (int unit = 0; p->master && unit < engine->model.n_units; unit++) {
+    for (int unit = 0; p->master && unit < engine->plan.model->n_units; unit++) {
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */
         h.what = tri__hash64(h.what, &part, sizeof part);

@@ -1,0 +1,82 @@
+/* schedule.h - the order in which the ranks of a pipeline compute: who runs which stage for which microbatch, when. Pure arithmetic over a
+ * graph of stages; knows nothing of instructions. One file a schedule, one row each. docs/adding-a-schedule.md */
+#ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
+#define TRI_PLAN_SCHEDULE_SCHEDULE_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef enum tri_schedule_kind { /* in the order of the option's choices */
+    TRI_SCHEDULE_GPIPE,
+    TRI_SCHEDULE_1F1B,
+    TRI_SCHEDULE_INTERLEAVED,
+    TRI_SCHEDULE_ZB_H1,
+    TRI_SCHEDULE_ZBV,
+    TRI_SCHEDULE_COUNT
+} tri_schedule_kind;
+
+/* Stages and what they hand on. Stages are numbered so that each comes after those that feed it. */
+typedef struct tri_pipeline {
+    int n_ranks;            /* of one pipeline: pp */
+    int n_stages, n_mb;
+    const int *rank;        /* [n_stages] who holds it: a place on the pp axis */
+    const int (*feed)[2];   /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
+    int n_feeds;
+    const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
+} tri_pipeline;
+
+typedef enum tri_act {
+    TRI_ACT_F,    /* forward */
+    TRI_ACT_B,    /* gradients of inputs */
+    TRI_ACT_W,    /* gradients of weights */
+    TRI_ACT_BW    /* both, as one */
+} tri_act;
+
+typedef struct tri_action {
+    tri_act act;
+    int stage, mb;
+} tri_action;
+
+typedef struct tri_actions {
+    tri_arena *arena;
+    tri_action *at;
+    int n, cap;
+} tri_actions;
+
+typedef struct tri_schedule_row {
+    const char *name;       /* as --schedule has it */
+    int chunks;             /* stages of a rank; 0: any number */
+    int chain;              /* 1: only for stages in a row */
+    int (*rank)(int stage, int n_ranks, int n_stages);                          /* who holds a stage of a chain */
+    void (*order)(const tri_pipeline *pipeline, int rank, tri_actions *out);    /* appends all that `rank` computes in a step */
+} tri_schedule_row;
+
+const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
+
+/* For the files of this folder. */
+static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
+    *TRI_PUSH(out->arena, out->at, out->n, out->cap) = (tri_action){act, stage, mb};
+}
+
+/* Seconds (or any unit) of one microbatch on one stage. */
+typedef struct tri_stage_time {
+    double forward, input, weight;
+} tri_stage_time;
+
+/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `hop` after a stage of
+ * another rank computed it. */
+typedef struct tri_dry {
+    double span;            /* from the first action's begin to the last one's end */
+    double *busy;           /* [n_ranks] */
+    double *peak;           /* [n_ranks] most microbatches whose activations are held at once, in shares of the rank's stages */
+    double **begin;         /* [n_ranks][actions] when each action begins */
+} tri_dry;
+/* TRI_INTERNAL when the orders wait for one another for ever. times: [n_stages]. */
+tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times, double hop,
+                             tri_dry *out);
+/* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
+double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry);
+/* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In the arena. */
+const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders);
+
+#endif
