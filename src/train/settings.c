@@ -58,7 +58,7 @@ static void note(tri_settings *settings, const tri_option *row) {
         {"batch_size", &settings->given.batch_size},         {"global_batch_size", &settings->given.global_batch_size},
         {"num_classes", &settings->given.num_classes},       {"is_binary", &settings->given.is_binary},
         {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
-        {"nnodes", &settings->given.nnodes},
+        {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
     };
     for (size_t i = 0; i < sizeof related / sizeof *related; i++)
         if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
@@ -255,33 +255,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     return complete(settings);
 }
 
-/* What has one value in this build, and why. Whole numbers may be at most 1. */
-static const struct {
-    const char *name, *why;
-} fixed[] = {
-    {"pp_size", "this build has no pipeline"},
-    {"tp_size", "this build does not split layers"},
-    {"schedule", "this build has no pipeline; the default is 1f1b"},
-};
-
-static tri_status check_fixed(const tri_settings *settings, const char *name, const char *why) {
-    const tri_option *row = tri__option_find(tri__run_options, name);
-    json_t *value = tri__option_json(row, settings);
-    if (!value) return tri__fail(TRI_RESOURCE, "out of memory while checking options");
-    tri_status status = TRI_OK;
-    char written[TRI_OPTION_FLAG];
-    const char *text = json_string_value(value); /* NULL for a number, and for null */
-    if (json_integer_value(value) > 1)
-        status = tri__fail(TRI_USAGE, "%s %lld: %s", tri__option_flag(name, written), (long long)json_integer_value(value), why);
-    else if (text && strcmp(text, row->value))
-        status = tri__fail(TRI_USAGE, "%s %s: %s", tri__option_flag(name, written), text, why);
-    json_decref(value);
-    return status;
-}
-
 tri_status tri__settings_check(const tri_settings *settings) {
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        TRI_TRY(check_fixed(settings, fixed[i].name, fixed[i].why));
     tri_mesh mesh;
     int64_t global = settings->global_batch_size, limit;
     TRI_TRY(tri__room_limit(settings, &limit));
