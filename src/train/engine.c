@@ -250,10 +250,14 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     for (int branch = 0; branch < assets->n_texts; branch++) {
         char prefix[32];
         tri_hf *hf;
-        TRI_TRY(tri__hf_open(assets->folder[branch], &hf));
+        const char *folder = assets->folder[branch];
+        if (!folder[0]) {
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights", tri__branch_name(branch));
+            continue;
+        }
+        TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch),
-                     assets->folder[branch]);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch), folder);
             continue;
         }
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));

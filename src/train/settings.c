@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/column_info.h"
+#include "plan/schedule/schedule.h"
 #include "train/room.h"
 
 #include <stdio.h>
@@ -255,11 +256,26 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     return complete(settings);
 }
 
+/* The schedule and the shape of a pipeline; what depends on the model is the planner's to say. */
+static tri_status check_pipeline(const tri_settings *s) {
+    const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
+    if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
+        return tri__fail(TRI_USAGE,
+                         "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
+                         "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
+                         schedule->name);
+    if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
+        return tri__fail(TRI_USAGE, "--virtual-stages %lld: --schedule %s has %d of each rank; interleaved takes any number",
+                         (long long)s->virtual_stages, schedule->name, schedule->chunks);
+    return TRI_OK;
+}
+
 tri_status tri__settings_check(const tri_settings *settings) {
     tri_mesh mesh;
     int64_t global = settings->global_batch_size, limit;
     TRI_TRY(tri__room_limit(settings, &limit));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
+    TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
                          (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
