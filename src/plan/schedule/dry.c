@@ -64,14 +64,14 @@ static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders,
     for (int rank = 0; rank < pipeline->n_ranks; rank++) {
         if (at[rank] == orders[rank].n) continue;
         const tri_action *a = &orders[rank].at[at[rank]];
-        return tri__fail(TRI_INTERNAL, "the order of the pipeline never ends: rank %d of it waits before the %s of microbatch %d in stage %d", rank,
-                         a->act == TRI_ACT_F ? "forward" : "backward", a->mb, a->stage);
+        return tri__fail(TRI_INTERNAL, "the order of the pipeline never ends: rank %d of it waits before the %s of microbatch %d in stage %d",
+                         rank, a->act == TRI_ACT_F ? "forward" : "backward", a->mb, a->stage);
     }
     return TRI_OK;
 }
 
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times, double hop,
-                             tri_dry *out) {
+tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
+                             double hop, tri_dry *out) {
     int n = pipeline->n_ranks, cells = pipeline->n_stages * pipeline->n_mb, moved = 1;
     dry d = {.pipeline = pipeline, .time = times, .hop = hop};
     d.forward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.forward);

@@ -1,5 +1,5 @@
-/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a rank would wait at the
- * end of a step. A rank holds back as many as its stage is nearer to the end than the first: all hold the activations of equally many
+/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a rank would wait at
+ * the end of a step. A rank holds back as many as its stage is nearer to the end than the first: all hold the activations of equally many
  * microbatches. */
 #include "plan/schedule/schedule.h"
 
