@@ -5,6 +5,7 @@
 #include "train/inputs.h"
 #include "train/metrics.h"
 #include "train/room.h"
+#include "train/staging.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
     TRI_TRY(agree(s));
+    if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->log));
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
@@ -281,6 +283,7 @@ static tri_status gather_figures(tri_session *s) {
     if (!world) return TRI_OK;
     double wait = world->wait_seconds, idle = world->idle_seconds, n = tri_world_size(world);
     double figure[] = {s->last.flops, s->waited, wait - idle, idle};
+    s->own_comm = wait - idle, s->own_idle = idle;
     world->wait_seconds = world->idle_seconds = 0;
     TRI_TRY(tri_all_reduce(tri_group_world(world), figure, figure, 4, TRI_F64, TRI_SUM));
     s->last.flops = figure[0];

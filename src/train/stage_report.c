@@ -45,7 +45,7 @@ void tri__stage_clock_before(tri_stage_clock *clock, tri_session *s) {
 
 /* Adds an instruction to its unit's time; what belongs to no unit and microbatch counts as busy only. */
 static void add_instr(tri_stage_clock *clock, const tri_instr *instr, double seconds) {
-    tri_phase phase = tri__op_row(instr->op)->phase;
+    tri_op_phase phase = tri__op_row(instr->op)->phase;
     clock->busy += seconds;
     if (instr->mb < 0 || instr->unit < 0 || clock->unit_of[instr->unit] < 0) return;
     tri_stage_time *unit = &clock->unit[clock->unit_of[instr->unit]];
@@ -202,5 +202,6 @@ tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock
     tri_status status = gather(s, clock, &scratch, &all);
     if (status == TRI_OK && s->lead) status = describe(s, &scratch, &all, pipeline);
     tri__arena_close(&scratch);
+    if (status != TRI_OK) json_decref(*pipeline), *pipeline = NULL;
     return status;
 }
