@@ -330,3 +330,10 @@ tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages 
     tri__pass_recompute(&pass);
     return tri__stages_make(arena, in, pass.program, out);
 }
+
+void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
+    static const int zero[1];
+    *out = (tri_stages){.pipeline = {.n_ranks = 1, .n_stages = 1, .n_mb = in->n_mb, .rank = zero, .depth = zero}};
+    out->of_unit = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *out->of_unit);
+    out->time = tri__arena_alloc(arena, sizeof *out->time);
+}

@@ -21,4 +21,7 @@ const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, c
  * and choosing a shape. */
 tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
 
+/* The only stage of a pipeline of one rank, without times. */
+void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
+
 #endif
