@@ -4,12 +4,15 @@
 static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, tri_planned *out, const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model};
     tri__pass_forward(&pass, 1);
+    TRI_TRY(tri__pass_tensor(&pass));
     tri__pass_backward(&pass);
     tri__pass_recompute(&pass);
     tri__pass_fuse(&pass);
     tri__pass_prune(&pass);
+    tri__pass_tensor_lower(&pass);
     tri__pass_schedule(&pass, in->n_mb);
     TRI_TRY(tri__pass_shard(&pass));
+    tri__pass_tensor_sums(&pass);
     tri__pass_update(&pass);
     TRI_TRY(tri__pass_precision(&pass));
     tri__pass_memory(&pass, &in->max);
@@ -21,8 +24,10 @@ static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, tri_planne
 static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, tri_planned *out, const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model};
     tri__pass_forward(&pass, 0);
+    TRI_TRY(tri__pass_tensor(&pass));
     tri__pass_fuse(&pass);
     tri__pass_prune(&pass);
+    tri__pass_tensor_lower(&pass);
     tri__pass_schedule(&pass, 1);
     TRI_TRY(tri__pass_shard(&pass));
     TRI_TRY(tri__pass_precision(&pass));
@@ -32,8 +37,16 @@ static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, tri_planne
     return TRI_OK;
 }
 
-tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan) {
+int tri__plan_granule(const tri_plan_in *in) {
+    int granule = in->target->granule > 1 ? in->target->granule : 1;
+    return in->mesh.tp > 1 && in->sequence_parallel ? granule * in->mesh.tp : granule;
+}
+
+tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_plan *plan) {
+    tri_plan_in in = *asked;
     *plan = (tri_plan){0};
-    if (train) TRI_TRY(plan_train(arena, in, &plan->train, &plan->model));
-    return plan_infer(arena, in, &plan->infer, &plan->model);
+    in.max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
+    in.max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
+    if (train) TRI_TRY(plan_train(arena, &in, &plan->train, &plan->model));
+    return plan_infer(arena, &in, &plan->infer, &plan->model);
 }
