@@ -1,8 +1,8 @@
 /* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where replicas share out, each takes the sum of squares of its own part and the parts are added in the group's order, then those of the
- * stages: every element is counted once, and the norm has the same bits on all ranks whatever else is shared out. */
+ * Where ranks share out, each takes the sum of squares of its own part and the parts are added in the group's order, replicas first: every
+ * element is counted once, and the norm has the same bits on all ranks whatever else is shared out. */
 #include "plan/stage.h"
 #include "base/random.h"
 
@@ -11,6 +11,11 @@ typedef struct update {
     tri_builder build;
     int hyper, coef;      /* slots */
 } update;
+
+/* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
+static uint32_t other_axes(const tri_mesh *mesh) {
+    return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
+}
 
 /* Elements `part` of a unit, of a slot that holds its elements `held`. */
 static int part_of(update *up, int slot, tri_range held, tri_range part) {
@@ -24,7 +29,7 @@ static void transfer(update *up, tri_op op, tri_attr attr, int y, int x, int nam
     tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
 }
 
-static void add_up(update *up, tri_attr group, int sum) {
+static void sum_over(update *up, tri_attr group, int sum) {
     transfer(up, TRI_OP_all_reduce_post, group, sum, -1, sum);
     TRI_BUILD(&up->build, wait, (tri_attr){0}, sum, -1);
 }
@@ -47,12 +52,12 @@ static void emit_norm(update *up) {
     int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
     for (int u = 0; u < pass->model->n_units; u++) {
         b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], pass->own[u]))->acc = u > 0;
+        tri_range part = tri__tensor_once(pass, u, pass->own[u]);
+        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], part))->acc = u > 0;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) add_up(up, pass->group, sum);
-    if (pass->in->mesh.pp * pass->in->mesh.tp > 1)
-        add_up(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP)}, sum);
+    if (pass->n_shards > 1) sum_over(up, pass->group, sum);
+    if (other_axes(&pass->in->mesh)) sum_over(up, (tri_attr){.axes = other_axes(&pass->in->mesh)}, sum);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
