@@ -1,8 +1,8 @@
 /* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where replicas share out, each takes the sum of squares of its own part and the parts are added in the group's order, then those of the
- * stages: every element is counted once, and the norm has the same bits on all ranks whatever else is shared out. */
+ * Where replicas share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's order, then units in
+ * the model's: every element is counted once, and the norm has the same bits on all ranks, however the units are cut into stages. */
 #include "plan/stage.h"
 #include "base/random.h"
 
@@ -24,9 +24,9 @@ static void transfer(update *up, tri_op op, tri_attr attr, int y, int x, int nam
     tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
 }
 
-static void add_up(update *up, tri_attr group, int sum) {
-    transfer(up, TRI_OP_all_reduce_post, group, sum, -1, sum);
-    TRI_BUILD(&up->build, wait, (tri_attr){0}, sum, -1);
+static void add_up(update *up, tri_attr group, int sums) {
+    transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
 }
 
 /* The loss, which one stage has, goes to all. */
@@ -40,23 +40,29 @@ static void emit_loss(update *up) {
     TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
 }
 
+/* A sum of squares for each unit of the whole model; those of units that other ranks hold are 0 here. */
 static void emit_norm(update *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
-    for (int u = 0; u < pass->model->n_units; u++) {
-        b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], pass->own[u]))->acc = u > 0;
+    const tri_model *all = pass->in->model;
+    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, all->n_units, "grad.sumsq");
+    int none = pass->model->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
+    for (int u = 0, held = 0; u < all->n_units; u++) {
+        int here = held < pass->model->n_units && pass->model->unit[held].name == all->unit[u].name;
+        b->unit = here ? pass->program->slot[pass->unit_grad[held]].unit : -1;
+        int sum = tri__build_view(b, sums, u, 1, 1, "grad.sumsq.%s", all->unit[u].name);
+        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, here ? part_of(up, pass->unit_grad[held], pass->grad_part[held], pass->own[held]) : none);
+        held += here;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) add_up(up, pass->group, sum);
+    if (pass->n_shards > 1) add_up(up, pass->group, sums);
     if (pass->in->mesh.pp * pass->in->mesh.tp > 1)
-        add_up(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP)}, sum);
+        add_up(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP)}, sums);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sum, -1);
+    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sums, -1);
 }
 
 /* Views of elements `run` of a unit's weights, moments and gradient. */
