@@ -159,7 +159,7 @@ static void run_input(const bound *b, const tri_slot *slot, const tri_feed *feed
     size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(slot->dtype);
     if (!bytes) return;
     TRI_ASSERT(from);
-    memcpy(y->data, from, bytes);
+    memcpy(y->data, (const char *)from + (size_t)b->call.attr->part * bytes, bytes);
 }
 
 static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {

@@ -1,8 +1,8 @@
 /* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where replicas share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's order, then units in
- * the model's: every element is counted once, and the norm has the same bits on all ranks, however the units are cut into stages. */
+ * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's order, replicas first,
+ * then units in the model's: every element is counted once, and the norm has the same bits on all ranks, however units are cut into stages. */
 #include "plan/stage.h"
 #include "base/random.h"
 
@@ -12,6 +12,11 @@ typedef struct update {
     int hyper, coef;      /* slots */
 } update;
 
+/* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
+static uint32_t other_axes(const tri_mesh *mesh) {
+    return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
+}
+
 /* Elements `part` of a unit, of a slot that holds its elements `held`. */
 static int part_of(update *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
@@ -19,12 +24,12 @@ static int part_of(update *up, int slot, tri_range held, tri_range part) {
     return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
 }
 
-static void transfer(update *up, tri_op op, tri_attr attr, int y, int x, int named) {
-    attr.id = tri__random_id(up->pass->program->slot[named].name);
-    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
+static void transfer(update *up, tri_op op, tri_attr group, int y, int x, int named) {
+    group.id = tri__random_id(up->pass->program->slot[named].name);
+    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, group);
 }
 
-static void add_up(update *up, tri_attr group, int sums) {
+static void sum_over(update *up, tri_attr group, int sums) {
     transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
     TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
 }
@@ -45,20 +50,22 @@ static void emit_norm(update *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    const tri_model *all = pass->in->model;
+    const tri_model *all = pass->in->model, *here = pass->model;
     int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, all->n_units, "grad.sumsq");
-    int none = pass->model->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
-    for (int u = 0, held = 0; u < all->n_units; u++) {
-        int here = held < pass->model->n_units && pass->model->unit[held].name == all->unit[u].name;
-        b->unit = here ? pass->program->slot[pass->unit_grad[held]].unit : -1;
-        int sum = tri__build_view(b, sums, u, 1, 1, "grad.sumsq.%s", all->unit[u].name);
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, here ? part_of(up, pass->unit_grad[held], pass->grad_part[held], pass->own[held]) : none);
-        held += here;
+    int none = here->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
+    for (int i = 0, u = 0; i < all->n_units; i++) {
+        int is_held = u < here->n_units && here->unit[u].name == all->unit[i].name, x = none;
+        b->unit = -1;
+        if (is_held) {
+            b->unit = pass->program->slot[pass->unit_grad[u]].unit;
+            x = part_of(up, pass->unit_grad[u], pass->grad_part[u], tri__tensor_once(pass, u, pass->own[u]));
+        }
+        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, i, 1, 1, "grad.sumsq.%s", all->unit[i].name), x);
+        u += is_held;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) add_up(up, pass->group, sums);
-    if (pass->in->mesh.pp * pass->in->mesh.tp > 1)
-        add_up(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP) | TRI_AXIS_SET(TRI_AXIS_TP)}, sums);
+    if (pass->n_shards > 1) sum_over(up, pass->group, sums);
+    if (other_axes(&pass->in->mesh)) sum_over(up, (tri_attr){.axes = other_axes(&pass->in->mesh)}, sums);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
