@@ -159,7 +159,7 @@ static void run_input(const bound *b, const tri_slot *slot, const tri_feed *feed
     size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(slot->dtype);
     if (!bytes) return;
     TRI_ASSERT(from);
-    memcpy(y->data, from, bytes);
+    memcpy(y->data, (const char *)from + (size_t)b->call.attr->part * bytes, bytes);
 }
 
 static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
@@ -215,11 +215,9 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(run_one(exec, program, i, step, feed));
         if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
-        for (int k = 0; k < row->n_args; k++) {
+        for (int k = 0; k < row->n_args && *line < 0; k++) {
             int at = p->instr[i].slot[k];
-            if (at < 0 || is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) continue;
-            *line = i, *slot = at;
-            return TRI_OK;
+            if (at >= 0 && !is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) *line = i, *slot = at;
         }
     }
     return TRI_OK;

@@ -64,10 +64,15 @@ void tri__groups_free(tri_group_table *table) {
 void tri__transfer_bind(const tri_group_table *table, const tri_program *program, const tri_instr *post, void *y, void *x, int64_t *counts,
                         tri_bound_transfer *out) {
     const tri_slot *whole = &program->slot[tri__transfer_whole(post)];
-    *out = (tri_bound_transfer){.group = find(table, &post->attr)->group, .whole = whole};
+    *out = (tri_bound_transfer){.group = find(table, &post->attr)->group, .sized = whole};
     out->what = (tri_collective){.kind = tri__post_kind(post->op), .dtype = whole->dtype, .reduction = TRI_SUM, .root = post->attr.root,
                                  .in = x ? x : y, .out = y};
     if (post->op != TRI_OP_all_gather_post && post->op != TRI_OP_reduce_scatter_post) return;
+    if (whole->rows.sym != TRI_SYM_NONE) { /* equal runs of rows, known when a microbatch is bound */
+        tri_ends ends = tri__transfer_ends(post);
+        out->sized = &program->slot[post->op == TRI_OP_all_gather_post ? ends.x : ends.y];
+        return;
+    }
     int n = tri_group_size(out->group);
     for (int k = 0; k < n; k++) {
         tri_range shard = tri__shard(whole->cols, n, k);
@@ -77,7 +82,7 @@ void tri__transfer_bind(const tri_group_table *table, const tri_program *program
 }
 
 tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *rows) {
-    if (!transfer->what.counts) transfer->what.count = tri__slot_rows(transfer->whole, rows) * transfer->whole->cols;
+    if (!transfer->what.counts) transfer->what.count = tri__slot_rows(transfer->sized, rows) * transfer->sized->cols;
     return tri_post(transfer->group, &transfer->what, &transfer->request);
 }
 

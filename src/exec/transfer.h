@@ -8,7 +8,7 @@
 typedef struct tri_bound_transfer {
     tri_group *group;
     tri_collective what;      /* but for `count`, which follows the microbatch's rows */
-    const tri_slot *whole;    /* sizes it */
+    const tri_slot *sized;    /* gives the count: what moves, or of shares of counted rows one */
     tri_request request;      /* of the one under way; 0 */
 } tri_bound_transfer;
 

@@ -83,18 +83,26 @@ typedef struct tri_plan {
     tri_planned train, infer;
 } tri_plan;
 
+/* Token counts of a microbatch are rounded up to a multiple of it before they are bound: the target's granule, and of each rank that has
+ * a share of the tokens. Maxima of tri_plan_in need not be. */
+int tri__plan_granule(const tri_plan_in *in);
+
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
+
+typedef struct tri_stages tri_stages; /* plan/stage.h */
 
 /* What passes share. */
 typedef struct tri_pass {
     tri_arena *arena;
     const tri_plan_in *in;
-    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `stage` */
+    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `schedule` */
+    const tri_stages *stages; /* of the pipeline; one, where there is none */
     tri_program *program;
     tri_forward forward;   /* what the model left behind */
     int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward */
+    const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule */
     tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
     tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard */
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
@@ -104,14 +112,20 @@ typedef struct tri_pass {
 } tri_pass;
 
 void tri__pass_forward(tri_pass *pass, int training);
+tri_status tri__pass_tensor(tri_pass *pass);
 void tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 void tri__pass_recompute(tri_pass *pass);
 void tri__pass_fuse(tri_pass *pass);
 void tri__pass_prune(tri_pass *pass);
-void tri__pass_schedule(tri_pass *pass, int n_mb);
+void tri__pass_tensor_lower(tri_pass *pass);
+tri_status tri__pass_schedule(tri_pass *pass, int n_mb);
 tri_status tri__pass_shard(tri_pass *pass);
+void tri__pass_tensor_sums(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);
 void tri__pass_memory(tri_pass *pass, const tri_counts *max);
+
+/* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike: the first has all. */
+tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
 
 #endif

@@ -43,8 +43,10 @@ static int is_repeatable(const tri_program *program, const tri_instr *instr) {
     return 1;
 }
 
+/* A sum over ranks is not: it would keep what each rank adds instead, which is no less. */
 static int is_cheap(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
     double bytes = 0;
+    if (instr->op == TRI_OP_ranks_sum || instr->op == TRI_OP_tokens_scatter) return 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (writes(instr, k)) bytes += (double)tri__slot_bytes(&program->slot[instr->slot[k]], counts);
     return tri__instr_cost(program, instr, counts).flops <= CHEAP * bytes;

@@ -1,9 +1,9 @@
 /* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where replicas share out, each takes the sum of squares of its own part and the parts are added in the group's order: every element is
- * counted once, and the norm has the same bits on all ranks whatever else is shared out. */
-#include "plan/plan.h"
+ * Where ranks share out, each takes the sum of squares of its own part and the parts are added in the group's order, replicas first: every
+ * element is counted once, and the norm has the same bits on all ranks whatever else is shared out. */
+#include "plan/stage.h"
 #include "base/random.h"
 
 typedef struct update {
@@ -12,6 +12,11 @@ typedef struct update {
     int hyper, coef;      /* slots */
 } update;
 
+/* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
+static uint32_t other_axes(const tri_mesh *mesh) {
+    return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
+}
+
 /* Elements `part` of a unit, of a slot that holds its elements `held`. */
 static int part_of(update *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
@@ -19,10 +24,25 @@ static int part_of(update *up, int slot, tri_range held, tri_range part) {
     return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
 }
 
-static void transfer(update *up, tri_op op, int y, int x, int named) {
-    tri_attr attr = up->pass->group;
+static void transfer(update *up, tri_op op, tri_attr attr, int y, int x, int named) {
     attr.id = tri__random_id(up->pass->program->slot[named].name);
     tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
+}
+
+static void sum_over(update *up, tri_attr group, int sum) {
+    transfer(up, TRI_OP_all_reduce_post, group, sum, -1, sum);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, sum, -1);
+}
+
+/* The loss, which one stage has, goes to all. */
+static void emit_loss(update *up) {
+    tri_pass *pass = up->pass;
+    int root = pass->stages->pipeline.rank[pass->stages->head], has = pass->out.loss >= 0;
+    if (pass->in->mesh.pp == 1) return;
+    if (!has) pass->out.loss = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 1, "loss");
+    int loss = pass->out.loss, x = has ? loss : -1;
+    transfer(up, TRI_OP_broadcast_post, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = root}, loss, x, loss);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
 }
 
 static void emit_norm(update *up) {
@@ -32,13 +52,12 @@ static void emit_norm(update *up) {
     int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
     for (int u = 0; u < pass->model->n_units; u++) {
         b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], pass->own[u]))->acc = u > 0;
+        tri_range part = tri__tensor_once(pass, u, pass->own[u]);
+        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], part))->acc = u > 0;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) {
-        transfer(up, TRI_OP_all_reduce_post, sum, -1, sum);
-        TRI_BUILD(b, wait, (tri_attr){0}, sum, -1);
-    }
+    if (pass->n_shards > 1) sum_over(up, pass->group, sum);
+    if (other_axes(&pass->in->mesh)) sum_over(up, (tri_attr){.axes = other_axes(&pass->in->mesh)}, sum);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
@@ -93,7 +112,7 @@ static void emit_gathers(update *up) {
         up->build.unit = slot->unit;
         int part = tri__build_view(&up->build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
         ends[n++] = (tri_ends){whole, part};
-        transfer(up, TRI_OP_all_gather_post, whole, part, whole);
+        transfer(up, TRI_OP_all_gather_post, pass->group, whole, part, whole);
     }
     for (int i = 0; i < n; i++) {
         up->build.unit = pass->program->slot[ends[i].y].unit;
@@ -106,6 +125,7 @@ void tri__pass_update(tri_pass *pass) {
     update up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     pass->out.m = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.m);
     pass->out.v = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.v);
+    emit_loss(&up);
     pass->out.update = pass->program->n_instrs;
     up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
     emit_norm(&up);

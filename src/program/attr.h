@@ -18,6 +18,8 @@ static const tri_attr_row tri__attr_rows[] = {
     {"id", TRI_ATTR_ID, offsetof(tri_attr, id)},
     {"heads", TRI_ATTR_INT, offsetof(tri_attr, heads)},
     {"head0", TRI_ATTR_INT, offsetof(tri_attr, head0)},
+    {"row0", TRI_ATTR_INT, offsetof(tri_attr, row0)},
+    {"part", TRI_ATTR_INT, offsetof(tri_attr, part)},
     {"max_len", TRI_ATTR_INT, offsetof(tri_attr, max_len)},
     {"field", TRI_ATTR_INT, offsetof(tri_attr, field)},
     {"max_norm", TRI_ATTR_REAL, offsetof(tri_attr, max_norm)},

@@ -139,9 +139,19 @@ static int is_own_part(const tri_program *p, const tri_instr *instr) {
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
     range outer = slot_range(p, whole), inner = slot_range(p, part), shard = {0, outer.end - outer.begin};
     if (tri__slot_root(p, whole) != tri__slot_root(p, part)) return 0;
+    if (p->slot[whole].rows.sym != TRI_SYM_NONE) return 0;
     if (instr->op != TRI_OP_broadcast_post)
         shard = tri__shard(shard.end, tri__transfer_size(&p->mesh, &instr->attr), tri__transfer_place(&p->mesh, p->rank, &instr->attr));
     return inner.begin == outer.begin + shard.begin && inner.end == outer.begin + shard.end;
+}
+
+/* Whether a slot has the size of place `place`'s share of another, among n: a shard of one row, or an equal run of counted rows. */
+static int is_share(const tri_slot *whole, const tri_slot *part, int n, int place) {
+    range shard = tri__shard(whole->cols, n, place);
+    if (whole->rows.sym == TRI_SYM_NONE)
+        return whole->rows.add == 1 && part->rows.add == 1 && part->rows.sym == TRI_SYM_NONE && part->cols == shard.end - shard.begin;
+    return part->rows.sym == whole->rows.sym && part->rows.div == n && !whole->rows.div && !part->rows.add && !whole->rows.add &&
+           part->cols == whole->cols;
 }
 
 /* The group is there, and each end has the size that this rank's place in it gives. */
@@ -164,8 +174,7 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
         return defect(c, "%s and %s differ in element type", p->slot[ends.y].name, p->slot[ends.x].name);
     if (instr->op != TRI_OP_all_gather_post && instr->op != TRI_OP_reduce_scatter_post) return TRI_OK;
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
-    range shard = tri__shard(p->slot[whole].cols, n, place);
-    if (p->slot[part].cols != shard.end - shard.begin)
+    if (!is_share(&p->slot[whole], &p->slot[part], n, place))
         return defect(c, "%s is not this rank's shard of %s in size", p->slot[part].name, p->slot[whole].name);
     return TRI_OK;
 }
@@ -215,10 +224,18 @@ static tri_status check_computing_type(const checker *c, const tri_instr *instr)
     return TRI_OK;
 }
 
+/* A run of rows that is there: of a field by the ranks that share it out, of another operand by its rows. */
+static tri_status check_part(const checker *c, const tri_instr *instr) {
+    const tri_rows *rows = &c->program->slot[instr->slot[0]].rows;
+    if (instr->attr.part >= 0 && instr->attr.part < (rows->div ? rows->div : 1)) return TRI_OK;
+    return defect(c, "%s is a part of rows that are not there%s", c->program->slot[instr->slot[0]].name, "");
+}
+
 static tri_status check_instr(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (instr->op >= TRI_OP_COUNT) return defect(c, "no such operation%s%s", "", "");
     if (instr->mb >= p->n_mb) return defect(c, "no such microbatch%s%s", "", "");
+    if (tri__op_is_lowered(instr->op)) return defect(c, "the operation stands in plans only%s%s", "", "");
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
     TRI_TRY(check_computing_type(c, instr));
@@ -228,6 +245,7 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     tri_dims dims;
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return defect(c, "%s%s", tri_error(), "");
 
+    if (instr->op == TRI_OP_input || instr->op == TRI_OP_tokens_whole_din) TRI_TRY(check_part(c, instr));
     if (instr->op == TRI_OP_wait) return check_wait(c, instr);
     if (tri__is_post(instr->op)) TRI_TRY(check_post(c, instr));
 
@@ -262,6 +280,8 @@ static tri_status check_slots(checker *c) {
     const tri_program *p = c->program;
     for (int s = 0; s < p->n_slots; s++) {
         const tri_slot *slot = &p->slot[s];
+        if (slot->rows.div && p->max.of[slot->rows.sym] % slot->rows.div)
+            return defect(c, "the rows of %s are not shared out evenly%s", slot->name, "");
         if (slot->parent >= s) return defect(c, "view %s names a later slot%s", slot->name, "");
         if (slot->parent >= 0) {
             const tri_slot *parent = &p->slot[slot->parent];

@@ -38,9 +38,11 @@ static const char *post_text(const dry *d, int rank, int line, char text[static 
     }
     const tri_instr *instr = &p->instr[line];
     const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
-    char rows[64];
-    if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s", tri__sym_name(slot->rows.sym));
-    else snprintf(rows, sizeof rows, "%s%s%lld", tri__sym_name(slot->rows.sym), slot->rows.sym ? "+" : "", (long long)slot->rows.add);
+    char rows[64], div[16] = "";
+    const char *sym = tri__sym_name(slot->rows.sym);
+    if (slot->rows.div) snprintf(div, sizeof div, "/%d", slot->rows.div);
+    if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s%s", sym, div);
+    else snprintf(rows, sizeof rows, "%s%s%s%lld", sym, div, slot->rows.sym ? "+" : "", (long long)slot->rows.add);
     snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name,
              slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
     return text;
@@ -54,7 +56,7 @@ static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
-    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->cols != t->cols) return 0;
+    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols) return 0;
     return a->attr.id == b->attr.id && s->dtype == t->dtype;
 }
 

@@ -38,6 +38,7 @@ enum {
 #define R(...) OPERAND(R, 0, __VA_ARGS__, C, 0)
 #define Ro(...) OPERAND(R, 1, __VA_ARGS__, C, 0)
 #define G(...) OPERAND(G, 0, __VA_ARGS__, C, 0)
+#define Go(...) OPERAND(G, 1, __VA_ARGS__, C, 0)
 #define W(...) OPERAND(W, 0, __VA_ARGS__, C, 0)
 #define Wo(...) OPERAND(W, 1, __VA_ARGS__, C, 0)
 #define A(...) OPERAND(A, 0, __VA_ARGS__, C, 0)
@@ -71,7 +72,16 @@ int tri__op_arg(tri_op op, const char *name) {
     return -1;
 }
 
+int tri__op_is_lowered(tri_op op) {
+    switch (op) {
+    case TRI_OP_tokens_gather: case TRI_OP_tokens_gather_din: case TRI_OP_tokens_scatter: case TRI_OP_tokens_scatter_din:
+    case TRI_OP_tokens_whole: case TRI_OP_ranks_copy: case TRI_OP_ranks_copy_din: case TRI_OP_ranks_sum: case TRI_OP_ranks_sum_din: return 1;
+    default: return 0;
+    }
+}
+
 tri_queue tri__op_queue(tri_op op) {
+    if (tri__op_is_lowered(op)) return TRI_QUEUE_COMM;
     return rows[op].phase == TRI_PHASE_T ? TRI_QUEUE_COMM : rows[op].phase == TRI_PHASE_I ? TRI_QUEUE_COPY : TRI_QUEUE_COMPUTE;
 }
 

@@ -55,6 +55,7 @@ const tri_op_row *tri__op_row(tri_op op);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
 tri_queue tri__op_queue(tri_op op);
+int tri__op_is_lowered(tri_op op);                      /* stands in plans only: transfers take its place */
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
@@ -65,6 +66,8 @@ typedef struct tri_attr {
     uint32_t id;        /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
     int32_t heads;      /* attention: heads held here */
     int32_t head0;      /* attention: global number of the first of them */
+    int32_t row0;       /* embed: number of the first word that is held here */
+    int32_t part;       /* input, tokens_whole_din: which run of rows, of as many as the output has */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */

@@ -71,7 +71,7 @@ static tri_status parse_real(parser *p, const char *text, double *out) {
     return end == text || *end || !isfinite(*out) ? bad(p, "not a number", text) : TRI_OK;
 }
 
-/* "[T0+1,64]"; at most SIZE_LIMIT bytes of any element type. */
+/* "[T0/2+1,64]"; at most SIZE_LIMIT bytes of any element type. */
 static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_t *cols) {
     static const char expected[] = "expected [rows,cols] of a size that memory could have";
     *rows = (tri_rows){0};
@@ -82,6 +82,12 @@ static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_
         if (strncmp(text + 1, tri__sym_name((tri_sym)sym), length) != 0) continue;
         rows->sym = (tri_sym)sym;
         at = text + 1 + length;
+    }
+    if (rows->sym != TRI_SYM_NONE && *at == '/') {
+        int64_t div = 0;
+        at = read_whole(at + 1, COUNT_MAX, &div);
+        if (!at || div < 1) return bad(p, expected, text);
+        rows->div = (int)div;
     }
     if (rows->sym == TRI_SYM_NONE || *at == '+') at = read_whole(at + (*at == '+'), COUNT_MAX, &rows->add);
     if (!at || *at != ',') return bad(p, expected, text);

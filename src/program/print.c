@@ -9,10 +9,12 @@
 #include <stdio.h>
 
 static void print_rows(FILE *out, const tri_slot *slot) {
-    if (slot->rows.sym == TRI_SYM_NONE) fprintf(out, "[%lld,%lld]", (long long)slot->rows.add, (long long)slot->cols);
-    else if (slot->rows.add == 0) fprintf(out, "[%s,%lld]", tri__sym_name(slot->rows.sym), (long long)slot->cols);
-    else
-        fprintf(out, "[%s+%lld,%lld]", tri__sym_name(slot->rows.sym), (long long)slot->rows.add, (long long)slot->cols);
+    const tri_rows *rows = &slot->rows;
+    fprintf(out, "[%s", tri__sym_name(rows->sym));
+    if (rows->div) fprintf(out, "/%d", rows->div);
+    if (rows->sym != TRI_SYM_NONE && rows->add) fputc('+', out);
+    if (rows->sym == TRI_SYM_NONE || rows->add) fprintf(out, "%lld", (long long)rows->add);
+    fprintf(out, ",%lld]", (long long)slot->cols);
 }
 
 static void print_slot(FILE *out, const tri_program *program, const tri_slot *slot) {

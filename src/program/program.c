@@ -14,6 +14,12 @@ const char *tri__sym_name(tri_sym sym) {
     return names[sym];
 }
 
+tri_counts tri__counts_rounded(const tri_counts *counts, int granule) {
+    tri_counts rounded = *counts;
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) rounded.of[sym] = (counts->of[sym] + granule - 1) / granule * granule;
+    return rounded;
+}
+
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts) {
     return counts->of[slot->rows.sym] / (slot->rows.div ? slot->rows.div : 1) + slot->rows.add;
 }

@@ -80,6 +80,8 @@ typedef struct tri_program {
 
 const char *tri__mem_name(tri_mem mem);
 const char *tri__sym_name(tri_sym sym);
+/* Token counts rounded up to a multiple of `granule`: what is more belongs to no sequence. */
+tri_counts tri__counts_rounded(const tri_counts *counts, int granule);
 /* Rows and bytes of a slot when the row counts are `counts`. */
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);

@@ -104,21 +104,26 @@ static void linear_gelu(const tri_call *call) {
     call->table->run[TRI_OP_gelu][type](&gelu);
 }
 
+/* n columns of a table's row from column c on, as fp32; zeros where there is no such row. */
+static void table_row(const tri_call *call, int table, int64_t row, int64_t c, int64_t n, float *to) {
+    if (!call->t[table].data || row < 0 || row >= call->t[table].rows) memset(to, 0, (size_t)n * sizeof *to);
+    else widen(call->dtype[table], n, at_element(call, table, row * call->t[table].cols + c), to);
+}
+
 static void embed(const tri_call *call) {
     enum { Y, IDS, POS, WORD, POSITION, TYPE };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS); /* [T] */
     int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
-    int type = call->dtype[Y];
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++)
         for (int64_t c = 0; c < h; c += PIECE) {
             float word[PIECE], position[PIECE], sort[PIECE];
             int64_t n = piece_size(h, c);
-            widen(type, n, at_element(call, WORD, ids[t] * h + c), word);
-            widen(type, n, at_element(call, POSITION, pos[t] * h + c), position);
-            widen(type, n, at_element(call, TYPE, c), sort);
+            table_row(call, WORD, (int64_t)ids[t] - call->attr->row0, c, n, word);
+            table_row(call, POSITION, pos[t], c, n, position);
+            table_row(call, TYPE, 0, c, n, sort);
             for (int64_t i = 0; i < n; i++) word[i] += position[i] + sort[i];
-            narrow(type, n, word, at_element(call, Y, t * h + c));
+            narrow(call->dtype[Y], n, word, at_element(call, Y, t * h + c));
         }
 }
 
@@ -151,7 +156,7 @@ static void embed_dw(const tri_call *call) {
             float *sum = call->work; /* [n,h] */
             if (adds(call, k)) widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
             else memset(sum, 0, (size_t)(n * h) * sizeof *sum);
-            scatter(call, DY, index[k], first, n, sum);
+            scatter(call, DY, index[k], first + (k == DWORD ? call->attr->row0 : 0), n, sum);
             narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
         }
 }

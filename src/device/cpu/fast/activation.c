@@ -49,6 +49,7 @@ static void add_din(const tri_call *call) {
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK)
         for (int k = DA; k <= DB; k++) {
+            if (!f32(call, k)) continue;
             float *to = f32(call, k) + i;
             if (adds(call, k))
                 sum_two(chunk_size(n, i), to, f32(call, DY) + i, to);

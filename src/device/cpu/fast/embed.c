@@ -6,17 +6,32 @@
 
 enum { COLUMNS = 64, ROWS = 16, CLEAR = 1 << 16, ENOUGH = 1 << 14 }; /* of a piece of work; floats; elements */
 
+/* The row of a word in a table of some words; NULL: it is none of them. */
+static float *word_at(const tri_call *call, int table, int32_t id, int64_t h) {
+    int64_t row = (int64_t)id - call->attr->row0;
+    return row >= 0 && row < call->t[table].rows ? f32(call, table) + row * h : NULL;
+}
+
+/* y[h] = the tables' rows that are there, added in this order */
+static void add_rows(int64_t h, const float *word, const float *position, const float *type, float *restrict y) {
+    if (word && position && type) {
+        for (int64_t j = 0; j < h; j++) y[j] = word[j] + position[j] + type[j];
+        return;
+    }
+    const float *const rows[] = {word, position, type};
+    memset(y, 0, (size_t)h * sizeof *y);
+    for (int i = 0; i < 3; i++)
+        for (int64_t j = 0; rows[i] && j < h; j++) y[j] += rows[i][j];
+}
+
 static void embed(const tri_call *call) {
     enum { Y, IDS, POS, WORD, POSITION, TYPE };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);
-    const float *type = f32(call, TYPE);
+    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);             /* [T] */
+    const float *positions = f32(call, POSITION), *type = f32(call, TYPE);  /* [P,H], [Y,H] or NULL */
     int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
 #pragma omp parallel for schedule(static, ROWS) num_threads(threads_for(call, rows * h, ENOUGH))
-    for (int64_t t = 0; t < rows; t++) {
-        const float *word = f32(call, WORD) + ids[t] * h, *position = f32(call, POSITION) + pos[t] * h;
-        float *restrict y = f32(call, Y) + t * h;
-        for (int64_t j = 0; j < h; j++) y[j] = word[j] + position[j] + type[j];
-    }
+    for (int64_t t = 0; t < rows; t++)
+        add_rows(h, word_at(call, WORD, ids[t], h), positions ? positions + pos[t] * h : NULL, type, f32(call, Y) + t * h);
 }
 
 static void clear(const tri_call *call, int k) {
@@ -35,9 +50,9 @@ static void scatter(const tri_call *call, int64_t j, int64_t n) {
     float *restrict dtype = f32(call, DTYPE) + j;
     for (int64_t t = 0; t < rows; t++) {
         const float *restrict dy = f32(call, DY) + t * h + j;
-        float *restrict dword = f32(call, DWORD) + ids[t] * h + j, *restrict dposition = f32(call, DPOSITION) + pos[t] * h + j;
+        float *restrict dword = word_at(call, DWORD, ids[t], h), *restrict dposition = f32(call, DPOSITION) + pos[t] * h + j;
+        for (int64_t i = 0; dword && i < n; i++) dword[j + i] += dy[i];
         for (int64_t i = 0; i < n; i++) {
-            dword[i] += dy[i];
             dposition[i] += dy[i];
             dtype[i] += dy[i];
         }

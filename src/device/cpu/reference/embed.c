@@ -1,14 +1,26 @@
 /* embed.c - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. */
 #include "device/cpu/reference/reference.h"
 
+/* The row of token t's word in a table of V rows; -1: it has none. */
+static int64_t word_row(const tri_call *call, int32_t id, int64_t V) {
+    int64_t row = (int64_t)id - call->attr->row0;
+    return row >= 0 && row < V ? row : -1;
+}
+
 static void embed(const tri_call *call) {
     enum { Y, IDS, POS, WORD, POSITION, TYPE };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
     const float *word = f32(call, WORD), *position = f32(call, POSITION), *type = f32(call, TYPE); /* [V,H] [P,H] [Y,H] */
     int64_t T = call->t[Y].rows, H = call->t[Y].cols;
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t c = 0; c < H; c++)
-            store(call, Y, t * H + c, (double)word[ids[t] * H + c] + position[pos[t] * H + c] + type[c]);
+    for (int64_t t = 0; t < T; t++) {
+        int64_t row = word_row(call, ids[t], call->t[WORD].rows);
+        for (int64_t c = 0; c < H; c++) {
+            double sum = row >= 0 ? word[row * H + c] : 0;
+            if (position) sum += position[pos[t] * H + c];
+            if (type) sum += type[c];
+            store(call, Y, t * H + c, sum);
+        }
+    }
 }
 
 /* Added one token after the other, so that the order of addition is the order of the tokens. */
@@ -21,12 +33,14 @@ static void embed_dw(const tri_call *call) {
     clear(call, DWORD);
     clear(call, DPOSITION);
     clear(call, DTYPE);
-    for (int64_t t = 0; t < T; t++)
+    for (int64_t t = 0; t < T; t++) {
+        int64_t row = word_row(call, ids[t], call->t[DWORD].rows);
         for (int64_t c = 0; c < H; c++) {
-            dword[ids[t] * H + c] += dy[t * H + c];
+            if (row >= 0) dword[row * H + c] += dy[t * H + c];
             dposition[pos[t] * H + c] += dy[t * H + c];
             dtype[c] += dy[t * H + c];
         }
+    }
 }
 
 const tri_kernel_row tri__cpu_embed_reference[] = {

@@ -2,9 +2,9 @@
 #include "device/cpu/reference/reference.h"
 #include "device/cpu/reference/gelu.h"
 
-/* Row t of x times row o of w, plus b[o]. */
+/* Row t of x times row o of w, plus b[o], where there is one. */
 static double element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t o) {
-    double sum = b[o];
+    double sum = b ? b[o] : 0;
     for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[o * I + i];
     return sum;
 }

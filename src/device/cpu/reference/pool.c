@@ -1,4 +1,5 @@
-/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. */
+/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens (no sequence is empty); and a rank's own rows of
+ * what all ranks have. */
 #include "device/cpu/reference/reference.h"
 
 static void pool_first(const tri_call *call) {
@@ -45,10 +46,18 @@ static void pool_mean_din(const tri_call *call) {
     for (int64_t i = seq[N] * H; i < T * H; i++) store(call, DX, i, 0); /* rows of no sequence */
 }
 
+static void tokens_whole_din(const tri_call *call) {
+    enum { DX, DY };
+    int64_t n = call->t[DX].rows * call->t[DX].cols;
+    const float *dy = f32(call, DY) + call->attr->part * n; /* [T,H], from this rank's first row on */
+    for (int64_t i = 0; i < n; i++) store(call, DX, i, dy[i]);
+}
+
 const tri_kernel_row tri__cpu_pool_reference[] = {
     {.op = TRI_OP_pool_first, .dtype = TRI_F32, .run = pool_first},
     {.op = TRI_OP_pool_first_din, .dtype = TRI_F32, .run = pool_first_din},
     {.op = TRI_OP_pool_mean, .dtype = TRI_F32, .run = pool_mean},
     {.op = TRI_OP_pool_mean_din, .dtype = TRI_F32, .run = pool_mean_din},
+    {.op = TRI_OP_tokens_whole_din, .dtype = TRI_F32, .run = tokens_whole_din},
     {.run = NULL},
 };

@@ -1,0 +1,240 @@
+/* test_tensor.c - ranks that share out every layer train as one rank does: any number of them, with and without sequence parallelism,
+ * beside replicas and their shards, recomputed, in every precision. Their programs fit together, hand round no more than two values a layer
+ * each way, and print as the committed text. SOAK_STEPS=100: that long. */
+#include "tensor_job.h"
+
+#include "program_text.h"
+#include "soak.h"
+
+static int steps = 20;
+
+static const char *job_text(const job *j) {
+    static char text[128];
+    snprintf(text, sizeof text, "tp %d%s x dp %d (shard %d), %d microbatches, recompute %d, precision %d, pooling %d", j->is.tp,
+             j->is.sequence ? " by tokens" : "", j->is.dp, (int)j->is.sharding.kind, j->is.n_mb, (int)j->is.recompute, (int)j->is.precision,
+             j->is.pooling);
+    return text;
+}
+
+/* DESIGN 3: |dloss| <= 1e-5 max(loss, 0.1) in fp32. Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW
+ * makes as large as any other. */
+static double expect_close(const job *have, const job *want, double most) {
+    double worst = 0;
+    for (int s = 0; s < have->is.steps; s++) {
+        double off = fabs(have->loss[0][s] - want->loss[0][s]) / (most * fmax(want->loss[0][s], 0.1));
+        if (!(off <= 1)) fail_msg("%s: loss of step %d is %.9g, not %.9g", job_text(have), s + 1, have->loss[0][s], want->loss[0][s]);
+        worst = fmax(worst, off);
+    }
+    const tri_model *model = &have->rank[0].model;
+    for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
+        for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++)
+            if (!(fabs((double)have->weights[k] - want->weights[k]) <= 100 * most))
+                fail_msg("%s: %s is %g in place of %g", job_text(have), model->param[i].name, have->weights[k], want->weights[k]);
+    return worst;
+}
+
+static void expect_same_bits(const job *a, const job *b) {
+    if (memcmp(a->loss, b->loss, sizeof a->loss) || memcmp(a->norm, b->norm, sizeof a->norm) ||
+        memcmp(a->weights, b->weights, (size_t)a->rank[0].model.n_elements * sizeof *a->weights))
+        fail_msg("%s differs from %s", job_text(a), job_text(b));
+}
+
+/* One rank and some, of the same model and data. */
+static double compare(job_what is, double most) {
+    job one, have;
+    if (!is.steps) is.steps = steps;
+    job_open(&have, is);
+    job_run(&have);
+    job_open(&one, (job_what){.n_mb = is.n_mb, .steps = is.steps, .heads = {is.heads[0], is.heads[1]}, .texts = is.texts,
+                              .pooling = is.pooling, .dropout = is.dropout, .precision = is.precision});
+    job_run(&one);
+    assert_true(one.loss[0][one.is.steps - 1] < one.loss[0][0]);
+    double worst = expect_close(&have, &one, most);
+    for (int r = 0; r < have.n; r++) { /* replica 0 of each has other samples than one rank; the others the same */
+        int64_t n = have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes;
+        for (int64_t i = 0; i < n && is.dp <= 1; i++)
+            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 100 * most)) fail_msg("%s: other probabilities", job_text(&have));
+    }
+    job_close(&one), job_close(&have);
+    return worst;
+}
+
+static void one_rank_or_many(void **state) {
+    (void)state;
+    double worst = 0;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        worst = fmax(worst, compare((job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 3}, 1e-5));
+        worst = fmax(worst, compare((job_what){.tp = 4, .sequence = sequence, .dropout = 0.1}, 1e-5));
+        worst = fmax(worst, compare((job_what){.tp = 3, .sequence = sequence, .dropout = 0.1, .heads = {6, 3}}, 1e-5));
+    }
+    print_message("    losses differ by at most %.2f of the limit\n", worst);
+}
+
+/* BERT and RoBERTa, one text or two, every pooling; without dropout, whose keys are then not there. */
+static void every_model(void **state) {
+    (void)state;
+    for (int pooling = 0; pooling < 3; pooling++)
+        for (int texts = 1; texts <= 2; texts++)
+            compare((job_what){.tp = 2, .sequence = pooling != 1, .pooling = pooling, .texts = texts, .dropout = texts == 1 ? 0 : 0.1, .steps = 4},
+                    1e-5);
+}
+
+static void with_replicas(void **state) {
+    (void)state;
+    for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++)
+        compare((job_what){.tp = 2, .dp = 2, .sequence = 1, .dropout = 0.1, .n_mb = kind == TRI_SHARD_ZERO2 ? 2 : 1, .steps = kind ? steps / 2 : 0,
+                           .sharding = {.kind = kind, .prefetch = 1}}, 1e-5);
+    compare((job_what){.tp = 2, .dp = 4, .sequence = 1, .dropout = 0.1, .steps = 3, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2}}, 1e-5);
+    compare((job_what){.tp = 2, .dp = 2, .dropout = 0.1, .steps = steps / 2,
+                       .sharding = {.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000}}, 1e-5);
+}
+
+/* What is computed again has the same bits, and so has a second run. */
+static void recomputed(void **state) {
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        job kept;
+        job_open(&kept, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 4});
+        job_run(&kept);
+        for (int how = TRI_RECOMPUTE_NONE; how <= TRI_RECOMPUTE_FULL; how++) {
+            job again;
+            job_open(&again, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 4, .recompute = how});
+            job_run(&again);
+            expect_same_bits(&again, &kept);
+            if (how) assert_true(again.rank[0].program[0]->bytes[TRI_MEM_ACT] < kept.rank[0].program[0]->bytes[TRI_MEM_ACT]);
+            job_close(&again);
+        }
+        job_close(&kept);
+    }
+}
+
+/* Sums of 16-bit addends round once more than one rank's: the limits are those of the type. */
+static void in_16_bits(void **state) {
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++)
+        for (int p = TRI_BF16; p <= TRI_F16; p++)
+            compare((job_what){.tp = 2, .dp = 1 + sequence, .sequence = sequence, .precision = p, .dropout = 0.1, .steps = 5,
+                               .sharding = {.kind = sequence ? TRI_SHARD_ZERO1 : TRI_SHARD_NONE}},
+                    p == TRI_BF16 ? 3e-2 : 5e-3);
+}
+
+/* A microbatch without a sample. */
+static void nothing_to_do(void **state) {
+    (void)state;
+    compare((job_what){.tp = 2, .dp = 4, .n_mb = 2, .sequence = 1, .dropout = 0.1, .steps = 3}, 1e-5);
+}
+
+static int count(const tri_program *p, tri_op op, const char *unit, int from, int to) {
+    int n = 0;
+    for (int i = from; i < to; i++) n += p->instr[i].op == op && p->instr[i].unit >= 0 && strcmp(p->unit[p->instr[i].unit], unit) == 0;
+    return n;
+}
+
+static int loss_at(const tri_program *p) {
+    for (int i = 0; i < p->n_instrs; i++)
+        if (p->instr[i].op == TRI_OP_cross_entropy) return i;
+    fail_msg("no loss");
+    return -1;
+}
+
+/* Two values a layer go round forward, and two back: as a sum, or as its two halves. */
+static void what_is_handed_round(void **state) {
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        job j;
+        job_open(&j, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1});
+        for (int r = 0; r < 2; r++) {
+            const tri_program *p = j.rank[r].program[0];
+            int loss = loss_at(p), end = j.rank[r].plan.train.update;
+            const char *unit = "primary.layer.1";
+            for (int half = 0; half < 2; half++) {
+                int from = half ? loss : 0, to = half ? end : loss, norms = half && sequence; /* of norms' gradients: once a step */
+                assert_int_equal(count(p, TRI_OP_all_gather_post, unit, from, to), sequence ? 2 : 0);
+                assert_int_equal(count(p, TRI_OP_reduce_scatter_post, unit, from, to), sequence ? 2 : 0);
+                assert_int_equal(count(p, TRI_OP_all_reduce_post, unit, from, to), sequence ? norms : 2);
+            }
+            double sent[TRI_COLLECTIVE_COUNT];
+            tri__program_sent(p, sent);
+            assert_true((sent[TRI_ALL_GATHER] > 0) == sequence && sent[TRI_ALL_REDUCE] > 0);
+        }
+        job_close(&j);
+    }
+}
+
+/* Weights, their gradients and state are the rank's share; activations shrink with the tokens. */
+static void planned_bytes(void **state) {
+    (void)state;
+    int64_t one = 0, act[2] = {0};
+    for (int tp = 1; tp <= 4; tp++) {
+        if (tp == 3) continue;
+        for (int sequence = 0; sequence < 2; sequence++) {
+            job j;
+            job_open(&j, (job_what){.tp = tp, .sequence = sequence, .dropout = 0.1});
+            const tri_model *model = &j.rank[0].model;
+            int64_t shared = 0, all = 0;
+            for (int u = 0; u < model->n_units; u++) shared += model->unit[u].split, all += model->unit[u].count;
+            for (int r = 0; r < tp; r++) {
+                const tri_program *p = j.rank[r].program[0];
+                int64_t most = 4 * (all - shared + shared / tp) + 256 * model->n_units;
+                assert_true(p->bytes[TRI_MEM_PARAM] <= most && p->bytes[TRI_MEM_GRAD] <= most && p->bytes[TRI_MEM_STATE] <= 2 * most);
+                if (tp == 1) one = p->bytes[TRI_MEM_ACT];
+                else assert_true(p->bytes[TRI_MEM_ACT] < one);
+                if (tp == 4) act[sequence] = p->bytes[TRI_MEM_ACT];
+            }
+            job_close(&j);
+        }
+    }
+    assert_true(act[1] < act[0]);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const struct { int heads[2], tp; const char *words; } rows[] = {
+        {{4, 4}, 3, "sizes that fit this model: 1, 2, 4"},
+        {{4, 6}, 4, "the secondary encoder has 6 attention heads"},
+        {{4, 6}, 4, "sizes that fit this model: 1, 2"},
+        {{4, 4}, 8, "--tp-size 8"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tiny t;
+        job_what is = {.heads = {rows[i].heads[0], rows[i].heads[1]}};
+        job_plan(&t, job_filled(&is), 0);
+        t.in.mesh.tp = rows[i].tp;
+        assert_int_equal(tri__plan(&t.arena, &t.in, 1, &t.plan), TRI_USAGE);
+        if (!strstr(tri_error(), rows[i].words)) fail_msg("said: %s", tri_error());
+        tiny_close(&t);
+    }
+}
+
+/* Programs of both ranks, by tokens, and of the first without. */
+static void golden_program(void **state) {
+    (void)state;
+    tiny t[3];
+    for (int i = 0; i < 3; i++) {
+        job_what is = {.tp = 2, .sequence = i < 2, .texts = 1, .dropout = 0.1};
+        job_plan(&t[i], job_filled(&is), i % 2);
+    }
+    program_text_check("tests/programs/tensor.txt", (const tri_program *[]){t[0].program[0], t[1].program[0], t[2].program[0]}, 3);
+    for (int i = 0; i < 3; i++) {
+        char *text, *again;
+        tri_program *parsed;
+        OK(tri__program_text(t[i].program[0], &text));
+        OK(tri__program_parse(&t[i].arena, "tensor", text, &parsed));
+        OK(tri__program_text(parsed, &again));
+        assert_string_equal(text, again);
+        free(text), free(again);
+        tiny_close(&t[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
+    steps = soak_count("SOAK_STEPS", steps);
+    if (steps > JOB_STEPS) steps = JOB_STEPS;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round), cmocka_unit_test(planned_bytes),
+        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(every_model),    cmocka_unit_test(with_replicas),        cmocka_unit_test(recomputed),
+        cmocka_unit_test(in_16_bits),    cmocka_unit_test(nothing_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
