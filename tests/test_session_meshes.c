@@ -190,6 +190,32 @@ static void a_checkpoint_of_a_mesh_is_whole(void **state) {
     run_free(first);
 }
 
+/* Of all ranks of a stage, before the third step. */
+static tri_status spoil_second(run *run, tri_session *session, int rank, int step) {
+    (void)run, (void)rank;
+    const tri_engine *e = &session->engine;
+    if (step != 2 || tri__mesh_coords(&e->place.mesh, e->place.rank).pp != 1) return TRI_OK;
+    for (int i = 0; i < e->n_weights; i++)
+        if (strstr(e->weights[i].name, "secondary.projection.weight")) *(float *)e->weights[i].data = NAN;
+    return TRI_OK;
+}
+
+/* The loss is the last stage's to see and every rank's to know; who computed the number that is none is named, not who received it. */
+static void a_bad_number_is_its_stage_s(void **state) {
+    (void)state;
+    static const char *const shapes_of[] = {"--pipeline-shape=chain", "--pipeline-shape=branch"};
+    for (int i = 0; i < 2; i++) {
+        run spoiled = {.ranks = 4, .steps = 4, .config = "three.json", .before = spoil_second,
+                       .option = {"--pp-size=2", shapes_of[i], "--num-microbatches=2"}};
+        tri_status status = run_status(&spoiled);
+        if (status != TRI_NOTFINITE || !strstr(tri_error(), "step 3: the loss is nan") || !strstr(tri_error(), "secondary.pooling") ||
+            !strstr(tri_error(), "on rank 2"))
+            fail_msg("status %d: %s", status, tri_error());
+        for (int k = 0; k < 3; k++) free(spoiled.state[k]);
+        free(spoiled.idle);
+    }
+}
+
 int main(int argc, char **argv) {
     soak_select(argc, argv);
     steps = soak_count("SOAK_STEPS", 0);
@@ -200,6 +226,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(any_mesh_gives_one_rank_s_result),
         cmocka_unit_test(schedules_agree_to_the_bit),
         cmocka_unit_test(a_checkpoint_of_a_mesh_is_whole),
+        cmocka_unit_test(a_bad_number_is_its_stage_s),
     };
     return cmocka_run_group_tests(tests, make_models, remove_data);
 }
