@@ -11,8 +11,11 @@ static inline int64_t extent(const kernel_call *k, char letter) { return k->at.d
 
 static void double_embed(const kernel_call *k, double *const *v) {
     for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
-        for (int64_t c = 0; c < H; c++)
-            v[0][t * H + c] = v[3][(int64_t)v[1][t] * H + c] + v[4][(int64_t)v[2][t] * H + c] + v[5][c];
+        for (int64_t c = 0; c < H; c++) {
+            int64_t row = (int64_t)v[1][t] - k->attr.row0;
+            v[0][t * H + c] = v[4][(int64_t)v[2][t] * H + c] + v[5][c];
+            if (row >= 0 && row < extent(k, 'V')) v[0][t * H + c] += v[3][row * H + c];
+        }
 }
 
 /* y, xhat, rstd from a row x. */

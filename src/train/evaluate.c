@@ -4,8 +4,9 @@
 #include <string.h>
 
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed) {
-    *feed = (tri_feed){.counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
-                                  .squares = {0, micro->squares[0], micro->squares[1], 0}}};
+    const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
+                               .squares = {0, micro->squares[0], micro->squares[1], 0}};
+    *feed = (tri_feed){.counts = tri__counts_rounded(&counts, tri__plan_granule(&engine->in))};
     for (int text = 0; text < engine->model.n_texts; text++) {
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
         feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
@@ -40,7 +41,9 @@ tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, in
     return TRI_OK;
 }
 
+/* Of the ranks that computed them, the first of those that share the layer counts. */
 static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
+    if (engine->plan.infer.probs < 0 || tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp > 0) return;
     size_t classes = (size_t)engine->model.n_classes;
     const float *from = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs); /* [n, classes] */
     for (int64_t i = 0; i < micro->n; i++)
@@ -55,9 +58,9 @@ static tri_status check_room(const tri_program *program, const tri_counts *count
     return TRI_OK;
 }
 
-/* Each row was computed by one replica, and is 0 on all others. */
+/* Each row comes from one rank, and is 0 on all others. */
 static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
-    if (!engine->place.world || engine->place.mesh.dp == 1) return TRI_OK;
+    if (tri__mesh_world(&engine->place.mesh) == 1) return TRI_OK;
     return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32, TRI_SUM);
 }
 
@@ -70,7 +73,8 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
     memset(probs, 0, (size_t)(data->n * engine->model.n_classes) * sizeof *probs);
     TRI_TRY(tri__sampler_open(&sampler, data, batch * replicas, replicas, 0, 0));
     tri_loader_spec spec = {
-        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers};
+        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers,
+        .granule = tri__plan_granule(&engine->in)};
     for (int text = 0; text < engine->model.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&sampler, 1, &spec.maxima);
