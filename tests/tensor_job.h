@@ -13,7 +13,7 @@ enum { JOB_RANKS = 8, JOB_STEPS = 100, JOB_HEAP = 8 << 20, JOB_GUARD = 256 };
 typedef struct job_what {
     int tp, dp, n_mb, steps;
     int sequence;              /* parallelism */
-    int heads[2], texts, pooling, empty; /* empty: no sample has a secondary text's token... but every sample is one token long */
+    int heads[2], texts, pooling;
     double dropout;
     tri_sharding sharding;
     tri_recompute recompute;
