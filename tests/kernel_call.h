@@ -48,7 +48,7 @@ static inline int64_t operand_count(const kernel_call *k, int arg) { return k->c
 /* Real operands are uniform in a range that suits them; those not listed are in -1 .. 1. */
 static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"rstd", 0.5, 1.5}, {"v", 0, 1},     {"cw", 0.5, 2},     {"probs", 0, 1},    {"coef", 0.7, 0.8},
-    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sum", 3, 5},   {"scale", 1, 2},
+    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sums", 3, 5},  {"scale", 1, 2},
 };
 
 static inline void fill_real(kernel_call *k, int arg) {

@@ -62,7 +62,7 @@ static const kernel_grid kernel_grids[] = {
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
-    {"clip", ""},
+    {"clip", "K=1,2,30"},
 };
 enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 

@@ -216,7 +216,7 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
-static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", ""}, {"cast", "R=0,1,3 C=1,9"}};
+static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
     (void)state;

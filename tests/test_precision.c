@@ -101,7 +101,7 @@ static const kernel_grid grids[] = {
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,20,4097,300000"},
-    {"clip", ""},
+    {"clip", "K=1,30"},
 };
 
 static void rows_against_fp32(void **state) {

@@ -90,15 +90,19 @@ int tri__plan_granule(const tri_plan_in *in);
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
 
+typedef struct tri_stages tri_stages; /* plan/stage.h */
+
 /* What passes share. */
 typedef struct tri_pass {
     tri_arena *arena;
     const tri_plan_in *in;
-    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `stage` */
+    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `schedule` */
+    const tri_stages *stages; /* of the pipeline; one, where there is none */
     tri_program *program;
     tri_forward forward;   /* what the model left behind */
     int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward */
+    const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule */
     tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
     tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard */
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
@@ -115,7 +119,7 @@ void tri__pass_recompute(tri_pass *pass);
 void tri__pass_fuse(tri_pass *pass);
 void tri__pass_prune(tri_pass *pass);
 void tri__pass_tensor_lower(tri_pass *pass);
-void tri__pass_schedule(tri_pass *pass, int n_mb);
+tri_status tri__pass_schedule(tri_pass *pass, int n_mb);
 tri_status tri__pass_shard(tri_pass *pass);
 void tri__pass_tensor_sums(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);

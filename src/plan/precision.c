@@ -32,7 +32,8 @@ static void look(precision *p) {
             if (instr->slot[k] < 0) continue;
             int root = tri__slot_root(program, instr->slot[k]);
             if (instr->op == TRI_OP_input) p->from_host[root] = 1;
-            if (row->arg[k].dtype == TRI_DTYPE_COMPUTE) p->computes[root] = 1;
+            int passes_on = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post; /* it computes elsewhere */
+            if (row->arg[k].dtype == TRI_DTYPE_COMPUTE || (passes_on && program->slot[root].dtype == TRI_F32)) p->computes[root] = 1;
         }
     }
 }

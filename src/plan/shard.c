@@ -73,13 +73,14 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
     TRI_BUILD(&s->to, wait, (tri_attr){0}, ends.y, ends.x);
 }
 
-/* Which units make a block, and this rank's shard of each. */
+/* Which units make a block, and this rank's shard of each. Units of two stages have their turns at different times. */
 static void make_blocks(tri_sharder *s) {
     const tri_model *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
     for (int u = 0; u < model->n_units; u++) {
         tri_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
-        if (!last || how->wrap == TRI_WRAP_LAYER || last->count >= how->wrap_min_params) {
+        int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params;
+        if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
             last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
             *last = (tri_block){.first = u};
         }
@@ -217,8 +218,8 @@ tri_status tri__pass_shard(tri_pass *pass) {
         if (s.reductions) tri__reductions_after(&s, i);
     }
     if (s.reductions) tri__reductions_end(&s);
-    pass->out.loss = s.map[pass->out.loss];
-    pass->out.probs = s.map[pass->out.probs];
+    if (pass->out.loss >= 0) pass->out.loss = s.map[pass->out.loss];
+    if (pass->out.probs >= 0) pass->out.probs = s.map[pass->out.probs];
     pass->out.program = pass->program = s.to.program;
     return TRI_OK;
 }

@@ -29,7 +29,7 @@ typedef struct flight {
 struct tri_reductions {
     bucket *bucket;        /* none and zero1 */
     int n_buckets, cap_buckets;
-    int loss_at;           /* the instruction that adds the last loss */
+    int loss_at;           /* the instruction that adds the last loss; -1: this rank has none */
     flight *flight;
     int n_flights, cap_flights;
     int *shard;            /* [n_blocks] slots of this rank's shard of the sums; NULL: it has them all */
@@ -141,11 +141,11 @@ static void make_shards(tri_sharder *s) {
 void tri__reductions_plan(tri_sharder *s) {
     struct tri_reductions *r = s->reductions = tri__arena_alloc(s->to.arena, sizeof *r);
     int *last = tri__arena_alloc(s->to.arena, (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
-    r->open_block = -1;
+    r->open_block = r->loss_at = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
         int unit = unit_written(s, &s->from->instr[i]);
         if (unit >= 0) last[unit] = i;
-        if (s->from->instr[i].slot[0] == s->pass->out.loss) r->loss_at = i;
+        if (s->pass->out.loss >= 0 && s->from->instr[i].slot[0] == s->pass->out.loss) r->loss_at = i;
     }
     if (shares_grads(s)) make_shards(s);
     else if (s->pass->sharding.kind == TRI_SHARD_ZERO1) make_scatters(s, last);

@@ -45,18 +45,33 @@ typedef struct tri_actions {
 
 typedef struct tri_schedule_row {
     const char *name;       /* as --schedule has it */
-    int chunks;             /* stages of a rank; 0: any number */
+    int chunks;             /* stages of a rank; 0: any number from `fewest` on, more than one only in a row */
+    int fewest;
     int chain;              /* 1: only for stages in a row */
     int (*rank)(int stage, int n_ranks, int n_stages);                          /* who holds a stage of a chain */
     void (*order)(const tri_pipeline *pipeline, int rank, tri_actions *out);    /* appends all that `rank` computes in a step */
 } tri_schedule_row;
 
 const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
+/* What each rank computes, [n_ranks]. */
+const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row *row, const tri_pipeline *pipeline);
 
 /* For the files of this folder. */
+extern const tri_schedule_row tri__schedule_gpipe, tri__schedule_one_f_one_b, tri__schedule_interleaved, tri__schedule_zb_h1,
+    tri__schedule_zbv;
 static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
     *TRI_PUSH(out->arena, out->at, out->n, out->cap) = (tri_action){act, stage, mb};
 }
+
+/* Stages of a rank, in order; returns how many. stage: room for all, or NULL. */
+int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage);
+int tri__rank_depth(const tri_pipeline *pipeline, int rank); /* of its last stage */
+int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the ranks in turn */
+/* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): each stage a round and then the
+ * next; backwards from the last stage on. After the forwards of v - 1 rounds and `warm` more, a forward and a backward in turn while there
+ * are forwards, then the other backwards. Gradients of weights follow `late` backwards behind those of inputs; late < 0: both are one
+ * action. */
+void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
 /* Seconds (or any unit) of one microbatch on one stage. */
 typedef struct tri_stage_time {
@@ -72,8 +87,8 @@ typedef struct tri_dry {
     double **begin;         /* [n_ranks][actions] when each action begins */
 } tri_dry;
 /* TRI_INTERNAL when the orders wait for one another for ever. times: [n_stages]. */
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times, double hop,
-                             tri_dry *out);
+tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
+                             double hop, tri_dry *out);
 /* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
 double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry);
 /* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In the arena. */

@@ -1,0 +1,43 @@
+/* rows.c - the schedules there are, and what their files share. */
+#include "plan/schedule/schedule.h"
+
+static const tri_schedule_row *const rows[TRI_SCHEDULE_COUNT] = {
+    [TRI_SCHEDULE_GPIPE] = &tri__schedule_gpipe,
+    [TRI_SCHEDULE_1F1B] = &tri__schedule_one_f_one_b,
+    [TRI_SCHEDULE_INTERLEAVED] = &tri__schedule_interleaved,
+    [TRI_SCHEDULE_ZB_H1] = &tri__schedule_zb_h1,
+    [TRI_SCHEDULE_ZBV] = &tri__schedule_zbv,
+};
+
+const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind) { return rows[kind]; }
+
+const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row *row, const tri_pipeline *pipeline) {
+    tri_actions *orders = tri__arena_alloc(arena, (size_t)pipeline->n_ranks * sizeof *orders);
+    for (int rank = 0; rank < pipeline->n_ranks; rank++) {
+        orders[rank].arena = arena;
+        row->order(pipeline, rank, &orders[rank]);
+    }
+    return orders;
+}
+
+int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage) {
+    int n = 0;
+    for (int s = 0; s < pipeline->n_stages; s++) {
+        if (pipeline->rank[s] != rank) continue;
+        if (stage) stage[n] = s;
+        n++;
+    }
+    return n;
+}
+
+int tri__rank_depth(const tri_pipeline *pipeline, int rank) {
+    for (int s = pipeline->n_stages - 1; s >= 0; s--)
+        if (pipeline->rank[s] == rank) return pipeline->depth[s];
+    TRI_ASSERT(!"a rank without a stage");
+    return -1;
+}
+
+int tri__rank_looped(int stage, int n_ranks, int n_stages) {
+    (void)n_stages;
+    return stage % n_ranks;
+}

@@ -1,0 +1,13 @@
+/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a rank would wait at
+ * the end of a step. A rank holds back as many as its stage is nearer to the end than the first: all hold the activations of equally many
+ * microbatches. */
+#include "plan/schedule/schedule.h"
+
+static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
+    int depth = tri__rank_depth(pipeline, rank), deepest = 0;
+    for (int r = 0; r < pipeline->n_ranks; r++)
+        if (tri__rank_depth(pipeline, r) > deepest) deepest = tri__rank_depth(pipeline, r);
+    tri__alternate(pipeline, rank, depth, deepest - depth, out);
+}
+
+const tri_schedule_row tri__schedule_zb_h1 = {.name = "zb-h1", .fewest = 1, .rank = tri__rank_looped, .order = order};
