@@ -180,6 +180,32 @@ static void what_is_handed_round(void **state) {
     }
 }
 
+static int count_all(const tri_program *p, tri_op op) {
+    int n = 0;
+    for (int i = 0; i < p->n_instrs; i++) n += p->instr[i].op == op;
+    return n;
+}
+
+/* Selective recomputation gathers again what a gather had brought, and repeats no sum; full repeats both. */
+static void what_is_repeated(void **state) {
+    (void)state;
+    int gathers[3], scatters[3], sums[3];
+    for (int how = TRI_RECOMPUTE_NONE; how <= TRI_RECOMPUTE_FULL; how++) {
+        tiny t;
+        job_what is = {.tp = 2, .sequence = 1, .dropout = 0.1, .recompute = how};
+        job_plan(&t, job_filled(&is), 0);
+        gathers[how] = count_all(t.program[0], TRI_OP_all_gather_post), scatters[how] = count_all(t.program[0], TRI_OP_reduce_scatter_post);
+        tiny_close(&t);
+        is.sequence = 0;
+        job_plan(&t, job_filled(&is), 0);
+        sums[how] = count_all(t.program[0], TRI_OP_all_reduce_post);
+        tiny_close(&t);
+    }
+    assert_true(gathers[1] > gathers[0] && gathers[2] > gathers[0]);
+    assert_true(scatters[1] == scatters[0] && scatters[2] > scatters[0]);
+    assert_true(sums[1] == sums[0] && sums[2] > sums[0]);
+}
+
 /* Weights, their gradients and state are the rank's share; activations shrink with the tokens. */
 static void planned_bytes(void **state) {
     (void)state;
@@ -281,7 +307,8 @@ int main(int argc, char **argv) {
     steps = soak_count("SOAK_STEPS", steps);
     if (steps > JOB_STEPS) steps = JOB_STEPS;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round), cmocka_unit_test(planned_bytes),
+        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round),
+        cmocka_unit_test(what_is_repeated), cmocka_unit_test(planned_bytes),
         cmocka_unit_test(one_rank_or_many), cmocka_unit_test(every_model),    cmocka_unit_test(with_replicas),        cmocka_unit_test(with_stages), cmocka_unit_test(recomputed),
         cmocka_unit_test(in_16_bits),    cmocka_unit_test(nothing_to_do),  cmocka_unit_test(breaks_are_named),
     };
