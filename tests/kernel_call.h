@@ -48,7 +48,7 @@ static inline int64_t operand_count(const kernel_call *k, int arg) { return k->c
 /* Real operands are uniform in a range that suits them; those not listed are in -1 .. 1. */
 static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"rstd", 0.5, 1.5}, {"v", 0, 1},     {"cw", 0.5, 2},     {"probs", 0, 1},    {"coef", 0.7, 0.8},
-    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sum", 3, 5},   {"scale", 1, 2},
+    {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sums", 3, 5},  {"scale", 1, 2},
 };
 
 static inline void fill_real(kernel_call *k, int arg) {
@@ -88,6 +88,7 @@ static inline void fill_integers(kernel_call *k, int arg) {
     int64_t limit = 0;
     for (int i = 0; i < 3; i++)
         if (strcmp(name, limits[i][0]) == 0) limit = k->at.dim[limits[i][1][0] - 'A'];
+    if (strcmp(name, "ids") == 0) limit += 2 * k->attr.row0; /* words before and after those that the table has */
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         if (limit) out[i] = (int32_t)(next_random(&k->random) % (uint64_t)limit);
         else if (strcmp(name, "seq") == 0) out[i] = i ? out[i - 1] + k->at.lengths[i - 1] : 0;
@@ -111,7 +112,7 @@ static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tr
     const tri_op_row *row = tri__op_row(at->op);
     *k = (kernel_call){.at = *at, .type = type, .random = 1234567 + (uint64_t)at->op};
     k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
-                         .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
+                         .row0 = 3, .part = 1, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];

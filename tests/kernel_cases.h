@@ -57,11 +57,12 @@ static const kernel_grid kernel_grids[] = {
     {"attention attention_din", "L=0,4 X=3 A=2 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
+    {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
-    {"clip", ""},
+    {"clip", "K=1,2,30"},
 };
 enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 

@@ -11,8 +11,11 @@ static inline int64_t extent(const kernel_call *k, char letter) { return k->at.d
 
 static void double_embed(const kernel_call *k, double *const *v) {
     for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
-        for (int64_t c = 0; c < H; c++)
-            v[0][t * H + c] = v[3][(int64_t)v[1][t] * H + c] + v[4][(int64_t)v[2][t] * H + c] + v[5][c];
+        for (int64_t c = 0; c < H; c++) {
+            int64_t row = (int64_t)v[1][t] - k->attr.row0;
+            v[0][t * H + c] = v[4][(int64_t)v[2][t] * H + c] + v[5][c];
+            if (row >= 0 && row < extent(k, 'V')) v[0][t * H + c] += v[3][row * H + c];
+        }
 }
 
 /* y, xhat, rstd from a row x. */
@@ -154,7 +157,9 @@ static void double_sumsq(const kernel_call *k, double *const *v) {
 }
 
 static void double_clip(const kernel_call *k, double *const *v) {
-    v[2][0] = sqrt(v[3][0]) / v[4][0];
+    double sum = 0;
+    for (int64_t i = 0; i < operand_count(k, 3); i++) sum += v[3][i];
+    v[2][0] = sqrt(sum) / v[4][0];
     v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6)) / v[4][0];
     v[1][0] = 1;
 }

@@ -100,6 +100,32 @@ static void test_sums_one_at_a_time(void **state) {
     free(all);
 }
 
+/* Without the operands that a rank of several leaves out, one at a time and all together. */
+static void try_left_out(const kernel_case *at, void *context) {
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned all = 0, sums = at->op == TRI_OP_add_din;
+    for (int a = 0; a < row->n_args; a++) {
+        if (!row->arg[a].optional) continue;
+        all |= 1u << a;
+        try_variant(context, at, 0, sums, 1u << a);
+    }
+    try_variant(context, at, 0, 0, all);
+}
+
+static void test_left_out(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din", "T=0,9 H=20"},
+        {"linear", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
+    };
+    tables *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    tri__device_find("cpu")->kernels(&all->cpu);
+    tri__device_find("reference")->kernels(&all->reference);
+    kernel_cases(grids, 4, try_left_out, all);
+    free(all);
+}
+
 /* A number that is none must reach the gradients' norm, or a broken step would be applied. */
 static void try_not_a_number(const kernel_case *at, void *context) {
     static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
@@ -248,6 +274,7 @@ int main(void) {
         cmocka_unit_test(test_every_operation_has_a_row),
         cmocka_unit_test(test_cpu_against_reference),
         cmocka_unit_test(test_sums_one_at_a_time),
+        cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_not_a_number_shows),
         cmocka_unit_test(test_clip_and_skip),
         cmocka_unit_test(test_shards_update_alike),

@@ -12,11 +12,12 @@
 #include "made_dataset.h"
 
 static const double class_weights[2] = {0.25, 3.5};
+enum { GRANULE = 8 };
 
 static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch, int workers) {
     tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, 2},
                             .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs,
-                            .workers = workers};
+                            .workers = workers, .granule = GRANULE};
     tri__sampler_maxima(sampler, epochs, &spec.maxima);
     tri_loader *loader;
     assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
@@ -57,6 +58,13 @@ static void check_part(const tri_dataset *data, const tri_micro *part) {
     }
 }
 
+/* Up to the granule there are zeros, whatever was there before. */
+static void check_rest(const tri_dataset *data, const tri_micro *part) {
+    for (int t = 0; t < data->n_texts; t++)
+        for (int64_t at = part->tokens[t]; at % GRANULE; at++)
+            assert_true(!part->ids[t][at] && !part->pos[t][at] && !part->key[t][2 * at] && !part->key[t][2 * at + 1]);
+}
+
 /* A batch against a sampler of the test's own. */
 static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch, int64_t index) {
     const int64_t *rows;
@@ -76,6 +84,7 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
     for (int p = 0; p < batch->parts; p++) {
         assert_int_equal(batch->part[p].n, at[p]);
         check_part(mine->data, &batch->part[p]);
+        check_rest(mine->data, &batch->part[p]);
         tokens += batch->part[p].tokens[0] + batch->part[p].tokens[1];
     }
     assert_int_equal(batch->tokens, tokens);

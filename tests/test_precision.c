@@ -78,6 +78,10 @@ static void try_case(const kernel_case *at, void *context) {
     try_variant(all, at, p, 0, 0);
     if (sums) try_variant(all, at, p, sums, 0);
     if (optional) try_variant(all, at, p, 0, optional);
+    static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din}; /* without operands that a rank of several leaves out */
+    for (int i = 0; i < 3; i++)
+        for (int a = 0; a < row->n_args && at->op == alone[i]; a++)
+            if (row->arg[a].optional) try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
     all->seen[at->op]++;
 }
 
@@ -92,11 +96,12 @@ static const kernel_grid grids[] = {
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
     {"attention attention_din", "L=0,1,2,4 A=1,3 E=4,20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 X=0,3 H=3,20"},
+    {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,20,4097,300000"},
-    {"clip", ""},
+    {"clip", "K=1,30"},
 };
 
 static void rows_against_fp32(void **state) {

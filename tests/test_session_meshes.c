@@ -71,6 +71,7 @@ static run *run_cell(const cell *c, char what[static 128]) {
     snprintf(text[5], sizeof text[5], "--sequence-parallel=%s", c->plain ? "no" : "auto");
     for (int i = 0; i < 6; i++) asked.option[i] = text[i];
     asked.option[6] = "--num-microbatches=4";
+    asked.option[7] = "--check-replicas=4";
     snprintf(what, 128, "pp %d x tp %d x dp %d, %s, %s, %s%s%s%s", c->pp, c->tp, c->dp, schedules[c->schedule], shapes[c->shape], c->shard,
              c->plain ? ", whole tokens" : "", c->config ? ", " : "", c->config ? c->config : "");
     return run_on(&asked);

@@ -44,6 +44,12 @@ static void *carve(char *base, size_t *at, size_t bytes) {
     return here;
 }
 
+/* Tokens with those that fill the granule. */
+static int64_t rounded(const tri_loader *loader, int64_t tokens) {
+    int64_t granule = loader->spec.granule > 1 ? loader->spec.granule : 1;
+    return (tokens + granule - 1) / granule * granule;
+}
+
 static size_t lay_out(tri_loader *loader, char *base) {
     const tri_dataset *data = loader->spec.sampler->data;
     const tri_sampler_maxima *maxima = &loader->spec.maxima;
@@ -58,7 +64,7 @@ static size_t lay_out(tri_loader *loader, char *base) {
         for (int p = 0; p < batch->parts; p++) {
             tri_micro micro = {0};
             for (int t = 0; t < data->n_texts; t++) {
-                size_t tokens = (size_t)maxima->tokens[t];
+                size_t tokens = (size_t)rounded(loader, maxima->tokens[t]);
                 micro.ids[t] = carve(base, &at, tokens * sizeof *micro.ids[t]);
                 micro.pos[t] = carve(base, &at, tokens * sizeof *micro.pos[t]);
                 micro.key[t] = carve(base, &at, 2 * tokens * sizeof *micro.key[t]);
@@ -102,6 +108,14 @@ static void add_row(const tri_loader *loader, tri_micro *micro, int64_t row) {
     micro->row[micro->n++] = row;
 }
 
+static void pad_text(const tri_loader *loader, tri_micro *micro, int text) {
+    int64_t at = micro->tokens[text];
+    size_t more = (size_t)(rounded(loader, at) - at);
+    memset(micro->ids[text] + at, 0, more * sizeof *micro->ids[text]);
+    memset(micro->pos[text] + at, 0, more * sizeof *micro->pos[text]);
+    memset(micro->key[text] + 2 * at, 0, 2 * more * sizeof *micro->key[text]);
+}
+
 static void fill(const tri_loader *loader, buffer *into) {
     const tri_dataset *data = loader->spec.sampler->data;
     tri_batch *batch = &into->batch;
@@ -118,6 +132,8 @@ static void fill(const tri_loader *loader, buffer *into) {
         for (int t = 0; t < data->n_texts; t++) batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0] : 1.0;
     }
+    for (int p = 0; p < batch->parts; p++)
+        for (int t = 0; t < data->n_texts; t++) pad_text(loader, &batch->part[p], t);
 }
 
 /* Waits until the buffer is empty and takes it; 0 when the loader is being closed. */

@@ -4,7 +4,8 @@
 
 #include "data/sampler.h"
 
-/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. */
+/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. Arrays by token go on with zeros up to
+ * the loader's granule. */
 typedef struct tri_micro {
     int64_t n, tokens[2];
     double squares[2];        /* sum over sequences of length squared */
@@ -36,6 +37,7 @@ typedef struct tri_loader_spec {
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
     int first_part, parts;         /* which parts of a batch to fill: a replica's own; parts 0: all of the sampler's */
+    int granule;                   /* tokens of a microbatch are rounded up to it, by zeros of no sequence; 0: 1 */
     int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */
 } tri_loader_spec;
 

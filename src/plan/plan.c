@@ -1,8 +1,7 @@
 /* plan.c - the passes, in order. */
 #include "plan/stage.h"
 
-static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out,
-                             const tri_model **held) {
+static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out, const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
     tri__pass_forward(&pass, 1);
     TRI_TRY(tri__pass_tensor(&pass));
@@ -22,8 +21,7 @@ static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, const tri_
     return TRI_OK;
 }
 
-static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out,
-                             const tri_model **held) {
+static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out, const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
     tri__pass_forward(&pass, 0);
     TRI_TRY(tri__pass_tensor(&pass));

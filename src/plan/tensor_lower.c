@@ -46,9 +46,9 @@ static int touches(const tri_instr *instr, int slot) {
 static void join_names(lower *l) {
     for (int i = 0; i < l->n; i++) {
         const tri_instr *instr = &l->from[i];
-        int same = instr->op == TRI_OP_ranks_copy || instr->op == TRI_OP_ranks_sum ||
-                   ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
+        int same = instr->op == TRI_OP_ranks_copy || ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
         if (same) l->alias[instr->slot[0]] = instr->slot[1];
+        if (instr->op == TRI_OP_ranks_sum) l->alias[instr->slot[1]] = instr->slot[0];
     }
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++)

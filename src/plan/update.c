@@ -1,8 +1,8 @@
 /* update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where ranks share out, each takes the sum of squares of its own part and the parts are added in the group's order, replicas first: every
- * element is counted once, and the norm has the same bits on all ranks whatever else is shared out. */
+ * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's order, replicas first,
+ * then units in the model's: every element is counted once, and the norm has the same bits on all ranks, however units are cut into stages. */
 #include "plan/stage.h"
 #include "base/random.h"
 
@@ -24,14 +24,14 @@ static int part_of(update *up, int slot, tri_range held, tri_range part) {
     return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
 }
 
-static void transfer(update *up, tri_op op, tri_attr attr, int y, int x, int named) {
-    attr.id = tri__random_id(up->pass->program->slot[named].name);
-    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, attr);
+static void transfer(update *up, tri_op op, tri_attr group, int y, int x, int named) {
+    group.id = tri__random_id(up->pass->program->slot[named].name);
+    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, group);
 }
 
-static void sum_over(update *up, tri_attr group, int sum) {
-    transfer(up, TRI_OP_all_reduce_post, group, sum, -1, sum);
-    TRI_BUILD(&up->build, wait, (tri_attr){0}, sum, -1);
+static void sum_over(update *up, tri_attr group, int sums) {
+    transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
 }
 
 /* The loss, which one stage has, goes to all. */
@@ -45,23 +45,31 @@ static void emit_loss(update *up) {
     TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
 }
 
+/* A sum of squares for each unit of the whole model; those of units that other ranks hold are 0 here. */
 static void emit_norm(update *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    int sum = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.sumsq");
-    for (int u = 0; u < pass->model->n_units; u++) {
-        b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-        tri_range part = tri__tensor_once(pass, u, pass->own[u]);
-        TRI_BUILD(b, sumsq, (tri_attr){0}, sum, part_of(up, pass->unit_grad[u], pass->grad_part[u], part))->acc = u > 0;
+    const tri_model *all = pass->in->model, *here = pass->model;
+    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, all->n_units, "grad.sumsq");
+    int none = here->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
+    for (int i = 0, u = 0; i < all->n_units; i++) {
+        int is_held = u < here->n_units && here->unit[u].name == all->unit[i].name, x = none;
+        b->unit = -1;
+        if (is_held) {
+            b->unit = pass->program->slot[pass->unit_grad[u]].unit;
+            x = part_of(up, pass->unit_grad[u], pass->grad_part[u], tri__tensor_once(pass, u, pass->own[u]));
+        }
+        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, i, 1, 1, "grad.sumsq.%s", all->unit[i].name), x);
+        u += is_held;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) sum_over(up, pass->group, sum);
-    if (other_axes(&pass->in->mesh)) sum_over(up, (tri_attr){.axes = other_axes(&pass->in->mesh)}, sum);
+    if (pass->n_shards > 1) sum_over(up, pass->group, sums);
+    if (other_axes(&pass->in->mesh)) sum_over(up, (tri_attr){.axes = other_axes(&pass->in->mesh)}, sums);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sum, -1);
+    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sums, -1);
 }
 
 /* Views of elements `run` of a unit's weights, moments and gradient. */

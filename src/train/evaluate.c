@@ -4,8 +4,9 @@
 #include <string.h>
 
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed) {
-    *feed = (tri_feed){.counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
-                                  .squares = {0, micro->squares[0], micro->squares[1], 0}}};
+    const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
+                               .squares = {0, micro->squares[0], micro->squares[1], 0}};
+    *feed = (tri_feed){.counts = tri__counts_rounded(&counts, tri__plan_granule(&engine->in))};
     for (int text = 0; text < engine->model.n_texts; text++) {
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
         feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
@@ -72,7 +73,8 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
     memset(probs, 0, (size_t)(data->n * engine->model.n_classes) * sizeof *probs);
     TRI_TRY(tri__sampler_open(&sampler, data, batch * replicas, replicas, 0, 0));
     tri_loader_spec spec = {
-        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers};
+        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers,
+        .granule = tri__plan_granule(&engine->in)};
     for (int text = 0; text < engine->model.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&sampler, 1, &spec.maxima);

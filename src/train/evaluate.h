@@ -5,7 +5,7 @@
 #include "data/loader.h"
 #include "train/engine.h"
 
-/* Row counts and fields of a microbatch, as the executor takes them. What belongs to the whole step is the caller's. */
+/* Row counts (those of tokens with what fills the plan's granule) and fields of a microbatch, as the executor takes them. What belongs to the whole step is the caller's. */
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed);
 
 /* The largest microbatch of a sampler's epochs, as a plan takes it; max_tokens > 0 replaces the token counts. */

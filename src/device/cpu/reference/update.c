@@ -20,8 +20,11 @@ static void sumsq(const tri_call *call) {
 }
 
 static void clip(const tri_call *call) {
-    enum { COEF, APPLY, NORM, SUM, SCALE };
-    double scale = f32(call, SCALE) ? *f32(call, SCALE) : 1, norm = sqrt(*f64(call, SUM)) / scale, max_norm = call->attr->max_norm;
+    enum { COEF, APPLY, NORM, SUMS, SCALE };
+    const double *sums = f64(call, SUMS); /* [K] */
+    double sum = 0, scale = f32(call, SCALE) ? *f32(call, SCALE) : 1, max_norm = call->attr->max_norm;
+    for (int64_t i = 0; i < call->t[SUMS].cols; i++) sum += sums[i];
+    double norm = sqrt(sum) / scale;
     *f32(call, COEF) = (float)((max_norm > 0 && norm > max_norm ? max_norm / (norm + 1e-6) : 1) / scale);
     *(int32_t *)call->t[APPLY].data = isfinite(norm);
     *f64(call, NORM) = norm;
