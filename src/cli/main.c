@@ -23,6 +23,8 @@ const tri_command tri__commands[] = {
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
+    COMMAND(simulate, .model = 1, .summary = "time a training step on hardware that you describe",
+            .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
     COMMAND(bench, .words = " comm|lab", .summary = "measure how fast ranks talk and train on this machine",

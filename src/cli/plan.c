@@ -1,5 +1,6 @@
 /* plan.c - `trident plan`: what a step does and needs, without doing it. A table of facts, or the program itself. */
 #include "cli/cli.h"
+#include "cli/plan_views.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
@@ -99,6 +100,17 @@ static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check
     return TRI_OK;
 }
 
+/* What was asked for instead of the tables; *shown: whether anything was. */
+static tri_status print_views(const tri_cli *cli, const json_t *facts, int timeline, int *shown) {
+    const json_t *simulation = json_object_get(facts, "simulation"), *csv = json_object_get(facts, "csv");
+    const json_t *params = json_object_get(facts, "params");
+    *shown = simulation || csv || params;
+    if (csv) fputs(json_string_value(csv), cli->out);
+    if (params) TRI_TRY(tri__print_params(cli, params));
+    if (timeline) TRI_TRY(tri__print_timeline(cli, simulation));
+    return simulation ? tri__print_spent(cli, simulation) : TRI_OK;
+}
+
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     json_t *facts = NULL;
@@ -119,7 +131,9 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     } else if (program) {
         fputs(program, cli->out);
     } else {
-        status = print_facts(cli, facts, settings.check);
+        int shown;
+        status = print_views(cli, facts, settings.timeline, &shown);
+        if (status == TRI_OK && !shown) status = print_facts(cli, facts, settings.check);
     }
 done:
     tri__progress_close(&sink);

@@ -7,7 +7,7 @@
 /* All may stand in the configuration file; all but objects on the command line too. */
 #define ROW(kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
-     .scope = "model,train,plan,inspect,config", __VA_ARGS__}
+     .scope = "model,train,plan,simulate,inspect,config", __VA_ARGS__}
 
 const tri_option tri__model_options[] = {
     ROW(TEXT, label_name, .help = "column of the label"),

@@ -7,6 +7,7 @@
 #include "train/room.h"
 #include "train/run.h"
 #include "train/staging.h"
+#include "train/views.h"
 #include "program/text.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
@@ -65,6 +66,24 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     return tri__program_text(all->train[s->print_program], program);
 }
 
+/* Adds what was asked for beside the figures. */
+static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t *facts) {
+    json_t *view = NULL;
+    if (s->timeline || s->hardware) {
+        TRI_TRY(tri__view_simulation(s, engine, all, &view));
+        json_object_set_new(facts, "simulation", view);
+    }
+    if (s->csv) {
+        TRI_TRY(tri__view_order(engine, &view));
+        json_object_set_new(facts, "csv", view);
+    }
+    if (s->params) {
+        TRI_TRY(tri__view_params(engine, &view));
+        json_object_set_new(facts, "params", view);
+    }
+    return TRI_OK;
+}
+
 /* What run_plan and run_prepare share: everything up to all ranks' programs. */
 typedef struct planning {
     tri_assets assets;
@@ -99,6 +118,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     tri_status status = plan_ranks(settings, &log, NULL, &p);
     if (status == TRI_OK && settings->memory_limit) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
+    if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
     if (status != TRI_OK) {
         json_decref(*facts);
         *facts = NULL;

@@ -27,8 +27,8 @@ void tri__predictions_free(tri_predictions *predictions);
 tri_status tri__run_prepare(const tri_settings *settings);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
- * reference): per rank bytes of each class, instructions, flops a step. `program`: text of --print-program, or NULL;
- * the caller frees it. */
+ * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`, with --csv `csv`, with
+ * --params `params` (train/views.h). `program`: text of --print-program, or NULL; the caller frees it. */
 tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program);
 
 #endif

@@ -1,0 +1,121 @@
+/* plan_timeline.c - a simulated step, drawn and in figures. */
+#include "cli/plan_views.h"
+
+#include "base/text.h"
+#include "report/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 120, LEAST = 40 }; /* columns, where the terminal's are not known; of the drawing, at least */
+
+/* One column of a row: what takes most of its time. */
+typedef struct cell {
+    char kind;         /* 0: nothing */
+    int mb;
+    double most, busy; /* seconds of that leg, of all legs */
+} cell;
+
+static double real(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+
+static const char *color_of(char kind) {
+    return kind == 'F' ? "\033[34m" : kind == 'B' ? "\033[32m" : kind == 'W' ? "\033[33m" : "\033[35m";
+}
+
+/* Adds a leg [kind, microbatch, begin, end] to the columns that it touches; `each` seconds a column. */
+static void add_leg(cell *cells, int n, double each, const json_t *leg) {
+    double begin = json_number_value(json_array_get(leg, 2)), end = json_number_value(json_array_get(leg, 3));
+    for (int c = (int)(begin / each); c < n && c * each < end; c++) {
+        double share = fmin(end, (c + 1) * each) - fmax(begin, c * each);
+        cells[c].busy += share;
+        if (share <= cells[c].most) continue;
+        cells[c].most = share;
+        cells[c].kind = *json_string_value(json_array_get(leg, 0));
+        cells[c].mb = (int)json_integer_value(json_array_get(leg, 1));
+    }
+}
+
+/* Columns that are alike: the letter, the number where it fits, the letter again. */
+static void put_run(const tri_cli *cli, const cell *first, int n) {
+    char number[16] = "";
+    if (first->kind && first->mb >= 0) snprintf(number, sizeof number, "%d", first->mb);
+    int digits = (int)strlen(number);
+    if (digits >= n) digits = 0;
+    if (first->kind && cli->out_color) fputs(color_of(first->kind), cli->out);
+    for (int i = 0; i < n; i++) fputc(!first->kind ? '.' : i >= 1 && i <= digits ? number[i - 1] : first->kind, cli->out);
+    if (first->kind && cli->out_color) fputs("\033[0m", cli->out);
+}
+
+static void put_row(const tri_cli *cli, cell *cells, int n, double each) {
+    for (int c = 0; c < n; c++)
+        if (cells[c].busy < each / 2) cells[c].kind = 0;
+    for (int c = 0, next; c < n; c = next) {
+        for (next = c + 1; next < n && cells[next].kind == cells[c].kind && (!cells[c].kind || cells[next].mb == cells[c].mb);) next++;
+        put_run(cli, &cells[c], next - c);
+    }
+    fputc('\n', cli->out);
+}
+
+tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation) {
+    const json_t *ranks = json_object_get(simulation, "ranks");
+    char text[32];
+    int label = snprintf(text, sizeof text, "%zu", json_array_size(ranks) - 1), n = (cli->width ? cli->width : WIDTH) - label - 6;
+    if (n < LEAST) n = LEAST;
+    double seconds = real(simulation, "step_seconds"), each = seconds / n;
+    cell *cells = malloc((size_t)n * sizeof *cells);
+    if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
+    size_t i, k;
+    json_t *rank, *leg;
+    json_array_foreach(ranks, i, rank) {
+        memset(cells, 0, (size_t)n * sizeof *cells);
+        json_array_foreach(json_object_get(rank, "legs"), k, leg) add_leg(cells, n, each, leg);
+        fprintf(cli->out, "rank %*zu ", label, i);
+        put_row(cli, cells, n, each);
+    }
+    free(cells);
+    int right = snprintf(text, sizeof text, "%.4g ms", 1e3 * seconds);
+    fprintf(cli->out, "%*s0%*s%s\n", label + 6, "", n - 1 - right, "", text);
+    return TRI_OK;
+}
+
+/* The rank with the most of something. */
+static const json_t *most_of(const json_t *ranks, const char *key) {
+    const json_t *most = json_array_get(ranks, 0);
+    size_t i;
+    json_t *rank;
+    json_array_foreach(ranks, i, rank) if (real(rank, key) > real(most, key)) most = rank;
+    return most;
+}
+
+static void print_sums(const tri_cli *cli, const json_t *simulation) {
+    const json_t *ranks = json_object_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
+    char bytes[32];
+    fprintf(cli->out,
+            "on %s a step takes %.4g ms (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for others %.1f %%\n",
+            json_string_value(json_object_get(simulation, "hardware")), 1e3 * real(simulation, "step_seconds"),
+            real(simulation, "samples_per_second"), 100 * real(simulation, "computing"), 100 * real(simulation, "exposed"),
+            100 * real(simulation, "waiting"));
+    fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatches at once\n",
+            100 * real(simulation, "bubble"), (int)real(most, "rank"), tri__text_bytes(real(most, "activation_bytes"), bytes),
+            real(most, "microbatches_held"));
+}
+
+tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation) {
+    const json_t *ranks = json_object_get(simulation, "ranks");
+    tri_text_table table = {0};
+    size_t i;
+    json_t *rank;
+    char bytes[32];
+    print_sums(cli, simulation);
+    tri__text_table_add(&table, "rank\tplace\tcomputing, ms\twaiting for bytes\tfor others\tbytes moving\tactivations\tmicrobatches held");
+    json_array_foreach(ranks, i, rank)
+        tri__text_table_add(&table, "%d\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"),
+                            1e3 * real(rank, "computing_seconds"), 1e3 * real(rank, "exposed_seconds"), 1e3 * real(rank, "waiting_seconds"),
+                            1e3 * real(rank, "moving_seconds"), tri__text_bytes(real(rank, "activation_bytes"), bytes),
+                            real(rank, "microbatches_held"));
+    fputc('\n', cli->out);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* plan_views.h - what `trident plan` and `trident simulate` print beside tables of memory, from the facts of train/views.h. */
+#ifndef TRI_CLI_PLAN_VIEWS_H
+#define TRI_CLI_PLAN_VIEWS_H
+
+#include "cli/cli.h"
+
+/* The step as text: a row a rank, letters F, B, W, U with the microbatch's number after the first, dots where it computes nothing. */
+tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation);
+/* What each rank spends its time on, and how much it holds. */
+tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation);
+tri_status tri__print_params(const tri_cli *cli, const json_t *params);
+
+#endif

@@ -1,0 +1,76 @@
+/* parameters.c - where each parameter of a plan lies: its stage, how ranks of a layer split it, who has it, and how large it is. */
+#include "train/staging.h"
+#include "train/views.h"
+
+typedef struct listing {
+    tri_arena *arena;
+    const tri_plan_in *in;
+    tri_stages stages;
+    const tri_model *part;    /* what a rank that shares layers has of the whole model */
+    int n_shards;             /* ranks that share out what is left of it */
+    int64_t bytes;            /* of an element */
+} listing;
+
+static const char *split_of(const listing *l, const tri_param *param) {
+    const char *what = param->share == TRI_SHARE_ROWS ? "rows" : param->share == TRI_SHARE_COLS ? "columns" : NULL;
+    return !what || l->in->mesh.tp == 1 ? "whole" : tri__arena_print(l->arena, "%s/%d", what, l->in->mesh.tp);
+}
+
+/* Ranks of a place on the pipeline's axis: "4-7", "0,4,8". */
+static const char *owners_of(const listing *l, int place) {
+    const tri_mesh *mesh = &l->in->mesh;
+    const char *text = "";
+    for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
+        int last = rank;
+        if (tri__mesh_coords(mesh, rank).pp != place) continue;
+        while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
+        text = tri__arena_print(l->arena, last > rank ? "%s%s%d-%d" : "%s%s%d", text, *text ? "," : "", rank, last);
+        rank = last;
+    }
+    return text;
+}
+
+static json_t *param_json(const listing *l, int index) {
+    const tri_param *param = &l->in->model->param[index];
+    int stage = l->stages.of_unit[param->unit];
+    json_t *shape = json_array();
+    for (int d = 0; d < param->shape.n; d++) json_array_append_new(shape, json_integer(param->shape.dim[d]));
+    return json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage, "split",
+                     split_of(l, param), "owners", owners_of(l, l->stages.pipeline.rank[stage]), "bytes", (json_int_t)(param->count * l->bytes),
+                     "bytes_per_rank", (double)(l->part->param[index].count * l->bytes) / l->n_shards);
+}
+
+static json_t *stage_json(const listing *l, int stage) {
+    const tri_model *model = l->in->model;
+    int64_t elements = 0;
+    int n = 0;
+    for (int i = 0; i < model->n_params; i++) {
+        if (l->stages.of_unit[model->param[i].unit] != stage) continue;
+        elements += model->param[i].count;
+        n++;
+    }
+    return json_pack("{s:i, s:s, s:i, s:I, s:I}", "stage", stage, "units", tri__stage_text(l->arena, model, &l->stages, stage),
+                     "parameters", n, "elements", (json_int_t)elements, "bytes", (json_int_t)(elements * l->bytes));
+}
+
+static tri_status list(listing *l, json_t **out) {
+    TRI_TRY(tri__stages_plan(l->arena, l->in, &l->stages));
+    l->part = tri__model_part(l->arena, l->in->model, NULL, l->in->mesh.tp, 0);
+    json_t *params = json_array(), *stages = json_array();
+    for (int i = 0; i < l->in->model->n_params; i++) json_array_append_new(params, param_json(l, i));
+    for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++) json_array_append_new(stages, stage_json(l, stage));
+    *out = json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+tri_status tri__view_params(const tri_engine *engine, json_t **out) {
+    const tri_plan_in *in = &engine->in;
+    tri_arena arena;
+    TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
+    listing l = {.arena = &arena, .in = in, .n_shards = 1, .bytes = (int64_t)tri__dtype_bytes(in->precision)};
+    if (in->sharding.kind == TRI_SHARD_ZERO3) l.n_shards = in->mesh.dp;
+    if (in->sharding.kind == TRI_SHARD_HYBRID) l.n_shards = in->sharding.size;
+    tri_status status = list(&l, out);
+    tri__arena_close(&arena);
+    return status;
+}

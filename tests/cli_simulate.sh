@@ -1,0 +1,62 @@
+# cli_simulate.sh - a step without hardware: its timeline, compute order and parameters by `trident plan`, its time by `trident simulate`.
+project=$(cd "$(dirname "$0")/.." && pwd)
+. "$(dirname "$0")/cli_lib.sh"
+config=$project/configs/hybrid_3d_16gpu.json
+layout=(--config "$config" --tiny --quiet --world-size 16 --pp-size 4 --tp-size 2 --max_sen_len 64)
+
+# The drawing: a row a rank, 120 columns where nobody looks, every microbatch forward and backward, and the sums below.
+run plan --config "$config" --quiet --world-size 16 --pp-size 4 --tp-size 2 --timeline --hardware h200x8 --precision bf16
+expect_code 0
+expect "16 rows" test "$(grep -c '^rank  *[0-9]* [FBWU0-9.]*$' "$out")" = 16
+expect "rows fit 120 columns" test "$(grep '^rank' "$out" | awk 'length > 120' | wc -l)" = 0
+expect "waiting is dots" grep -q '^rank  4 \.\.*F0' "$out"
+expect_text "$out" "on h200x8 a step takes" "bubble of the schedule alone" "most activations: rank 0" "those of 3 microbatches at once"
+run plan "${layout[@]}" --timeline --schedule zb-h1
+expect_code 0
+expect "gradients of weights are apart with zb-h1" grep -q '^rank .*W' "$out"
+expect_text "$out" "on cpu a step takes"
+run plan "${layout[@]}" --timeline --recompute full
+expect_code 0
+expect "what is computed again is no forward" test "$(grep -o 'F0F*' "$out" | wc -l)" -le 32
+
+# The compute order, as it is written down in the tests.
+for schedule in gpipe 1f1b zb-h1 interleaved zbv; do
+    run plan "${layout[@]}" --csv --schedule "$schedule" --pipeline-shape chain
+    expect_code 0
+    expect "$schedule is in the order of tests/schedules" cmp -s "$out" "$project/tests/schedules/${schedule}_4_8.csv"
+done
+
+# Parameters: all of them, each in one stage.
+run plan "${layout[@]}" --params --pipeline-shape branch
+expect_code 0
+expect_text "$out" "rows/2" "columns/2" "fusion.output.bias"
+expect "the head is in the last stage, on its ranks" grep -Eq '^fusion.dense.weight +512 x 3072 +3 +whole +12-15 ' "$out"
+expect "four stages" test "$(sed -n '/^stage/,$p' "$out" | wc -l)" = 5
+run plan "${layout[@]}" --params --json
+expect_code 0
+expect_text "$out" '"params":{' '"bytes_per_rank":'
+
+# Simulating.
+run simulate "${layout[@]}" --hardware h200x8
+expect_code 0
+expect "a line a rank" test "$(grep -Ec '^ *[0-9]+ +[0-3] ' "$out")" = 16
+run simulate "${layout[@]}" --hardware h200x8 --json
+expect_code 0
+fast=$(json_number step_seconds "$out")
+expect "no legs unless asked for" sh -c "! grep -q legs '$out'"
+cat >slow.json <<'EOF'
+{"f32_flops": 1e9, "half_flops": 1e9, "attention_share": 1, "memory_bytes_per_s": 1e9, "copy_bytes_per_s": 1e9, "launch_seconds": 1e-6,
+ "near_latency": 1e-6, "near_bytes_per_s": 1e9, "far_latency": 1e-5, "far_bytes_per_s": 1e8, "ranks_per_node": 8, "overlap": true}
+EOF
+run simulate "${layout[@]}" --hardware slow.json --json --timeline
+expect_code 0
+expect_text "$out" '"hardware":"slow.json"' '"legs":[["F",0,'
+expect "slower hardware takes longer" is "$(json_number step_seconds "$out")" '>' "$fast"
+sed 's/"half_flops"/"half_flop"/' slow.json >typo.json
+refuses 2 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' -- simulate "${layout[@]}" --hardware typo.json
+refuses 2 "simulate needs --hardware" "h200x8" -- simulate "${layout[@]}"
+refuses 2 "--hardware h900: neither a file nor one of h200x8, a100x8, cpu" -- simulate "${layout[@]}" --hardware h900
+refuses 2 "needs stages in a row" -- simulate "${layout[@]}" --hardware cpu --schedule zbv --pipeline-shape branch
+checked run simulate "${layout[@]}" --hardware cpu --timeline
+expect_code 0
+finish
