@@ -86,7 +86,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .precision = dtypes[s->precision],
                                .reduce_dtype = dtypes[s->reduce_dtype]};
     TRI_TRY(offload_of(s, &engine->in.offload));
-    TRI_TRY(tri__staging_settle(s, &engine->arena, &engine->in));
+    TRI_TRY(tri__staging_settle(s, &engine->arena, place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
