@@ -21,14 +21,14 @@ refuses 2 -- digest
 refuses 2 --config -- plan
 
 # What this build cannot give is refused, never replaced.
-refuses 2 "--pp-size 2: this build has no pipeline" -- $(train) --pp-size 2
-refuses 2 "--tp-size 2: this build does not split layers" -- $(train) --tp-size 2
+refuses 2 "1 ranks = pp 2 x tp 1" -- $(train) --pp-size 2
+refuses 2 "1 ranks = pp 1 x tp 2" -- $(train) --tp-size 2
 refuses 2 "1 ranks asked for, but pp 1 x tp 1 x dp 4 = 4" -- $(train) --dp-size 4
 refuses 2 "shard" 3 4 -- $(train) --shard hybrid --shard-size 3 --nproc-per-node 4
 refuses 2 "--offload" -- $(train) --offload state
 refuses 2 "device" -- $(train) --device cuda
 make_config ranks.json '"pp_size": 4' '"dp_size": 4'
-refuses 2 "--pp-size 4" -- $(train ranks.json)
+refuses 2 "1 ranks asked for, but pp 4 x tp 1 x dp 4 = 16" -- $(train ranks.json)
 
 # The configuration file.
 refuses 66 missing.json -- $(train missing.json)

@@ -28,7 +28,7 @@ static const char *const run_list[] = {
     "config", "data_path", "output_dir=./outputs", "models_dir", "column_info", "bad_rows=fail",
     "cache_dir", "checkpoint", "tokenizer", "write_config", "output", "column", "null=false", "max_len=0", "pieces=false",
     "size=30000", "lower_case=false", "batch_size=32",
-    "global_batch_size=0", "num_microbatches=1", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
+    "global_batch_size=0", "num_microbatches=0", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
     "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "reduce_dtype=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
     "keep=2", "device=cpu", "threads=0", "num_workers=4", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
@@ -37,7 +37,8 @@ static const char *const run_list[] = {
     "local_ranks_filter",
     "shard=none", "shard_size=0", "bucket_mb=25", "prefetch=1", "reshard_after_forward=auto", "wrap=layer", "wrap_min_params=100000000",
     "check_replicas=0",
-    "schedule=1f1b", "recompute=none", "offload=none", "memory_limit", "log_every=1", "profile", "print_program=-1",
+    "schedule=1f1b", "virtual_stages=0", "pipeline_shape=auto", "stages", "stage_profile", "sequence_parallel=auto", "recompute=none", "offload=none", "memory_limit", "log_every=1", "profile", "print_program=-1",
+    "timeline=false", "csv=false", "params=false", "hardware", "tiny=false",
     "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M", "lab_model=small",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
 

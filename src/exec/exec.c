@@ -215,11 +215,9 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(run_one(exec, program, i, step, feed));
         if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
-        for (int k = 0; k < row->n_args; k++) {
+        for (int k = 0; k < row->n_args && *line < 0; k++) {
             int at = p->instr[i].slot[k];
-            if (at < 0 || is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) continue;
-            *line = i, *slot = at;
-            return TRI_OK;
+            if (at >= 0 && !is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) *line = i, *slot = at;
         }
     }
     return TRI_OK;

@@ -38,9 +38,8 @@ int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
  * take feed[0]. `times` [n_instrs], or NULL. Fails when any rank does: then nothing it wrote counts. Allocates nothing. */
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
 
-/* Runs the program again, looking at every value written: *line is the first instruction whose output is not finite and
- * *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its transfers too. The
- * rank that finds something first stops, and must tell the others (tri_world_fail). */
+/* Runs the program again to its end, looking at every value written: *line is the first instruction whose output is not finite and
+ * *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its transfers too. */
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot);
 
 #endif

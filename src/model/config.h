@@ -38,6 +38,10 @@ typedef struct tri_encoder {
 
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
 int tri__encoder_preset(const char *name, tri_encoder *encoder);
+/* The known name with the same vocabulary, for one that has no folder of its own; NULL. */
+const char *tri__encoder_vocabulary(const char *name);
+/* The same kind of encoder, 64 wide, with so many layers and, where 64 can be divided by them, at least so many heads. */
+void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 /* Reads config.json keys over what *encoder holds. Unknown keys are ignored; a model_type other than bert or roberta,
  * an activation other than gelu, relative positions: TRI_USAGE. */
 tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encoder *encoder);

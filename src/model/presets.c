@@ -18,12 +18,13 @@
 static const struct {
     const char *name;
     tri_encoder encoder;
+    const char *vocabulary; /* another name whose vocabulary is the same; NULL */
 } presets[] = {
-    {"bert-base-cased", BERT(28996, 768, 12, 12, 3072)},
-    {"bert-base-uncased", BERT(30522, 768, 12, 12, 3072)},
-    {"bert-large-cased", BERT(28996, 1024, 24, 16, 4096)},
-    {"roberta-base", ROBERTA(768, 12, 12, 3072)},
-    {"roberta-large", ROBERTA(1024, 24, 16, 4096)},
+    {"bert-base-cased", BERT(28996, 768, 12, 12, 3072), NULL},
+    {"bert-base-uncased", BERT(30522, 768, 12, 12, 3072), NULL},
+    {"bert-large-cased", BERT(28996, 1024, 24, 16, 4096), "bert-base-cased"},
+    {"roberta-base", ROBERTA(768, 12, 12, 3072), NULL},
+    {"roberta-large", ROBERTA(1024, 24, 16, 4096), "roberta-base"},
 };
 
 /* What a key that is left out means, by transformers' BertConfig and RobertaConfig; parse_family adds what else makes a
@@ -37,6 +38,19 @@ int tri__encoder_preset(const char *name, tri_encoder *encoder) {
             return 1;
         }
     return 0;
+}
+
+const char *tri__encoder_vocabulary(const char *name) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (strcmp(name, presets[i].name) == 0) return presets[i].vocabulary;
+    return NULL;
+}
+
+void tri__encoder_shrink(tri_encoder *e, int64_t layers, int64_t heads) {
+    enum { WIDTH = 64, INNER = 256, HEADS = 4 };
+    e->hidden_size = WIDTH, e->intermediate_size = INNER;
+    e->num_hidden_layers = layers;
+    e->num_attention_heads = heads > HEADS && WIDTH % heads == 0 ? heads : HEADS;
 }
 
 #define ROW(kind_, field_, min_, max_) \

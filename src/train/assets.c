@@ -1,7 +1,9 @@
 /* assets.c - an encoder's architecture is, in this order: the known name, the folder's config.json, the *_encoder object. */
 #include "train/assets.h"
 #include "model/model.h"
+#include "plan/schedule/schedule.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]) {
@@ -49,26 +51,59 @@ static tri_status find_encoder(const char *folder, const char *name, const json_
     return TRI_OK;
 }
 
+/* A branch's own folder, "" where it has none, and the one that its vocabulary comes from. TRI_NOINPUT when there is neither. */
+static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log, char own[static TRI_PATH_MAX],
+                               char vocabulary[static TRI_PATH_MAX]) {
+    char why[1024];
+    tri_status found = tri__assets_folder(s->models_dir, name, key, own);
+    if (found == TRI_OK) return tri__path_join(vocabulary, "", own);
+    const char *alike = tri__encoder_vocabulary(name);
+    own[0] = vocabulary[0] = 0;
+    snprintf(why, sizeof why, "%s", tri_error());
+    if (!alike) return found;
+    if (tri__assets_folder(s->models_dir, alike, key, vocabulary) != TRI_OK)
+        return tri__fail(found, "%s; nor is there one of %s, which has the same vocabulary", why, alike);
+    tri__say(log, TRI_LOG_INFO, "%s: no folder of a model named %s; its vocabulary is that of %s", key, name, alike);
+    return TRI_OK;
+}
+
+static tri_status load_vocabulary(const char *folder, int branch, int fixed, const tri_log *log, tri_assets *a) {
+    tri_encoder *e = &a->encoder[branch];
+    TRI_TRY(tri__tokenizer_load(folder, &a->tokenizer[branch]));
+    tri__say(log, TRI_LOG_INFO, "%s text: %s, from %s", tri__branch_name(branch), tri__tokenizer_describe(a->tokenizer[branch]), folder);
+    int size = tri__tokenizer_size(a->tokenizer[branch]);
+    if (!fixed) e->vocab_size = size;
+    if (size > e->vocab_size)
+        return tri__fail(TRI_USAGE, "%s: the vocabulary has %d pieces, the encoder's vocab_size is %lld", folder, size,
+                         (long long)e->vocab_size);
+    return TRI_OK;
+}
+
+/* --tiny: as many layers as the stages of a pipeline need, as many heads as the ranks that share a layer; weights of the real size are of
+ * no use. */
+static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_assets *a) {
+    tri_encoder *e = &a->encoder[branch];
+    int64_t chunks = s->virtual_stages ? s->virtual_stages : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2 : 1;
+    int64_t layers = (s->pp_size * chunks + a->n_texts - 1) / a->n_texts;
+    tri__encoder_shrink(e, layers > 2 ? layers : 2, s->tp_size);
+    a->folder[branch][0] = 0;
+    tri__say(log, TRI_LOG_INFO, "--tiny: the %s encoder has %lld layers, %lld wide, instead of its own", tri__branch_name(branch),
+             (long long)e->num_hidden_layers, (long long)e->hidden_size);
+}
+
 static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log, tri_assets *a) {
     const tri_model_config *m = &s->model;
     const char *name = branch && m->secondary_tokenizer ? m->secondary_tokenizer : m->primary_tokenizer;
     const char *name_key = branch ? "secondary_tokenizer" : "primary_tokenizer";
     const char *key = branch ? "secondary_encoder" : "primary_encoder";
+    char vocabulary[TRI_PATH_MAX];
     tri_encoder *e = &a->encoder[branch];
     int fixed;
-    tri_status found = tri__assets_folder(s->models_dir, name, name_key, a->folder[branch]);
+    tri_status found = find_folders(s, name, name_key, log, a->folder[branch], vocabulary);
     if (found != TRI_OK && (need_tokenizers || !tri__encoder_preset(name, e))) return found;
     TRI_TRY(find_encoder(a->folder[branch], name, branch ? m->secondary_encoder : m->primary_encoder, key, e, &fixed));
-    if (a->folder[branch][0]) {
-        TRI_TRY(tri__tokenizer_load(a->folder[branch], &a->tokenizer[branch]));
-        tri__say(log, TRI_LOG_INFO, "%s text: %s, from %s", tri__branch_name(branch), tri__tokenizer_describe(a->tokenizer[branch]),
-                 a->folder[branch]);
-        int size = tri__tokenizer_size(a->tokenizer[branch]);
-        if (!fixed) e->vocab_size = size;
-        if (size > e->vocab_size)
-            return tri__fail(TRI_USAGE, "%s: the vocabulary has %d pieces, the encoder's vocab_size is %lld", a->folder[branch], size,
-                             (long long)e->vocab_size);
-    }
+    if (vocabulary[0]) TRI_TRY(load_vocabulary(vocabulary, branch, fixed, log, a));
+    if (s->tiny) shrink(s, branch, log, a);
     return tri__encoder_check(e, key, m->max_sen_len);
 }
 

@@ -7,6 +7,7 @@
 #include "program/check.h"
 #include "train/inputs.h"
 #include "train/room.h"
+#include "train/staging.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .precision = dtypes[s->precision],
                                .reduce_dtype = dtypes[s->reduce_dtype]};
     TRI_TRY(offload_of(s, &engine->in.offload));
+    TRI_TRY(tri__staging_settle(s, &engine->arena, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
@@ -250,10 +252,14 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     for (int branch = 0; branch < assets->n_texts; branch++) {
         char prefix[32];
         tri_hf *hf;
-        TRI_TRY(tri__hf_open(assets->folder[branch], &hf));
+        const char *folder = assets->folder[branch];
+        if (!folder[0]) {
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights", tri__branch_name(branch));
+            continue;
+        }
+        TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch),
-                     assets->folder[branch]);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch), folder);
             continue;
         }
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));

@@ -41,7 +41,9 @@ tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, in
     return TRI_OK;
 }
 
+/* Of the ranks that computed them, the first of those that share the layer counts. */
 static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
+    if (engine->plan.infer.probs < 0 || tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp > 0) return;
     size_t classes = (size_t)engine->model.n_classes;
     const float *from = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs); /* [n, classes] */
     for (int64_t i = 0; i < micro->n; i++)
@@ -56,9 +58,9 @@ static tri_status check_room(const tri_program *program, const tri_counts *count
     return TRI_OK;
 }
 
-/* Each row was computed by one replica, and is 0 on all others. */
+/* Each row comes from one rank, and is 0 on all others. */
 static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
-    if (!engine->place.world || engine->place.mesh.dp == 1) return TRI_OK;
+    if (tri__mesh_world(&engine->place.mesh) == 1) return TRI_OK;
     return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32, TRI_SUM);
 }
 

@@ -2,6 +2,7 @@
 #include "train/figures.h"
 #include "train/metrics.h"
 #include "train/run.h"
+#include "train/stage_report.h"
 #include "base/clock.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 typedef struct loop {
     tri_session *s;
     tri_recorder recorder;
+    tri_stage_clock clock;
     double begin, epoch_begin;       /* tri__clock */
     int64_t samples, tokens;         /* of this process */
     int64_t saved_step;              /* of the last checkpoint; -1 */
@@ -117,9 +119,11 @@ static tri_status one_step(loop *l) {
     tri_session *s = l->s;
     double begin = tri__clock();
     tri__recorder_before(&l->recorder, s);
+    tri__stage_clock_before(&l->clock, s);
     TRI_TRY(tri_forward_backward(s, NULL));
     TRI_TRY(tri_update(s));
     double seconds = tri__clock() - begin + s->waited;
+    tri__stage_clock_after(&l->clock, s, tri__clock() - begin);
     TRI_TRY(tri__recorder_after(&l->recorder, s));
     l->samples += s->last.samples;
     l->tokens += s->last.tokens;
@@ -172,6 +176,7 @@ static tri_status run(loop *l) {
     tri_session *s = l->s;
     int more;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
+    TRI_TRY(tri__stage_clock_open(&l->clock, s));
     TRI_TRY(emit_start(l));
     l->begin = l->epoch_begin = tri__clock();
     if (s->at.step >= s->steps) {
@@ -186,12 +191,14 @@ static tri_status run(loop *l) {
         if (status != TRI_OK) return keep_last_good(l, status);
     }
     double seconds = tri__clock() - l->begin;
-    json_t *ranks;
+    json_t *pipeline, *ranks;
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
+    tri_status status = tri__pipeline_json(s, &l->clock, &pipeline);
     json_t *summary = summary_json(l, seconds);
+    if (pipeline) json_object_set_new(summary, "pipeline", pipeline);
     if (ranks) json_object_set_new(summary, "ranks", ranks);
     if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = seconds});
+    if (status == TRI_OK) status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = seconds});
     json_decref(summary);
     return status;
 }
@@ -202,6 +209,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
     if (status == TRI_OK) status = run(&l);
     if (status != TRI_OK && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
+    tri__stage_clock_close(&l.clock);
     tri__scores_free(&l.valid);
     tri_session_close(l.s);
     return status;

@@ -6,6 +6,7 @@
 #include "train/inputs.h"
 #include "train/room.h"
 #include "train/run.h"
+#include "train/staging.h"
 #include "program/text.h"
 
 static void forward_message(void *context, tri_log_level level, const char *text) {
@@ -81,6 +82,7 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, beside, &max, &columns));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
+    TRI_TRY(tri__staging_say(settings, &p->engine.in, log));
     return tri__engine_plan_all(&p->engine, &p->all);
 }
 

@@ -62,10 +62,13 @@ int64_t tri__settings_global_batch(const tri_settings *s) {
     return s->global_batch_size ? s->global_batch_size : s->batch_size * tri__settings_replicas(s);
 }
 
+/* A replica's samples, and the parts that it computes them in. */
 static void share_batch(tri_settings *s) {
-    int64_t replicas = tri__settings_replicas(s);
+    int64_t replicas = tri__settings_replicas(s), parts = s->pp_size > 1 ? 2 * s->pp_size : 1;
     if (s->given.global_batch_size && !s->given.batch_size && s->global_batch_size)
         s->batch_size = (s->global_batch_size + replicas - 1) / replicas;
+    if (!s->num_microbatches) s->given.num_microbatches = 0;
+    if (!s->given.num_microbatches) s->num_microbatches = parts < s->batch_size ? parts : s->batch_size;
 }
 
 tri_status tri__settings_ranks(tri_settings *s) {

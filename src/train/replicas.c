@@ -9,14 +9,21 @@ typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;
 
-enum {
-    SORTS = 2
-}; /* weights in fp32; those that compute where they have fewer bits: these may be whole where their masters are shared out */
+/* Weights in fp32, apart: tensors that ranks which share a layer have all of, and their parts of others; then those that compute where they
+ * have fewer bits: these may be whole where their masters are shared out. */
+enum { SORTS = 3 };
 
-static held hash_weights(const tri_engine *engine) {
+static int is_part(const tri_piece *piece) {
+    for (int d = 0; d < piece->shape.n; d++)
+        if (piece->slice.extent[d] != piece->shape.dim[d]) return 1;
+    return 0;
+}
+
+static held hash_weights(const tri_engine *engine, int parts) {
     held h = {0};
     for (int i = 0; i < engine->n_weights; i++) {
         const tri_piece *piece = &engine->weights[i];
+        if (is_part(piece) != parts) continue;
         int64_t range[] = {piece->slice.begin, piece->slice.end};
         h.what = tri__hash64(h.what, piece->slice.start, sizeof piece->slice.start);
         h.what = tri__hash64(h.what, piece->name, strlen(piece->name));
@@ -69,7 +76,7 @@ tri_status tri__session_compare_replicas(tri_session *s) {
     tri_world *world = s->place.world;
     if (!world) return TRI_OK;
     int n = tri_world_size(world);
-    held mine[SORTS] = {hash_weights(&s->engine), hash_computing(&s->engine)}, (*all)[SORTS] = calloc((size_t)n, sizeof *all);
+    held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine)}, (*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64);
     for (int sort = 0; sort < SORTS && status == TRI_OK; sort++) status = judge((const held (*)[SORTS])all, n, sort, s->at.step);

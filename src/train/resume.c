@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Settings that may differ between a run and its continuation: none of them changes a number that is computed. */
+/* Settings that may differ between a run and its continuation: none of them changes a number that is computed; where a pipeline is cut, only
+ * the order in which the ranks' sums of squares are added to the norm. */
 static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",         "save_every",
                                        "save_steps", "keep",      "threads",    "log_every",      "profile",
                                        "cache_dir",  "num_workers", "column_info", "nproc_per_node",
                                        "mesh_order", "transport",  "progress_timeout", "bind_cores", "bucket_mb", "prefetch",
-                                       "reshard_after_forward", "check_replicas"};
+                                       "reshard_after_forward", "check_replicas", "schedule", "virtual_stages", "pipeline_shape", "stages",
+                                       "stage_profile"};
 
 static int is_harmless(const char *key) {
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)

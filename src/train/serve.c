@@ -58,8 +58,12 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
     s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
     s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
-    tri_texts *offload = &s->offload;
-    while (offload->n > 0) free(offload->at[--offload->n]);
+    s->schedule = TRI_SCHEDULE_1F1B, s->virtual_stages = 0, s->pipeline_shape = TRI_SHAPE_ASKED_AUTO;
+    tri_texts *const lists[] = {&s->offload, &s->stages};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]->n > 0) free(lists[i]->at[--lists[i]->n]);
+    free(s->stage_profile);
+    s->stage_profile = NULL;
     s->threads = asked->threads;
     s->batch_size = asked->batch_size;
     s->max_tokens = asked->max_tokens;

@@ -5,6 +5,7 @@
 #include "train/inputs.h"
 #include "train/metrics.h"
 #include "train/room.h"
+#include "train/staging.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
     TRI_TRY(agree(s));
+    if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->log));
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
@@ -212,17 +214,21 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     return TRI_OK;
 }
 
-/* The words of the first rank that found something, on all ranks: they see the same loss and norm, so all of them are here. */
+/* How sure a rank is that what went wrong began with it. */
+enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
+
+/* The words of the first rank that is surest, on all ranks: they see the same loss and norm, so all of them are here. */
 static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
     tri_world *world = s->place.world;
     int first = 0, n = tri_world_size(world);
     int32_t mine = found, *all = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri_all_gather(tri_group_world(world), &mine, all, 1, NULL, TRI_I32);
-    while (first < n && !all[first]) first++;
+    for (int r = 1; r < n; r++)
+        if (all[r] > all[first]) first = r;
     free(all);
     TRI_TRY(status);
-    return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first < n ? first : 0);
+    return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first);
 }
 
 /* Says which value was the first to go wrong, and on which rank. */
@@ -240,7 +246,8 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
                  "--warmup-steps, or look at this batch's numbers",
                  p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "", unit >= 0 ? p->unit[unit] : "", rank);
     }
-    if (s->place.world) TRI_TRY(agree_on_words(s, at >= 0, words));
+    int found = at < 0 ? FOUND_NOTHING : p->instr[at].op == TRI_OP_wait ? FOUND_RECEIVED : FOUND_COMPUTED;
+    if (s->place.world) TRI_TRY(agree_on_words(s, found, words));
     return tri__fail(TRI_NOTFINITE, "%s", words);
 }
 
@@ -277,6 +284,7 @@ static tri_status gather_figures(tri_session *s) {
     if (!world) return TRI_OK;
     double wait = world->wait_seconds, idle = world->idle_seconds, n = tri_world_size(world);
     double figure[] = {s->last.flops, s->waited, wait - idle, idle};
+    s->own_comm = wait - idle, s->own_idle = idle;
     world->wait_seconds = world->idle_seconds = 0;
     TRI_TRY(tri_all_reduce(tri_group_world(world), figure, figure, 4, TRI_F64, TRI_SUM));
     s->last.flops = figure[0];

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/column_info.h"
+#include "plan/schedule/schedule.h"
 #include "train/room.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void note(tri_settings *settings, const tri_option *row) {
         {"batch_size", &settings->given.batch_size},         {"global_batch_size", &settings->given.global_batch_size},
         {"num_classes", &settings->given.num_classes},       {"is_binary", &settings->given.is_binary},
         {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
-        {"nnodes", &settings->given.nnodes},
+        {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
     };
     for (size_t i = 0; i < sizeof related / sizeof *related; i++)
         if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
@@ -255,37 +256,26 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     return complete(settings);
 }
 
-/* What has one value in this build, and why. Whole numbers may be at most 1. */
-static const struct {
-    const char *name, *why;
-} fixed[] = {
-    {"pp_size", "this build has no pipeline"},
-    {"tp_size", "this build does not split layers"},
-    {"schedule", "this build has no pipeline; the default is 1f1b"},
-};
-
-static tri_status check_fixed(const tri_settings *settings, const char *name, const char *why) {
-    const tri_option *row = tri__option_find(tri__run_options, name);
-    json_t *value = tri__option_json(row, settings);
-    if (!value) return tri__fail(TRI_RESOURCE, "out of memory while checking options");
-    tri_status status = TRI_OK;
-    char written[TRI_OPTION_FLAG];
-    const char *text = json_string_value(value); /* NULL for a number, and for null */
-    if (json_integer_value(value) > 1)
-        status = tri__fail(TRI_USAGE, "%s %lld: %s", tri__option_flag(name, written), (long long)json_integer_value(value), why);
-    else if (text && strcmp(text, row->value))
-        status = tri__fail(TRI_USAGE, "%s %s: %s", tri__option_flag(name, written), text, why);
-    json_decref(value);
-    return status;
+/* The schedule and the shape of a pipeline; what depends on the model is the planner's to say. */
+static tri_status check_pipeline(const tri_settings *s) {
+    const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
+    if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
+        return tri__fail(TRI_USAGE,
+                         "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
+                         "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
+                         schedule->name);
+    if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
+        return tri__fail(TRI_USAGE, "--virtual-stages %lld: --schedule %s has %d of each rank; interleaved takes any number",
+                         (long long)s->virtual_stages, schedule->name, schedule->chunks);
+    return TRI_OK;
 }
 
 tri_status tri__settings_check(const tri_settings *settings) {
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        TRI_TRY(check_fixed(settings, fixed[i].name, fixed[i].why));
     tri_mesh mesh;
     int64_t global = settings->global_batch_size, limit;
     TRI_TRY(tri__room_limit(settings, &limit));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
+    TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
                          (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");

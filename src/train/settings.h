@@ -29,7 +29,10 @@ typedef struct tri_settings {
     int64_t node_rank, master_port;
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, shard, schedule, recompute;   /* indices of their rows' choices */
-    int reshard_after_forward, wrap;             /* likewise */
+    int reshard_after_forward, wrap, pipeline_shape, sequence_parallel; /* likewise */
+    int64_t virtual_stages;
+    tri_texts stages;
+    char *stage_profile;
     int64_t shard_size, prefetch, wrap_min_params, check_replicas;
     double bucket_mb;
     int reduce_dtype;                            /* as precision */
@@ -38,6 +41,9 @@ typedef struct tri_settings {
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
+    int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
+    char *hardware;                /* simulate, plan: a name or a file */
+    int tiny;                      /* encoders shrunk by tri__assets_open */
     /* bench */
     tri_texts op, sizes;
     int lab_model;                 /* index of its row's choices */
@@ -47,10 +53,13 @@ typedef struct tri_settings {
     int pieces, null, lower_case;
     int check, json, quiet, no_color;
     struct {                       /* given by the user, rather than left at the default */
-        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes;
+        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches;
     } given;
 } tri_settings;
 
+/* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */
+enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
+enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 

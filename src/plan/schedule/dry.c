@@ -64,7 +64,7 @@ static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders,
     for (int rank = 0; rank < pipeline->n_ranks; rank++) {
         if (at[rank] == orders[rank].n) continue;
         const tri_action *a = &orders[rank].at[at[rank]];
-        return tri__fail(TRI_INTERNAL, "the order of the pipeline never ends: rank %d of it waits before the %s of microbatch %d in stage %d",
+        return tri__fail(TRI_INTERNAL, "the pipeline's order never ends: its rank %d waits before the %s of microbatch %d in stage %d",
                          rank, a->act == TRI_ACT_F ? "forward" : "backward", a->mb, a->stage);
     }
     return TRI_OK;

@@ -1,0 +1,77 @@
+/* cost.c - a roofline for what computes, rings and trees for what moves. */
+#include "sim/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
+
+static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
+    double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
+    return instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ? rate * h->attention : rate;
+}
+
+static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
+    tri_queue queue = tri__op_queue(instr->op);
+    if (queue == TRI_QUEUE_COMM) return 0;
+    tri_cost cost = tri__instr_cost(program, instr, counts);
+    if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
+    return fmax(h->launch, fmax(cost.flops / flops_of(h, program, instr), cost.bytes / h->bytes));
+}
+
+/* 0 forward, 1 gradients of inputs, 2 of weights; -1: none of them. */
+static int phase_of(const tri_instr *instr) {
+    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    return phase == TRI_PHASE_F ? 0 : phase == TRI_PHASE_B ? 1 : phase == TRI_PHASE_W ? 2 : -1;
+}
+
+/* Scales a unit's seconds so that those of its first microbatch are as measured. */
+static void scale_unit(const tri_program *program, const tri_unit_seconds *measured, double *seconds) {
+    const double want[PHASES] = {measured->forward, measured->input, measured->weight};
+    double have[PHASES] = {0};
+    int first = -1;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < program->n_instrs; i++) {
+            const tri_instr *instr = &program->instr[i];
+            int phase = phase_of(instr);
+            if (phase < 0 || instr->unit < 0 || strcmp(program->unit[instr->unit], measured->unit) != 0) continue;
+            if (first < 0) first = instr->mb;
+            if (pass == 0) have[phase] += instr->mb == first ? seconds[i] : 0;
+            else if (have[phase] > 0) seconds[i] *= want[phase] / have[phase];
+        }
+}
+
+double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs) {
+    double *seconds = tri__arena_alloc(arena, (size_t)program->n_instrs * sizeof *seconds);
+    const tri_counts *counts = costs->counts ? costs->counts : &program->max;
+    for (int i = 0; i < program->n_instrs; i++) seconds[i] = seconds_of(costs->hardware, program, &program->instr[i], counts);
+    for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
+    return seconds;
+}
+
+/* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part has in a node, as
+ * long as the near one carries them. */
+static tri_link link_of(const tri_hardware *h, const int *members, int n) {
+    int fewest = n, here = 0;
+    for (int i = 0; i < n; i++) {
+        here++;
+        if (i + 1 < n && members[i + 1] / h->ranks_per_node == members[i] / h->ranks_per_node) continue;
+        if (here < fewest) fewest = here;
+        here = 0;
+    }
+    if (fewest == n) return h->near;
+    return (tri_link){h->far.latency, fmin(h->near.bytes, h->far.bytes * fewest)};
+}
+
+double tri__transfer_seconds(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes) {
+    if (n < 2) return 0;
+    tri_link link = link_of(h, members, n);
+    double steps = n - 1, levels = ceil(log2(n)), ring = steps * (link.latency + bytes / n / link.bytes);
+    switch (kind) {
+    case TRI_ALL_REDUCE: return fmin(2 * ring, 2 * levels * (link.latency + bytes / link.bytes));
+    case TRI_ALL_GATHER:
+    case TRI_REDUCE_SCATTER: return ring;
+    case TRI_BROADCAST: return levels * link.latency + bytes / link.bytes;
+    default: return link.latency + bytes / link.bytes;
+    }
+}

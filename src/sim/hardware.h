@@ -1,0 +1,31 @@
+/* hardware.h - what the simulator knows of machines: rates of one rank's device, and of the links between ranks. A row of a table by name,
+ * or a JSON file. docs/simulating.md */
+#ifndef TRI_SIM_HARDWARE_H
+#define TRI_SIM_HARDWARE_H
+
+#include "base/json.h"
+#include "layout/dtype.h"
+
+typedef struct tri_link {
+    double latency;    /* seconds before the first byte arrives */
+    double bytes;      /* a second, of one rank, in one direction */
+} tri_link;
+
+typedef struct tri_hardware {
+    char name[64];
+    double f32, half;      /* floating point operations a second of large products; in fp32, with 16 bits */
+    double attention;      /* the share of them that attention reaches */
+    double bytes;          /* of the device's memory, a second, read and written */
+    double copy;           /* bytes a second from the host to the device */
+    double launch;         /* seconds that each operation takes at least */
+    int ranks_per_node;
+    tri_link near, far;    /* between ranks of a node, between nodes */
+    int overlap;           /* 1: transfers run beside computing; 0: ranks move data themselves, when they wait for it */
+} tri_hardware;
+
+/* `text`: a row's name, or the path of a JSON file. TRI_USAGE when it is neither, or says nonsense. */
+tri_status tri__hardware_find(const char *text, tri_hardware *out);
+const char *tri__hardware_names(void); /* "h200x8, a100x8, cpu" */
+json_t *tri__hardware_json(const tri_hardware *hardware); /* a new reference: the file that would describe it */
+
+#endif

@@ -1,0 +1,212 @@
+/* timeline.c - the event simulation.
+ *
+ * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the one that begins first is given its times, and the
+ * ranks that wait for it run on. Whatever they post comes after its end, so transfers get their times in the order in which they begin. */
+#include "sim/timeline.h"
+#include "program/meet.h"
+
+#include <math.h>
+
+/* A transfer that was posted and not yet waited for. */
+typedef struct open_post {
+    tri_ends ends;
+    int meeting, line;
+    struct open_post *next;
+} open_post;
+
+typedef struct runner {
+    tri_rank_timeline *out;
+    const double *seconds;    /* [n_instrs] */
+    double *ready;            /* [n_slots] when what the host brings in is there */
+    int at;                   /* next instruction */
+    double now, copy_free;    /* when the rank, and its copy queue, are free */
+    double send_free, recv_free; /* when its link is, in each direction */
+    int waits_for;            /* meeting; -1 */
+    open_post *open;
+} runner;
+
+typedef struct event {
+    tri_collective_kind kind;
+    double posted;            /* by the last member */
+    double length;            /* seconds */
+    double begin, end;        /* end < 0: not yet known */
+} event;
+
+typedef struct simulation {
+    tri_arena *arena;
+    const tri_hardware *hardware;
+    const tri_counts *counts; /* NULL: each program's largest */
+    tri_meetings meetings;
+    event *event;             /* [meetings.n] */
+    int n_events, cap_events;
+    runner *run;              /* [world] */
+    struct due {
+        double begin;         /* at least */
+        int meeting;
+    } *heap;                  /* transfers that all members posted, the one to begin first on top */
+    int n_heap, cap_heap;
+} simulation;
+
+static int earlier(const struct due *a, const struct due *b) {
+    return a->begin != b->begin ? a->begin < b->begin : a->meeting < b->meeting;
+}
+
+static void heap_push(simulation *s, struct due due) {
+    TRI_PUSH(s->arena, s->heap, s->n_heap, s->cap_heap);
+    int i = s->n_heap - 1;
+    for (; i > 0 && earlier(&due, &s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = due;
+}
+
+static struct due heap_pop(simulation *s) {
+    struct due top = s->heap[0], last = s->heap[--s->n_heap];
+    int i = 0, child;
+    while ((child = 2 * i + 1) < s->n_heap) {
+        if (child + 1 < s->n_heap && earlier(&s->heap[child + 1], &s->heap[child])) child++;
+        if (!earlier(&s->heap[child], &last)) break;
+        s->heap[i] = s->heap[child];
+        i = child;
+    }
+    if (s->n_heap) s->heap[i] = last;
+    return top;
+}
+
+/* Which directions of a member's link a transfer takes. */
+static int sends(tri_collective_kind kind, int place) { return kind != TRI_SEND || place == 0; }
+static int receives(tri_collective_kind kind, int place) { return kind != TRI_SEND || place == 1; }
+
+/* When a transfer can begin, as things stand now. All ranks are in waits. */
+static double begin_of(const simulation *s, int meeting) {
+    const tri_meeting *m = &s->meetings.at[meeting];
+    const event *e = &s->event[meeting];
+    double at = e->posted;
+    for (int i = 0; i < m->n; i++) {
+        const runner *r = &s->run[m->members[i]];
+        if (sends(e->kind, i)) at = fmax(at, r->send_free);
+        if (receives(e->kind, i)) at = fmax(at, r->recv_free);
+        if (!s->hardware->overlap && receives(e->kind, i)) at = fmax(at, r->now);
+    }
+    return at;
+}
+
+static void post(simulation *s, runner *r, int rank, const tri_instr *instr) {
+    int index = tri__meetings_post(&s->meetings, rank, r->at);
+    const tri_meeting *m = &s->meetings.at[index];
+    if (index == s->n_events) {
+        const tri_program *p = r->out->program;
+        double bytes = (double)tri__slot_bytes(&p->slot[tri__transfer_whole(instr)], s->counts ? s->counts : &p->max);
+        tri_collective_kind kind = instr->op == TRI_OP_recv_post ? TRI_SEND : tri__post_kind(instr->op);
+        *TRI_PUSH(s->arena, s->event, s->n_events, s->cap_events) =
+            (event){.kind = kind, .end = -1, .length = tri__transfer_seconds(s->hardware, kind, m->members, m->n, bytes)};
+    }
+    event *e = &s->event[index];
+    e->posted = fmax(e->posted, r->now);
+    open_post *open = tri__arena_alloc(s->arena, sizeof *open);
+    *open = (open_post){tri__transfer_ends(instr), index, r->at, r->open};
+    r->open = open;
+    if (m->left == 0) heap_push(s, (struct due){e->posted, index});
+}
+
+/* Ends a wait, or leaves the rank blocked: returns 0. */
+static int wait(simulation *s, runner *r, const tri_instr *instr) {
+    tri_ends ends = tri__transfer_ends(instr);
+    open_post **at = &r->open;
+    while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* the checker saw that it is there */
+    const event *e = &s->event[(*at)->meeting];
+    r->waits_for = e->end < 0 ? (*at)->meeting : -1;
+    if (e->end < 0) return 0;
+    tri_rank_timeline *out = r->out;
+    out->begin[(*at)->line] = e->begin, out->end[(*at)->line] = e->end;
+    out->begin[r->at] = r->now, out->end[r->at] = fmax(r->now, e->end);
+    out->moving += e->end - e->begin;
+    out->exposed += fmax(0, e->end - fmax(r->now, e->begin));
+    out->idle += fmax(0, e->begin - r->now);
+    r->now = out->end[r->at];
+    *at = (*at)->next;
+    return 1;
+}
+
+static void compute(const simulation *s, runner *r, const tri_instr *instr) {
+    tri_rank_timeline *out = r->out;
+    int copies = tri__op_queue(instr->op) == TRI_QUEUE_COPY;
+    double begin = copies ? fmax(r->now, r->copy_free) : r->now;
+    for (int k = 0; k < TRI_MAX_ARGS && !copies; k++)
+        if (instr->slot[k] >= 0) begin = fmax(begin, r->ready[instr->slot[k]]);
+    double end = begin + r->seconds[r->at];
+    out->begin[r->at] = begin, out->end[r->at] = end;
+    if (copies) r->copy_free = r->ready[instr->slot[0]] = end;
+    else out->busy += end - begin;
+    if (!copies || !s->hardware->overlap) r->now = end;
+}
+
+static void run_until_blocked(simulation *s, int rank) {
+    runner *r = &s->run[rank];
+    const tri_program *p = r->out->program;
+    for (; r->at < p->n_instrs; r->at++) {
+        const tri_instr *instr = &p->instr[r->at];
+        if (tri__is_post(instr->op)) post(s, r, rank, instr);
+        else if (instr->op != TRI_OP_wait) compute(s, r, instr);
+        else if (!wait(s, r, instr)) return;
+    }
+    r->out->finish = r->now;
+}
+
+/* Gives a transfer its times. */
+static void carry_out(simulation *s, int meeting) {
+    const tri_meeting *m = &s->meetings.at[meeting];
+    event *e = &s->event[meeting];
+    e->begin = begin_of(s, meeting);
+    e->end = e->begin + e->length;
+    for (int i = 0; i < m->n; i++) {
+        runner *r = &s->run[m->members[i]];
+        if (sends(e->kind, i)) r->send_free = e->end;
+        if (receives(e->kind, i)) r->recv_free = e->end;
+    }
+}
+
+static tri_status simulate(simulation *s) {
+    int world = s->meetings.world;
+    for (int rank = 0; rank < world; rank++) run_until_blocked(s, rank);
+    while (s->n_heap) {
+        struct due top = heap_pop(s);
+        double begin = begin_of(s, top.meeting);
+        if (begin > top.begin) { /* something came before it */
+            heap_push(s, (struct due){begin, top.meeting});
+            continue;
+        }
+        carry_out(s, top.meeting);
+        const tri_meeting m = s->meetings.at[top.meeting]; /* a copy: posting may move the array */
+        for (int i = 0; i < m.n; i++)
+            if (s->run[m.members[i]].waits_for == top.meeting) run_until_blocked(s, m.members[i]);
+    }
+    for (int rank = 0; rank < world; rank++)
+        if (s->run[rank].waits_for >= 0)
+            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d", rank, s->run[rank].at,
+                             tri__meetings_absent(&s->meetings, s->run[rank].waits_for));
+    return TRI_OK;
+}
+
+tri_status tri__timeline(tri_arena *arena, const tri_program *const *programs, int world, const tri_costs *costs, tri_timeline *out) {
+    simulation s = {.arena = arena, .hardware = costs->hardware, .counts = costs->counts};
+    tri__meetings_open(&s.meetings, arena, programs, world);
+    s.run = tri__arena_alloc(arena, (size_t)world * sizeof *s.run);
+    *out = (tri_timeline){.rank = tri__arena_alloc(arena, (size_t)world * sizeof *out->rank), .world = world};
+    for (int rank = 0; rank < world; rank++) {
+        const tri_program *p = programs[rank];
+        tri_rank_timeline *line = &out->rank[rank];
+        line->program = p;
+        line->begin = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *line->begin);
+        line->end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *line->end);
+        s.run[rank] = (runner){.out = line, .waits_for = -1, .seconds = tri__program_seconds(arena, p, costs)};
+        s.run[rank].ready = tri__arena_alloc(arena, (size_t)p->n_slots * sizeof *s.run[rank].ready);
+    }
+    TRI_TRY(simulate(&s));
+    for (int rank = 0; rank < world; rank++) out->seconds = fmax(out->seconds, out->rank[rank].finish);
+    return TRI_OK;
+}
+
+double tri__timeline_idle(const tri_timeline *timeline) {
+    double busy = 0;
+    for (int rank = 0; rank < timeline->world; rank++) busy += timeline->rank[rank].busy;
+    return timeline->seconds > 0 ? 1 - busy / (timeline->world * timeline->seconds) : 0;
+}

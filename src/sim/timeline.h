@@ -1,0 +1,42 @@
+/* timeline.h - a step of all ranks' programs, timed: an event simulation with a compute, a communication and a copy queue for each rank.
+ *
+ * Computing goes in the order of the program. What the host brings in is copied beside it, and is waited for by its first reader. A
+ * transfer begins when all members posted it and no earlier one holds a member's link in that direction; a wait blocks until it ended, and
+ * nothing is buffered. Where hardware does not overlap, members move the data themselves: then it begins only when all of them wait (the
+ * receiver alone, where one rank sends to another), and copies from the host take the time of the rank. */
+#ifndef TRI_SIM_TIMELINE_H
+#define TRI_SIM_TIMELINE_H
+
+#include "sim/cost.h"
+
+typedef struct tri_rank_timeline {
+    const tri_program *program;
+    double *begin, *end;   /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank comes to it and goes on */
+    double finish;         /* of its last instruction */
+    double busy;           /* computing */
+    double exposed;        /* in waits, while what is waited for moves */
+    double idle;           /* in waits, before that: others are late, or links are in use */
+    double moving;         /* of its transfers, from their begins to their ends */
+} tri_rank_timeline;
+
+typedef struct tri_timeline {
+    double seconds;        /* of the step: until the last rank ended */
+    tri_rank_timeline *rank; /* [world] */
+    int world;
+} tri_timeline;
+
+/* programs: [world], checked. TRI_INTERNAL where they wait for one another for ever. */
+tri_status tri__timeline(tri_arena *arena, const tri_program *const *programs, int world, const tri_costs *costs, tri_timeline *out);
+/* The share of all ranks' time in which nothing is computed. */
+double tri__timeline_idle(const tri_timeline *timeline);
+
+/* What one rank does from `begin` to `end`: a run of instructions of one kind and one microbatch. */
+typedef struct tri_leg {
+    double begin, end;
+    char kind;             /* F forward, B backward (gradients of inputs, or of both), W gradients of weights, U update */
+    int mb;                /* -1: of the whole step */
+} tri_leg;
+/* A rank's computing as legs, in order; returns how many. Operations that are computed again belong to the backward. */
+int tri__timeline_legs(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **legs);
+
+#endif

@@ -1,0 +1,29 @@
+/* stage_report.h - where a pipeline's time went: measured for each unit and rank while it trains, told when it ends. */
+#ifndef TRI_TRAIN_STAGE_REPORT_H
+#define TRI_TRAIN_STAGE_REPORT_H
+
+#include "train/session.h"
+
+typedef struct tri_stage_clock {
+    tri_time *times;       /* [n_instrs] of the step in hand; NULL: no pipeline */
+    int *unit_of;          /* [units of the program] index of the whole model's unit; -1 */
+    tri_stage_time *unit;  /* [units of the whole model] seconds of all microbatches and counted steps */
+    uint8_t *turned;       /* [n_mb] backward has begun; of the step in hand */
+    int64_t seen, steps;   /* steps so far; counted ones: all but the first, which finds memory cold */
+    double busy, moving, waiting, span; /* seconds of the counted steps: computing, in transfers, idle in them, in all */
+} tri_stage_clock;
+
+/* Without a pipeline it does nothing, here and below. */
+tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *session);
+void tri__stage_clock_close(tri_stage_clock *clock);
+/* Before and after each step; `seconds`: the step's. */
+void tri__stage_clock_before(tri_stage_clock *clock, tri_session *session);
+void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *session, double seconds);
+
+/* When the run has ended, on every rank. On the lead *pipeline is an object (new reference): shape, schedule, microbatches, bubble (measured
+ * share of waiting), predicted_bubble (of a dry run with the measured times), stages with busy_seconds, waiting_seconds and
+ * communication_seconds of a step; better_stages, said aloud too, where the slowest is over 1.2 times the mean and another cut is faster.
+ * stage_profile.json in the run folder is what --stage-profile reads. NULL elsewhere and without a pipeline. */
+tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, json_t **pipeline);
+
+#endif

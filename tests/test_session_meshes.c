@@ -1,0 +1,167 @@
+/* test_session_meshes.c - pipelines, tensor parallelism and replicas in any mix, on ranks that are threads, against one rank: the same losses,
+ * norms and weights, evaluation and checkpoints; schedules of one layout to the bit. `make test` has a sample; SOAK_STEPS=100: all, that
+ * long. */
+#include "session_runs.h"
+#include "soak.h"
+
+enum { GPIPE, F1B, INTERLEAVED, ZB_H1, ZBV };
+static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "zbv"};
+enum { CHAIN, BRANCH };
+static const char *const shapes[] = {"chain", "branch"};
+
+/* Of a mesh: what is asked for. */
+typedef struct cell {
+    int pp, tp, dp, schedule, shape;
+    const char *shard;
+    int plain;           /* tensor parallelism without shards of the tokens */
+    int sample;          /* in `make test` too */
+    const char *config;  /* NULL: two texts and a table */
+} cell;
+
+static const cell cells[] = {
+    {2, 1, 1, F1B, BRANCH, "none", 0, 1, NULL},  {2, 1, 1, F1B, CHAIN, "none", 0, 0, NULL},   {2, 1, 1, INTERLEAVED, CHAIN, "none", 0, 1, NULL},
+    {2, 1, 1, ZBV, CHAIN, "none", 0, 1, NULL},   {3, 1, 1, F1B, BRANCH, "none", 0, 0, NULL},  {3, 1, 1, ZB_H1, CHAIN, "none", 0, 1, NULL},
+    {3, 1, 1, ZBV, CHAIN, "none", 0, 0, NULL},   {3, 1, 1, INTERLEAVED, CHAIN, "none", 0, 0, NULL}, {4, 1, 1, F1B, BRANCH, "none", 0, 0, NULL},
+    {4, 1, 1, GPIPE, CHAIN, "none", 0, 1, NULL}, {4, 1, 1, ZB_H1, BRANCH, "none", 0, 0, NULL}, {4, 1, 1, INTERLEAVED, CHAIN, "none", 0, 0, NULL},
+    {2, 1, 4, F1B, BRANCH, "none", 0, 0, NULL},  {2, 1, 4, F1B, BRANCH, "zero3", 0, 1, NULL}, {4, 1, 2, F1B, BRANCH, "zero3", 0, 0, NULL},
+    {1, 2, 1, F1B, CHAIN, "none", 0, 1, NULL},   {1, 2, 1, F1B, CHAIN, "none", 1, 0, NULL},   {1, 4, 1, F1B, CHAIN, "none", 0, 0, NULL},
+    {1, 4, 1, F1B, CHAIN, "none", 1, 1, NULL},   {1, 2, 2, F1B, CHAIN, "none", 0, 0, NULL},   {1, 2, 2, F1B, CHAIN, "zero3", 0, 1, NULL},
+    {2, 2, 2, F1B, BRANCH, "zero1", 0, 1, NULL}, {2, 2, 2, ZB_H1, CHAIN, "zero3", 0, 1, NULL}, {4, 2, 2, F1B, BRANCH, "none", 0, 0, NULL},
+    {2, 1, 1, F1B, CHAIN, "none", 0, 1, "one.json"}, {1, 2, 1, F1B, CHAIN, "none", 0, 0, "one.json"}, {2, 2, 1, F1B, BRANCH, "none", 0, 0, "one.json"},
+    {2, 1, 1, F1B, BRANCH, "none", 0, 0, "two.json"}, {2, 2, 1, ZB_H1, CHAIN, "none", 0, 0, "two.json"},
+};
+enum { CELLS = sizeof cells / sizeof *cells };
+
+static int steps;
+static int whole; /* all of them */
+
+/* Heads that two and four ranks can share; a model of one text, and one without a table. */
+static int make_models(void **state) {
+    static const char *const models[][2] = {
+        {"three.json", "\"secondary_text_name\": \"title\", \"tab_field_list\": [\"age\", \"score\"],"},
+        {"two.json", "\"secondary_text_name\": \"title\","},
+        {"one.json", ""},
+    };
+    char text[2048];
+    if (make_data(state)) return 1;
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text,
+                 "{\"label_name\": \"label\", \"primary_text_name\": \"review\", %s \"primary_tokenizer\": \"vocab\","
+                 " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.002,"
+                 " \"warmup_steps\": 5, \"global_batch_size\": 32,"
+                 " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
+                 " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
+                 " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+                 " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}",
+                 models[i][1]);
+        write_file(models[i][0], text);
+    }
+    return 0;
+}
+
+/* Batches of 32, the last of an epoch of 5: microbatches and replicas without a sample. what: in words. */
+static run *run_cell(const cell *c, char what[static 128]) {
+    char text[6][48];
+    run asked = {.ranks = c->pp * c->tp * c->dp, .steps = steps, .evaluate = 1, .config = c->config ? c->config : "three.json"};
+    snprintf(text[0], sizeof text[0], "--pp-size=%d", c->pp);
+    snprintf(text[1], sizeof text[1], "--tp-size=%d", c->tp);
+    snprintf(text[2], sizeof text[2], "--schedule=%s", schedules[c->schedule]);
+    snprintf(text[3], sizeof text[3], "--pipeline-shape=%s", shapes[c->shape]);
+    snprintf(text[4], sizeof text[4], "--shard=%s", c->shard);
+    snprintf(text[5], sizeof text[5], "--sequence-parallel=%s", c->plain ? "no" : "auto");
+    for (int i = 0; i < 6; i++) asked.option[i] = text[i];
+    asked.option[6] = "--num-microbatches=4";
+    asked.option[7] = "--check-replicas=4";
+    snprintf(what, 128, "pp %d x tp %d x dp %d, %s, %s, %s%s%s%s", c->pp, c->tp, c->dp, schedules[c->schedule], shapes[c->shape], c->shard,
+             c->plain ? ", whole tokens" : "", c->config ? ", " : "", c->config ? c->config : "");
+    return run_on(&asked);
+}
+
+static run *alone(const char *config) { return run_on(&(run){.steps = steps, .evaluate = 1, .config = config}); }
+
+static void any_mesh_gives_one_rank_s_result(void **state) {
+    (void)state;
+    static const char *const configs[] = {"three.json", "two.json", "one.json"};
+    int count = 0;
+    double worst = 0, worst_tensor = 0;
+    for (int m = 0; m < 3; m++) {
+        run *one = alone(configs[m]);
+        for (int i = 0; i < CELLS; i++) {
+            const cell *c = &cells[i];
+            char what[128];
+            if (strcmp(c->config ? c->config : configs[0], configs[m]) != 0 || !(whole || c->sample)) continue;
+            run *have = run_cell(c, what);
+            double off = expect_within(one, have, what, c->tp > 1 ? 1e-5 : 2e-6);
+            if (c->tp > 1) worst_tensor = fmax(worst_tensor, off);
+            else worst = fmax(worst, off);
+            for (int r = 0; r < have->ranks; r++)
+                if (!(fabs(have->scores[r].loss - one->scores[0].loss) < 1e-4)) fail_msg("%s: rank %d evaluates to another loss", what, r);
+            run_free(have);
+            count++;
+        }
+        run_free(one);
+    }
+    print_message("    %d meshes of %d, %d steps: losses differ by at most %.2f of the limit, with tensor parallelism %.2f\n", count, CELLS, steps,
+                  worst, worst_tensor);
+}
+
+/* Gradients are added in the order of microbatches under every schedule. */
+static void schedules_agree_to_the_bit(void **state) {
+    (void)state;
+    static const int others[] = {GPIPE, ZB_H1};
+    int count = 0;
+    for (int pp = 2; pp <= 4; pp++)
+        for (int shape = CHAIN; shape <= BRANCH; shape++) {
+            char what[128];
+            if (!whole && (pp == 4 || shape != (pp == 2 ? BRANCH : CHAIN))) continue; /* two stages side by side, three in a row */
+            run *plain = run_cell(&(cell){pp, 1, 1, F1B, shape, "none", 0, 1, NULL}, what);
+            for (int i = 0; i < 2; i++) {
+                run *have = run_cell(&(cell){pp, 1, 1, others[i], shape, "none", 0, 1, NULL}, what);
+                expect_same_bits(plain, have, what);
+                run_free(have);
+                count++;
+            }
+            run_free(plain);
+        }
+    print_message("    %d pairs\n", count);
+}
+
+/* Eight ranks save, one reads. */
+static void a_checkpoint_of_a_mesh_is_whole(void **state) {
+    (void)state;
+    const char *const mesh[] = {"--pp-size=2", "--tp-size=2", "--shard=zero1", "--num-microbatches=2"};
+    run asked = {.ranks = 8, .steps = 4, .save = 1, .output = "mesh", .config = "three.json"};
+    for (int i = 0; i < 4; i++) asked.option[i] = mesh[i];
+    run *first = run_on(&asked);
+    tri_checkpoint *checkpoint;
+    OK(tri__checkpoint_open(first->folder, 0, &checkpoint));
+    float *read = malloc((size_t)first->elements * sizeof *read); /* [elements] */
+    char config[128];
+    snprintf(config, sizeof config, "--config=%s/three.json", root);
+    tri_session *s = open_session("other", OPTIONS(config, "--resume=never"));
+    int64_t at = 0;
+    for (int i = 0; i < s->engine.model.n_params; at += s->engine.model.param[i++].count) {
+        const tri_param *param = &s->engine.model.param[i];
+        OK(tri__checkpoint_read(checkpoint, &(tri_piece){.name = param->name, .dtype = TRI_F32, .shape = param->shape,
+                                                         .slice = tri__slice_whole(&param->shape), .data = read + at}));
+    }
+    assert_memory_equal(read, first->state[0], (size_t)first->elements * sizeof *read);
+    tri_session_close(s);
+    tri__checkpoint_close(checkpoint);
+    free(read);
+    run_free(first);
+}
+
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
+    steps = soak_count("SOAK_STEPS", 0);
+    whole = steps > 0;
+    if (!whole) steps = 9;
+    if (steps > RUN_STEPS) steps = RUN_STEPS;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_mesh_gives_one_rank_s_result),
+        cmocka_unit_test(schedules_agree_to_the_bit),
+        cmocka_unit_test(a_checkpoint_of_a_mesh_is_whole),
+    };
+    return cmocka_run_group_tests(tests, make_models, remove_data);
+}
