@@ -89,6 +89,10 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
+/* The programs of all ranks of in->mesh, [world] each: the same as planned one by one, but what ranks have in common is planned and kept
+ * once. train NULL: only the forward programs. in->rank does not count. */
+tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri_program **train, const tri_program **infer);
+#define TRI_PLAN_ARENA ((size_t)1 << 36) /* bytes that arenas for plans reserve; they take what is touched */
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
 
@@ -110,6 +114,12 @@ typedef struct tri_pass {
     int n_shards;          /* ranks of that group */
     tri_planned out;
 } tri_pass;
+
+/* Passes in order: those before replicas differ, and the others. */
+tri_status tri__passes_shared(tri_pass *pass, int training);
+tri_status tri__passes_own(tri_pass *pass, int training);
+/* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
+tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
 void tri__pass_forward(tri_pass *pass, int training);
 tri_status tri__pass_tensor(tri_pass *pass);

@@ -101,14 +101,9 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
     all->infer = tri__arena_alloc(&engine->arena, world * sizeof *all->infer);
     int training = engine->train >= 0;
-    for (int rank = 0; rank < (int)world; rank++) {
-        tri_plan plan = engine->plan;
-        tri_plan_in in = engine->in;
-        in.rank = rank;
-        if (rank != engine->place.rank) TRI_TRY(tri__plan(&engine->arena, &in, training, &plan));
-        all->train[rank] = training ? plan.train.program : NULL;
-        all->infer[rank] = plan.infer.program;
-    }
+    TRI_TRY(tri__plan_programs(&engine->arena, &engine->in, training ? all->train : NULL, all->infer));
+    if (training) all->train[engine->place.rank] = engine->plan.train.program;
+    all->infer[engine->place.rank] = engine->plan.infer.program;
     if (training) TRI_TRY(tri__check(all->train, all->world));
     return tri__check(all->infer, all->world);
 }

@@ -2,12 +2,9 @@
 #include "train/staging.h"
 
 #include "base/json.h"
-#include "sim/timeline.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { SCRATCH = 1 << 30 }; /* bytes reserved for plans that only serve to choose */
 
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
@@ -38,31 +35,29 @@ static tri_status read_profile(const char *path, tri_arena *arena, const tri_mod
     return status;
 }
 
-/* Measured times by the names of their units; NULL where there are none. */
-static const tri_unit_seconds *measured_units(tri_arena *arena, const tri_plan_in *in) {
+tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware) {
     const tri_stage_time *time = in->staging.time;
-    if (!time) return NULL;
+    tri_costs costs = {.hardware = hardware};
+    if (!time) return costs;
     tri_unit_seconds *units = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *units);
     for (int u = 0; u < in->model->n_units; u++)
         units[u] = (tri_unit_seconds){in->model->unit[u].name, time[u].forward, time[u].input, time[u].weight};
-    return units;
+    costs.measured = units, costs.n_measured = in->model->n_units;
+    return costs;
 }
 
 tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const tri_plan_in *like, tri_staged *out) {
     tri_plan_in in = *like;
     tri_hardware hardware;
     tri_timeline timeline;
-    const tri_program **programs = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *programs);
+    const tri_program **train = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *train);
+    const tri_program **infer = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *infer);
     in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
     TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
-    for (in.rank = 0; in.rank < in.mesh.pp; in.rank++) {
-        tri_plan plan;
-        TRI_TRY(tri__plan(arena, &in, 1, &plan));
-        programs[in.rank] = plan.train.program;
-    }
-    tri_costs costs = {.hardware = &hardware, .measured = measured_units(arena, &in), .n_measured = in.staging.time ? in.model->n_units : 0};
-    TRI_TRY(tri__timeline(arena, programs, in.mesh.pp, &costs, &timeline));
+    TRI_TRY(tri__plan_programs(arena, &in, train, infer));
+    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    TRI_TRY(tri__timeline(arena, train, in.mesh.pp, &costs, &timeline));
     out->seconds = timeline.seconds;
     out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
@@ -73,7 +68,7 @@ static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri
     tri_staged staged;
     tri_arena scratch;
     in.staging.shape = shape;
-    TRI_TRY(tri__arena_open(&scratch, SCRATCH));
+    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
     tri_status status = tri__staging_simulate(s, &scratch, &in, &staged);
     *seconds = staged.seconds;
     tri__arena_close(&scratch);
@@ -168,7 +163,7 @@ static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
     tri_arena scratch;
     if (in->mesh.pp == 1) return TRI_OK;
-    TRI_TRY(tri__arena_open(&scratch, SCRATCH));
+    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
     tri_status status = say_stages(s, &scratch, in, log);
     tri__arena_close(&scratch);
     return status;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/world.h"
 #include "plan/stage.h"
+#include "sim/timeline.h"
 #include "train/settings.h"
 
 /* Fills in->staging and in->sequence_parallel, all else of `in` is there: reads --stage-profile, and for --pipeline-shape auto takes the
@@ -18,6 +19,9 @@ typedef struct tri_staged {
     double bubble;      /* share of the ranks' time in which nothing is computed */
 } tri_staged;
 tri_status tri__staging_simulate(const tri_settings *settings, tri_arena *arena, const tri_plan_in *in, tri_staged *out);
+
+/* What a step of `in` costs: measured times where in->staging has them, else as the hardware says. In the arena. */
+tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);
 
 /* Says shape, stages and the share of the step that ranks wait; a warning where few microbatches make it large. One rank: nothing. */
 tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_log *log);
