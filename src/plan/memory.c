@@ -1,13 +1,14 @@
 /* memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
  * Weights, gradients, state and results keep their place; activations, gathered weights and what is under way share memory
- * by lifetime: the largest first, each at the lowest offset where no slot placed before it lives at the same time. A wait
+ * by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
  * names the slots of its transfer, so they live until then. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
+static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
 
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
@@ -22,7 +23,10 @@ static int larger_first(const void *a, const void *b) {
     return x->slot < y->slot ? -1 : 1;
 }
 
-static int earlier_first(const void *a, const void *b) { return ((const life *)a)->first - ((const life *)b)->first; }
+static int earlier_first(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM; }
 
@@ -79,19 +83,45 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     program->bytes[mem] = used * each;
 }
 
-static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
-    tri_program *program = pass->program;
-    life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
-    int *order = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *order); /* placed lives, by offset */
-    int n = find_lives(program, mem, lives);
-    qsort(lives, (size_t)n, sizeof *lives, larger_first);
-    for (int i = 0; i < n; i++) {
+/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. order: [n] scratch. */
+static int64_t place_in_turn(tri_program *program, const life *lives, int n, int *order) {
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) { /* order: placed lives, by offset */
         int64_t offset = lowest_fit(program, lives, order, i, &lives[i]);
         program->slot[lives[i].slot].offset = offset;
         int j = i;
         for (; j > 0 && program->slot[lives[order[j - 1]].slot].offset > offset; j--) order[j] = order[j - 1];
         order[j] = i;
-        if (offset + lives[i].bytes > program->bytes[mem]) program->bytes[mem] = offset + lives[i].bytes;
+        if (offset + lives[i].bytes > bytes) bytes = offset + lives[i].bytes;
+    }
+    return bytes;
+}
+
+/* Bytes alive at the worst moment: no plan takes less. */
+static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
+    int64_t *change = tri__arena_alloc(pass->arena, ((size_t)pass->program->n_instrs + 1) * sizeof *change), now = 0, most = 0;
+    for (int i = 0; i < n; i++) change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
+    for (int i = 0; i < pass->program->n_instrs; i++) {
+        now += change[i];
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+/* Largest first leaves the fewest gaps, mostly; where it does not, as in long rounds of stages, earliest first may. */
+static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
+    tri_program *program = pass->program;
+    life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
+    int *order = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *order);
+    int n = find_lives(program, mem, lives);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    program->bytes[mem] = place_in_turn(program, lives, n, order);
+    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) {
+        qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+        int64_t bytes = place_in_turn(program, lives, n, order);
+        qsort(lives, (size_t)n, sizeof *lives, larger_first);
+        if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
+        else place_in_turn(program, lives, n, order);
     }
     place_in_buffers(pass, mem, lives, n);
 }
