@@ -11,11 +11,12 @@ enum { JOB_RANKS = 8, JOB_STEPS = 100, JOB_HEAP = 8 << 20, JOB_GUARD = 256 };
 
 /* Zeroed fields: one rank, two texts, pooler, fp32. */
 typedef struct job_what {
-    int tp, dp, n_mb, steps;
+    int pp, tp, dp, n_mb, steps;
     int sequence;              /* parallelism */
-    int heads[2], texts, pooling, empty; /* empty: no sample has a secondary text's token... but every sample is one token long */
+    int heads[2], texts, pooling, no_table;
     double dropout;
     tri_sharding sharding;
+    tri_staging staging;
     tri_recompute recompute;
     tri_dtype precision;
 } job_what;
@@ -27,10 +28,11 @@ typedef struct job {
     double loss[JOB_RANKS][JOB_STEPS], norm[JOB_RANKS][JOB_STEPS];
     float *weights;                      /* [n_elements] by parameter of the whole model; NaN: nobody has it */
     int *writers;                        /* [n_elements] ranks that would save it */
-    float *probs[JOB_RANKS];             /* of the forward program, after the last step */
+    float *probs[JOB_RANKS];             /* of the forward program, after the last step; NULL: other stages have them */
 } job;
 
 static inline const job_what *job_filled(job_what *is) {
+    if (!is->pp) is->pp = 1;
     if (!is->tp) is->tp = 1;
     if (!is->dp) is->dp = 1;
     if (!is->n_mb) is->n_mb = 1;
@@ -52,10 +54,10 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
         t->encoder[b].vocab_size = 41 + 2 * b;
     }
     t->config.pooling = is->pooling;
-    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
-    t->in.mesh = (tri_mesh){.pp = 1, .tp = is->tp, .dp = is->dp};
+    tri__model_make(&t->arena, &t->config, t->encoder, is->no_table ? 0 : 3, (tri_texts){no_decay, 3}, &t->model);
+    t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
-    t->in.sharding = is->sharding, t->in.recompute = is->recompute, t->in.sequence_parallel = is->sequence;
+    t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute, t->in.sequence_parallel = is->sequence;
     t->in.precision = is->precision, t->in.reduce_dtype = TRI_F32;
     at = tri__mesh_coords(&t->in.mesh, rank);
     tiny_feed(t, is->n_mb, is->dp, at.dp);
@@ -65,7 +67,7 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
 
 static inline void job_open(job *j, job_what is) {
     const tri_program *train[JOB_RANKS], *infer[JOB_RANKS];
-    *j = (job){.is = *job_filled(&is), .n = is.tp * is.dp};
+    *j = (job){.is = *job_filled(&is), .n = is.pp * is.tp * is.dp};
     j->rank = calloc((size_t)j->n, sizeof *j->rank);
     for (int r = 0; r < j->n; r++) {
         job_plan(&j->rank[r], &j->is, r);
@@ -112,12 +114,13 @@ static inline void job_init(const tiny *t, tri_exec *exec) {
     }
 }
 
-/* What this rank would save, into job.weights. Ranks that hold an element alike do so one after the other or not at all. */
+/* What this rank would save, into job.weights: no element is another rank's, too. */
 static inline void job_collect(job *j, const tiny *t, const tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
-    int64_t at = 0;
-    for (int i = 0; i < t->plan.model->n_params; at += t->model.param[i++].count) {
+    for (int i = 0; i < t->plan.model->n_params; i++) {
         const tri_param *param = &t->plan.model->param[i];
+        int64_t at = 0;
+        for (int k = 0; strcmp(t->model.param[k].name, param->name) != 0; k++) at += t->model.param[k].count;
         const int *base = train->master ? train->master : train->param;
         tri_range held = train->master ? train->state_part[param->unit] : train->param_part[param->unit];
         tri_range part = tri__range_both(train->save_part[param->unit], (tri_range){param->at, param->at + param->count});
@@ -164,8 +167,8 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     job_collect(j, t, exec);
     if (status == TRI_OK) status = tri__exec_run(exec, 1, 0, t->program[1]->n_instrs, 0, t->feed, NULL);
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
-    j->probs[rank] = malloc(probs + 1);
-    memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
+    j->probs[rank] = t->plan.infer.probs >= 0 ? malloc(probs + 1) : NULL;
+    if (j->probs[rank]) memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
     if (status == TRI_OK && !job_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;

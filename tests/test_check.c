@@ -172,8 +172,9 @@ static void nobody_gets_on(void **state) {
 /* ---- Mutations ---- */
 
 typedef struct suite {
-    int dp, n_mb;
+    int pp, dp, n_mb, n;                    /* n: ranks */
     tri_sharding sharding;
+    tri_staging staging;
     tiny rank[MAX_RANKS];
     const tri_program *program[MAX_RANKS];  /* what is checked and run */
     float *weights[MAX_RANKS];              /* of each rank after a step */
@@ -192,7 +193,7 @@ static tri_status run_rank(tri_world *world, void *argument) {
     s->loss[rank] = tiny_loss(t, exec);
     s->norm[rank] = *(const double *)tri__exec_slot(exec, 0, t->plan.train.norm);
     char *to = (char *)s->weights[rank];
-    for (int u = 0; u < t->model.n_units; u++) {
+    for (int u = 0; u < t->plan.model->n_units; u++) {
         size_t bytes = (size_t)(t->plan.train.param_part[u].end - t->plan.train.param_part[u].begin) * sizeof(float);
         memcpy(to, tri__exec_slot(exec, 0, t->plan.train.param[u]), bytes);
         to += bytes;
@@ -203,7 +204,7 @@ static tri_status run_rank(tri_world *world, void *argument) {
 }
 
 static tri_status run_suite(suite *s) {
-    return tri_ranks_run(&(tri_ranks){.n = s->dp, .heap_bytes = HEAP, .progress_timeout = 5}, run_rank, s);
+    return tri_ranks_run(&(tri_ranks){.n = s->n, .heap_bytes = HEAP, .progress_timeout = 5}, run_rank, s);
 }
 
 /* Numbers below n, one after the other. */
@@ -281,71 +282,85 @@ static tri_program copy_of(tri_arena *arena, const tri_program *from) {
 }
 
 static void open_suite(suite *s, int texts) {
-    for (int r = 0; r < s->dp; r++) {
-        tiny_open_rank(&s->rank[r], "cpu", texts, 0, 0.1, s->n_mb, &(tiny_rank){s->dp, r, s->sharding});
+    for (int r = 0; r < s->n; r++) {
+        tiny_open_rank(&s->rank[r], "cpu", texts, 0, 0.1, s->n_mb, &(tiny_rank){s->dp, r, s->sharding, s->pp, s->staging});
         s->program[r] = s->rank[r].program[0];
         s->weights[r] = calloc((size_t)s->rank[r].model.n_elements, sizeof(float));
     }
-    OK(tri__check(s->program, s->dp));
+    OK(tri__check(s->program, s->n));
     OK(run_suite(s));
 }
 
 /* A mutant that the checker accepts does the same as its original. */
 static void assert_harmless(const suite *was, suite *is, uint32_t number) {
     if (run_suite(is) != TRI_OK) fail_msg("mutation %u was accepted and fails: %s", number, tri_error());
-    for (int r = 0; r < is->dp; r++) {
+    for (int r = 0; r < is->n; r++) {
         if (is->loss[r] != was->loss[r] || fabs(is->norm[r] - was->norm[r]) > 1e-14 * was->norm[r] ||
             memcmp(is->weights[r], was->weights[r], (size_t)was->weight_bytes[r]) != 0)
             fail_msg("mutation %u was accepted and changes rank %d", number, r);
     }
 }
 
-static void mutations(void **state) {
-    (void)state;
-    static const struct {
-        int dp, n_mb, texts;
-        tri_sharding sharding;
-    } cases[] = {
-        {2, 2, 1, {.bucket_mb = 0.01}},
-        {2, 1, 2, {.kind = TRI_SHARD_ZERO1}},
-        {3, 2, 1, {.kind = TRI_SHARD_ZERO2}},
-        {2, 1, 1, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
-        {4, 1, 1, {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
-    };
-    enum { CASES = sizeof cases / sizeof *cases };
+/* MUTATIONS of the programs of each of n suites, alike many. */
+static void mutate_all(const suite *suites, const int *texts, int n) {
     uint32_t number = 0, rng = 0;
     int caught = 0, harmless = 0;
-    for (int i = 0; i < CASES; i++) {
+    for (int i = 0; i < n; i++) {
         suite *was = calloc(1, sizeof *was), *is = calloc(1, sizeof *is);
-        *was = (suite){.dp = cases[i].dp, .n_mb = cases[i].n_mb, .sharding = cases[i].sharding};
-        open_suite(was, cases[i].texts);
+        *was = suites[i];
+        was->n = was->pp * was->dp;
+        open_suite(was, texts[i]);
         *is = *was;
-        for (int r = 0; r < is->dp; r++) is->weights[r] = calloc((size_t)was->rank[r].model.n_elements, sizeof(float));
-        for (int k = 0; k < MUTATIONS / CASES; k++, number++) {
+        for (int r = 0; r < is->n; r++) is->weights[r] = calloc((size_t)was->rank[r].model.n_elements, sizeof(float));
+        for (int k = 0; k < MUTATIONS / n; k++, number++) {
             tri_arena arena;
             OK(tri__arena_open(&arena, (size_t)1 << 26));
-            int victim = (int)draw(&rng, is->dp);
+            int victim = (int)draw(&rng, is->n);
             tri_program mutant = copy_of(&arena, was->program[victim]);
             mutate(&mutant, &rng);
             memcpy(is->program, was->program, sizeof is->program);
             is->program[victim] = &mutant;
-            tri_status status = tri__check(is->program, is->dp);
+            tri_status status = tri__check(is->program, is->n);
             assert_true(status == TRI_OK || status == TRI_INTERNAL);
             if (status == TRI_OK) assert_harmless(was, is, number), harmless++;
             else caught++;
             tri__arena_close(&arena);
         }
-        for (int r = 0; r < was->dp; r++) tiny_close(&was->rank[r]), free(was->weights[r]), free(is->weights[r]);
+        for (int r = 0; r < was->n; r++) tiny_close(&was->rank[r]), free(was->weights[r]), free(is->weights[r]);
         free(was), free(is);
     }
-    print_message("    of %d mutations %d were caught, %d change nothing\n", MUTATIONS, caught, harmless);
+    print_message("    of %d mutations %d were caught, %d change nothing\n", (int)number, caught, harmless);
     assert_true(caught > MUTATIONS / 2 && harmless > 0);
+}
+
+static void mutations(void **state) {
+    (void)state;
+    static const suite cases[] = {
+        {.pp = 1, .dp = 2, .n_mb = 2, .sharding = {.bucket_mb = 0.01}},
+        {.pp = 1, .dp = 2, .n_mb = 1, .sharding = {.kind = TRI_SHARD_ZERO1}},
+        {.pp = 1, .dp = 3, .n_mb = 2, .sharding = {.kind = TRI_SHARD_ZERO2}},
+        {.pp = 1, .dp = 2, .n_mb = 1, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+        {.pp = 1, .dp = 4, .n_mb = 1, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
+    };
+    mutate_all(cases, (const int[]){1, 2, 1, 1, 1}, 5);
+}
+
+static void mutations_of_pipelines(void **state) {
+    (void)state;
+    static const suite cases[] = {
+        {.pp = 2, .dp = 1, .n_mb = 3, .staging = {.schedule = TRI_SCHEDULE_1F1B}},
+        {.pp = 3, .dp = 1, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH}},
+        {.pp = 2, .dp = 1, .n_mb = 3, .staging = {.schedule = TRI_SCHEDULE_ZBV}},
+        {.pp = 4, .dp = 1, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_GPIPE}},
+        {.pp = 2, .dp = 2, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_INTERLEAVED}, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+    };
+    mutate_all(cases, (const int[]){1, 2, 2, 2, 1}, 5);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
-        cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations),
+        cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations), cmocka_unit_test(mutations_of_pipelines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void job_open(job *j, int dp, int n_mb, tri_sharding sharding) {
     const tri_program *train[MAX_RANKS], *infer[MAX_RANKS];
     *j = (job){.dp = dp, .n_mb = n_mb, .kind = sharding.kind, .steps = STEPS, .rank = calloc((size_t)dp, sizeof *j->rank)};
     for (int r = 0; r < dp; r++) {
-        tiny_open_rank(&j->rank[r], "cpu", 2, 3, 0.1, n_mb, &(tiny_rank){dp, r, sharding});
+        tiny_open_rank(&j->rank[r], "cpu", 2, 3, 0.1, n_mb, &(tiny_rank){.dp = dp, .rank = r, .sharding = sharding});
         train[r] = j->rank[r].program[0], infer[r] = j->rank[r].program[1];
     }
     OK(tri__check(train, dp));
@@ -220,7 +220,8 @@ static void golden_programs(void **state) {
         char path[64];
         for (int r = 0; r < 2; r++)
             tiny_open_rank(&t[r], "cpu", 1, 0, 0, kind == TRI_SHARD_ZERO2 ? 2 : 1,
-                           &(tiny_rank){kind == TRI_SHARD_HYBRID ? 4 : 2, r, {.kind = kind, .size = 2, .prefetch = 1, .bucket_mb = 0.01}});
+                           &(tiny_rank){.dp = kind == TRI_SHARD_HYBRID ? 4 : 2, .rank = r,
+                                        .sharding = {.kind = kind, .size = 2, .prefetch = 1, .bucket_mb = 0.01}});
         snprintf(path, sizeof path, "tests/programs/%s.txt", kind_names[kind]);
         program_text_check(path, (const tri_program *[]){t[0].program[0], t[1].program[0]}, 2);
         tiny_close(&t[0]), tiny_close(&t[1]);

@@ -10,7 +10,7 @@ static int steps = 20;
 
 static const char *job_text(const job *j) {
     static char text[128];
-    snprintf(text, sizeof text, "tp %d%s x dp %d (shard %d), %d microbatches, recompute %d, precision %d, pooling %d", j->is.tp,
+    snprintf(text, sizeof text, "pp %d x tp %d%s x dp %d (shard %d), %d microbatches, recompute %d, precision %d, pooling %d", j->is.pp, j->is.tp,
              j->is.sequence ? " by tokens" : "", j->is.dp, (int)j->is.sharding.kind, j->is.n_mb, (int)j->is.recompute, (int)j->is.precision,
              j->is.pooling);
     return text;
@@ -26,10 +26,15 @@ static double expect_close(const job *have, const job *want, double most) {
         worst = fmax(worst, off);
     }
     const tri_model *model = &have->rank[0].model;
+    double squares = 0, spread = have->is.precision == TRI_F32 ? 1e-6 : 3e-3; /* of all weights, as a root of their mean square */
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
-        for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++)
-            if (!(fabs((double)have->weights[k] - want->weights[k]) <= 100 * most))
+        for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++) {
+            double apart = fabs((double)have->weights[k] - want->weights[k]);
+            squares += apart * apart;
+            if (have->is.precision == TRI_F32 && !(apart <= 1e-4))
                 fail_msg("%s: %s is %g in place of %g", job_text(have), model->param[i].name, have->weights[k], want->weights[k]);
+        }
+    if (sqrt(squares / (double)model->n_elements) > spread) fail_msg("%s: other weights", job_text(have));
     return worst;
 }
 
@@ -50,10 +55,10 @@ static double compare(job_what is, double most) {
     job_run(&one);
     assert_true(one.loss[0][one.is.steps - 1] < one.loss[0][0]);
     double worst = expect_close(&have, &one, most);
-    for (int r = 0; r < have.n; r++) { /* replica 0 of each has other samples than one rank; the others the same */
+    for (int r = 0; r < have.n && have.is.dp == 1; r++) { /* replicas have other samples */
         int64_t n = have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes;
-        for (int64_t i = 0; i < n && is.dp <= 1; i++)
-            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 100 * most)) fail_msg("%s: other probabilities", job_text(&have));
+        for (int64_t i = 0; i < n && have.probs[r]; i++)
+            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most)) fail_msg("%s: other probabilities", job_text(&have));
     }
     job_close(&one), job_close(&have);
     return worst;
@@ -89,6 +94,20 @@ static void with_replicas(void **state) {
                        .sharding = {.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000}}, 1e-5);
 }
 
+/* Stages whose layers are shared out: what goes from one to the next goes as it lies, a share of the tokens at a time. */
+static void with_stages(void **state) {
+    (void)state;
+    for (int schedule = TRI_SCHEDULE_GPIPE; schedule <= TRI_SCHEDULE_ZB_H1; schedule++)
+        for (int shape = TRI_SHAPE_CHAIN; shape <= TRI_SHAPE_BRANCH; shape++) {
+            if (schedule == TRI_SCHEDULE_INTERLEAVED && shape == TRI_SHAPE_BRANCH) continue;
+            compare((job_what){.pp = 2, .tp = 2, .sequence = schedule != TRI_SCHEDULE_1F1B, .dropout = 0.1, .n_mb = 3, .steps = 4,
+                               .staging = {.schedule = schedule, .shape = shape}}, 1e-5);
+        }
+    for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++)
+        compare((job_what){.pp = 2, .tp = 2, .dp = 2, .sequence = 1, .dropout = 0.1, .n_mb = 2, .steps = 3, .recompute = kind % 3,
+                           .staging = {.schedule = TRI_SCHEDULE_1F1B}, .sharding = {.kind = kind, .prefetch = 1}}, 1e-5);
+}
+
 /* What is computed again has the same bits, and so has a second run. */
 static void recomputed(void **state) {
     (void)state;
@@ -115,7 +134,7 @@ static void in_16_bits(void **state) {
         for (int p = TRI_BF16; p <= TRI_F16; p++)
             compare((job_what){.tp = 2, .dp = 1 + sequence, .sequence = sequence, .precision = p, .dropout = 0.1, .steps = 5,
                                .sharding = {.kind = sequence ? TRI_SHARD_ZERO1 : TRI_SHARD_NONE}},
-                    p == TRI_BF16 ? 3e-2 : 5e-3);
+                    p == TRI_BF16 ? 4e-3 : 1e-3);
 }
 
 /* A microbatch without a sample. */
@@ -159,6 +178,32 @@ static void what_is_handed_round(void **state) {
         }
         job_close(&j);
     }
+}
+
+static int count_all(const tri_program *p, tri_op op) {
+    int n = 0;
+    for (int i = 0; i < p->n_instrs; i++) n += p->instr[i].op == op;
+    return n;
+}
+
+/* Selective recomputation gathers again what a gather had brought, and repeats no sum; full repeats both. */
+static void what_is_repeated(void **state) {
+    (void)state;
+    int gathers[3], scatters[3], sums[3];
+    for (int how = TRI_RECOMPUTE_NONE; how <= TRI_RECOMPUTE_FULL; how++) {
+        tiny t;
+        job_what is = {.tp = 2, .sequence = 1, .dropout = 0.1, .recompute = how};
+        job_plan(&t, job_filled(&is), 0);
+        gathers[how] = count_all(t.program[0], TRI_OP_all_gather_post), scatters[how] = count_all(t.program[0], TRI_OP_reduce_scatter_post);
+        tiny_close(&t);
+        is.sequence = 0;
+        job_plan(&t, job_filled(&is), 0);
+        sums[how] = count_all(t.program[0], TRI_OP_all_reduce_post);
+        tiny_close(&t);
+    }
+    assert_true(gathers[1] > gathers[0] && gathers[2] > gathers[0]);
+    assert_true(scatters[1] == scatters[0] && scatters[2] > scatters[0]);
+    assert_true(sums[1] == sums[0] && sums[2] > sums[0]);
 }
 
 /* Weights, their gradients and state are the rank's share; activations shrink with the tokens. */
@@ -227,14 +272,45 @@ static void golden_program(void **state) {
     }
 }
 
+/* What the checker says of programs that are not quite these. */
+static void breaks_are_named(void **state) {
+    (void)state;
+    static const struct { const char *find, *put, *words; } rows[] = {
+        {"max T0=28", "max T0=27", "are not shared out evenly"},
+        {"slot primary.layer.0.attn#0 act f32 [T0/2,16]", "slot primary.layer.0.attn#0 act f32 [T0,16]", "not this rank's shard"},
+        {"slot primary.layer.0.norm1.whole#0 act f32 [T0,16]", "slot primary.layer.0.norm1.whole#0 act f32 [T0/2,16]", "not this rank's shard"},
+        {"part=1 field=2", "part=2 field=2", "a part of rows that are not there"}, /* keys of random numbers */
+        {" tokens_whole_din ", " tokens_gather_din ", "stands in plans only"},
+        {"all_reduce_post      g.primary.layer.0.tokens id=", "all_reduce_post      g.primary.layer.0.tokens id=1", "do not fit together"},
+    };
+    tiny t[2];
+    job_what is = {.tp = 2, .sequence = 1, .texts = 1, .dropout = 0.1};
+    for (int r = 0; r < 2; r++) job_plan(&t[r], job_filled(&is), r);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *text, *at, *broken;
+        tri_program *parsed;
+        OK(tri__program_text(t[1].program[0], &text));
+        if (!(at = strstr(text, rows[i].find))) fail_msg("no \"%s\" in the program", rows[i].find);
+        broken = calloc(1, strlen(text) + 64);
+        sprintf(broken, "%.*s%s%s", (int)(at - text), text, rows[i].put, at + strlen(rows[i].find));
+        OK(tri__program_parse(&t[1].arena, "broken", broken, &parsed));
+        const tri_program *both[2] = {t[0].program[0], parsed};
+        assert_int_equal(tri__check(both, 2), TRI_INTERNAL);
+        if (!strstr(tri_error(), rows[i].words)) fail_msg("\"%s\": %s", rows[i].put, tri_error());
+        free(text), free(broken);
+    }
+    tiny_close(&t[0]), tiny_close(&t[1]);
+}
+
 int main(int argc, char **argv) {
     soak_select(argc, argv);
     steps = soak_count("SOAK_STEPS", steps);
     if (steps > JOB_STEPS) steps = JOB_STEPS;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round), cmocka_unit_test(planned_bytes),
-        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(every_model),    cmocka_unit_test(with_replicas),        cmocka_unit_test(recomputed),
-        cmocka_unit_test(in_16_bits),    cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round),
+        cmocka_unit_test(what_is_repeated), cmocka_unit_test(planned_bytes),
+        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(every_model),    cmocka_unit_test(with_replicas),        cmocka_unit_test(with_stages), cmocka_unit_test(recomputed),
+        cmocka_unit_test(in_16_bits),    cmocka_unit_test(nothing_to_do),  cmocka_unit_test(breaks_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

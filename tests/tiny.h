@@ -22,12 +22,14 @@ static inline void assert_int_equal_or_say(tri_status status, const char *file, 
     if (status != TRI_OK) fail_msg("%s:%d: status %d: %s", file, line, status, tri_error());
 }
 
-enum { TINY_MAX_MB = 4, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
+enum { TINY_MAX_MB = 8, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
 
-/* Which rank of how many replicas is planned, and how. Zeroed: one rank. */
+/* Which rank of how many replicas of how many stages is planned, and how. Zeroed: one rank. */
 typedef struct tiny_rank {
     int dp, rank;
     tri_sharding sharding;
+    int pp;
+    tri_staging staging;
 } tiny_rank;
 
 typedef struct tiny {
@@ -103,7 +105,7 @@ static inline void tiny_plan(tiny *t) {
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
 static inline void tiny_open_rank(tiny *t, const char *device, int texts, int columns, double p, int n_mb, const tiny_rank *rank) {
-    int dp = rank->dp ? rank->dp : 1;
+    int dp = rank->dp ? rank->dp : 1, pp = rank->pp ? rank->pp : 1;
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     *t = (tiny){0};
     OK(tri__arena_open(&t->arena, (size_t)1 << 30));
@@ -125,8 +127,8 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     t->loss_scale = 65536;
-    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = 1, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
-                          .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01,
+    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = pp, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
+                          .staging = rank->staging, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01,
                           .max_grad_norm = 1};
     for (int replica = 0; replica < dp; replica++) {
         tiny_feed(t, n_mb, dp, replica);
@@ -136,7 +138,7 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
                 if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
             }
     }
-    tiny_feed(t, n_mb, dp, rank->rank);
+    tiny_feed(t, n_mb, dp, tri__mesh_coords(&t->in.mesh, rank->rank).dp);
     t->in.max_infer = t->in.max;
     tiny_plan(t);
 }
@@ -167,8 +169,8 @@ static inline void tiny_fill(const tri_param *param, tri_range held, tri_dtype d
 /* Initial weights by parameter name: those that this rank holds, and their masters. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
-    for (int i = 0; i < t->model.n_params; i++) {
-        const tri_param *param = &t->model.param[i];
+    for (int i = 0; i < t->plan.model->n_params; i++) {
+        const tri_param *param = &t->plan.model->param[i];
         int unit = param->unit;
         tiny_fill(param, train->param_part[unit], t->in.precision, tri__exec_slot(exec, 0, train->param[unit]));
         if (train->master) tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));

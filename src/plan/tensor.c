@@ -32,10 +32,12 @@ typedef struct tensor {
 static int param_of(const tensor *t, int view) {
     const tri_model *model = t->pass->in->model;
     const tri_slot *s = &t->from->slot[view];
-    for (int i = 0; i < model->n_params; i++)
-        if (t->pass->forward.unit_slot[model->param[i].unit] == s->parent && model->param[i].at == s->parent_at) return i;
-    TRI_ASSERT(!"a view of no parameter");
-    return -1;
+    int u = 0;
+    while (t->pass->forward.unit_slot[u] != s->parent) u++;
+    int i = model->unit[u].first;
+    while (model->param[i].at != s->parent_at) i++;
+    TRI_ASSERT(i < model->unit[u].first + model->unit[u].n);
+    return i;
 }
 
 /* Elements from a parameter to the next one, or to the end of its unit. */

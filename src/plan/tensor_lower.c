@@ -118,6 +118,25 @@ static void emit_instr(lower *l, const tri_instr *instr) {
     if (!tri__op_is_lowered(instr->op)) tri__build(&l->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
 
+/* Handings are in the order of their posts. */
+static void write_list(lower *l) {
+    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_handings * sizeof *open), n_open = 0, posted = 0; /* not yet waited for */
+    for (int i = 0; i <= l->n; i++) {
+        int kept = 0;
+        for (int k = 0; k < n_open; k++) {
+            if (l->handing[open[k]].wait == i) emit_wait(l, &l->handing[open[k]]);
+            else open[kept++] = open[k];
+        }
+        n_open = kept;
+        for (; posted < l->n_handings && l->handing[posted].post == i; posted++) {
+            emit_post(l, &l->handing[posted]);
+            open[n_open++] = posted;
+        }
+        if (i < l->n) emit_instr(l, &l->from[i]);
+    }
+    TRI_ASSERT(posted == l->n_handings && n_open == 0);
+}
+
 void tri__pass_tensor_lower(tri_pass *pass) {
     tri_program *program = pass->program;
     if (pass->in->mesh.tp == 1) return;
@@ -132,11 +151,5 @@ void tri__pass_tensor_lower(tri_pass *pass) {
         if (place > 0 && (l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter)) drop_bias(&l, i);
         plan_handing(&l, i);
     }
-    for (int i = 0; i <= l.n; i++) {
-        for (int k = 0; k < l.n_handings; k++)
-            if (l.handing[k].wait == i) emit_wait(&l, &l.handing[k]);
-        for (int k = 0; k < l.n_handings; k++)
-            if (l.handing[k].post == i) emit_post(&l, &l.handing[k]);
-        if (i < l.n) emit_instr(&l, &l.from[i]);
-    }
+    write_list(&l);
 }

@@ -1,7 +1,7 @@
 /* check.c - proves that a program can run: operands fit their operation's row, nothing is read before it is written or
- * after its memory went to another slot, no instruction's output lies on another of its operands, all slots lie inside
- * their class's allocation, what outlives the step is not overwritten, and from a transfer's post to its wait nothing
- * else touches its slots.
+ * after its memory went to another slot, no sum is read before it is complete, no instruction's output lies on another of
+ * its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, and from a
+ * transfer's post to its wait nothing else touches its slots.
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
  * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
@@ -18,6 +18,7 @@ typedef struct root {
     range *known;      /* hold a value; sorted, apart */
     int n;
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
+    int is_read;       /* since it was written: its sum is complete */
     int is_live;       /* it is among the live ones */
     int64_t begin, end; /* bytes of its class */
 } root;
@@ -266,11 +267,16 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
         TRI_TRY(check_idle(c, instr->slot[k]));
         int adds = instr->acc >> k & 1;
         if (adds && row->arg[k].access != TRI_ACCESS_A) return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
+        if (adds && c->root[tri__slot_root(p, instr->slot[k])].is_read)
+            return defect(c, "%s is added to after it was read%s", p->slot[instr->slot[k]].name, "");
         if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
         if (tri__access_writes(row->arg[k].access)) TRI_TRY(check_apart(c, instr, k));
     }
-    for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0) continue;
+        c->root[tri__slot_root(p, instr->slot[k])].is_read = !tri__access_writes(row->arg[k].access);
+        if (tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
+    }
     if (tri__is_post(instr->op))
         *TRI_PUSH(c->arena, c->flight, c->n_flights, c->cap_flights) = (flight){tri__transfer_ends(instr), c->line};
     return TRI_OK;

@@ -1,0 +1,360 @@
+/* test_pipeline.c - pipelines: how models are cut into stages; every schedule on every cut trains as one rank does, to the bit, with ranks as
+ * threads; programs of all ranks of all meshes fit together and print as the committed texts. SOAK_STEPS=100: all of it. */
+#include "tensor_job.h"
+
+#include "plan/stage.h"
+#include "program_text.h"
+#include "soak.h"
+
+#include <stdio.h>
+
+static int whole; /* the whole matrix */
+
+static const char *const schedule_names[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "zbv"};
+
+/* ---- Cutting ---- */
+
+/* The text of a cut: units by rank, stages in their order. */
+static const char *cut_text(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
+    const char *text = "";
+    for (int stage = 0; stage < stages->pipeline.n_stages; stage++) {
+        text = tri__arena_print(arena, "%s%s%d:", text, stage ? " | " : "", stages->pipeline.rank[stage]);
+        for (int u = 0; u < model->n_units; u++)
+            if (stages->of_unit[u] == stage) text = tri__arena_print(arena, "%s %s", text, model->unit[u].name);
+    }
+    return text;
+}
+
+/* A model of `layers` each, cut for pp ranks. */
+static tri_status cut(tiny *t, const int layers[2], int pp, tri_staging staging, tri_stages *out) {
+    t->encoder[0].num_hidden_layers = layers[0], t->encoder[1] = t->encoder[0], t->encoder[1].num_hidden_layers = layers[1];
+    tri__model_make(&t->arena, &t->config, t->encoder, t->model.n_columns, (tri_texts){0}, &t->model);
+    t->in.mesh.pp = pp, t->in.staging = staging;
+    t->in.max.of[TRI_SYM_T1] = t->in.max.of[TRI_SYM_T0], t->in.max.squares[TRI_SYM_T1] = t->in.max.squares[TRI_SYM_T0];
+    return tri__stages_plan(&t->arena, &t->in, out);
+}
+
+static void expect_cut(tiny *t, const int layers[2], int pp, tri_staging staging, const char *want) {
+    tri_stages stages;
+    OK(cut(t, layers, pp, staging, &stages));
+    assert_string_equal(cut_text(&t->arena, &t->model, &stages), want);
+    assert_int_equal(stages.head, stages.pipeline.n_stages - 1);
+    assert_int_equal(stages.pipeline.depth[stages.head], 0);
+}
+
+static void layouts(void **state) {
+    (void)state;
+    const tri_staging branch = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH}, chain = {.schedule = TRI_SCHEDULE_1F1B};
+    const int two[2] = {2, 2}, longer[2] = {1, 6};
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    expect_cut(&t, two, 2, branch,
+               "0: primary.embeddings primary.layer.0 primary.layer.1 primary.pooling | "
+               "1: secondary.embeddings secondary.layer.0 secondary.layer.1 secondary.pooling tabular fusion");
+    expect_cut(&t, two, 4, branch,
+               "0: primary.embeddings primary.layer.0 | 1: primary.layer.1 primary.pooling | "
+               "2: secondary.embeddings secondary.layer.0 | 3: secondary.layer.1 secondary.pooling tabular fusion");
+    /* The fusion goes with the shorter encoder, whose stage then comes last; ranks stay in the model's order. */
+    expect_cut(&t, longer, 3, branch,
+               "1: secondary.embeddings secondary.layer.0 secondary.layer.1 secondary.layer.2 | "
+               "2: secondary.layer.3 secondary.layer.4 secondary.layer.5 secondary.pooling | "
+               "0: primary.embeddings primary.layer.0 primary.pooling tabular fusion");
+    /* In a row a stage may have the end of one encoder and the beginning of the other. */
+    expect_cut(&t, two, 2, chain,
+               "0: primary.embeddings primary.layer.0 primary.layer.1 primary.pooling secondary.embeddings | "
+               "1: secondary.layer.0 secondary.layer.1 secondary.pooling tabular fusion");
+    expect_cut(&t, two, 2, (tri_staging){.schedule = TRI_SCHEDULE_ZBV},
+               "0: primary.embeddings primary.layer.0 | 1: primary.layer.1 primary.pooling | "
+               "1: secondary.embeddings secondary.layer.0 | 0: secondary.layer.1 secondary.pooling tabular fusion");
+    char *ranges[] = {"primary.embeddings, primary.layer.0-1", "secondary", "primary.pooling tabular fusion"};
+    tri_staging given = branch;
+    given.stages = (tri_texts){ranges, 3};
+    expect_cut(&t, two, 3, given,
+               "0: primary.embeddings primary.layer.0 primary.layer.1 | "
+               "1: secondary.embeddings secondary.layer.0 secondary.layer.1 secondary.pooling | 2: primary.pooling tabular fusion");
+    tiny_close(&t);
+}
+
+/* The slowest stage of the best cut, by trying all: `from` is the first unit of what is left. */
+static double best_by_trial(const tri_stage_time *time, int from, int n, int parts) {
+    double best = INFINITY, part = 0;
+    for (int end = from + 1; end <= n - parts + 1; end++) {
+        part += time[end - 1].forward;
+        double rest = parts == 1 ? (end == n ? 0 : INFINITY) : best_by_trial(time, end, n, parts - 1);
+        best = fmin(best, fmax(part, rest));
+    }
+    return best;
+}
+
+/* Chains of random times are cut as well as they can be, into any number of stages. */
+static void no_cut_is_better(void **state) {
+    (void)state;
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    for (uint32_t trial = 0; trial < 20; trial++) {
+        tri_stage_time time[16] = {{0}};
+        int n = t.model.n_units;
+        for (int u = 0; u < n; u++) time[u].forward = 1 + tri__philox(1, trial, (uint32_t)u, 0, 0, 0).word[0] % 20;
+        for (int pp = 2; pp <= n; pp++) {
+            tri_stages stages;
+            t.in.mesh.pp = pp, t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .time = time};
+            OK(tri__stages_plan(&t.arena, &t.in, &stages));
+            double slowest = 0;
+            for (int s = 0; s < pp; s++) slowest = fmax(slowest, stages.time[s].forward);
+            assert_true(slowest == best_by_trial(time, 0, n, pp));
+        }
+    }
+    tiny_close(&t);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    char *twice[] = {"primary secondary.layer.0", "secondary tabular fusion"}, *missing[] = {"primary", "secondary fusion"};
+    char *unknown[] = {"primary tertiary", "secondary tabular fusion"}, *turned[] = {"tabular fusion", "primary secondary"};
+    char *circle[] = {"primary.embeddings primary.layer.1 secondary tabular fusion primary.pooling", "primary.layer.0"};
+    char *empty[] = {"primary secondary tabular fusion", " "};
+    const struct {
+        int pp;
+        tri_staging staging;
+        const char *words;
+    } cases[] = {
+        {10, {.schedule = TRI_SCHEDULE_1F1B}, "10 stages, but the model has only 9 units"},
+        {5, {.schedule = TRI_SCHEDULE_ZBV}, "10 stages, but the model has only 9 units"},
+        {2, {.schedule = TRI_SCHEDULE_ZBV, .shape = TRI_SHAPE_BRANCH}, "--pipeline-shape chain"},
+        {2, {.schedule = TRI_SCHEDULE_INTERLEAVED, .shape = TRI_SHAPE_BRANCH}, "--pipeline-shape chain"},
+        {2, {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH, .chunks = 2}, "--pipeline-shape chain"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .chunks = 2}, "--schedule 1f1b has 1 stages a rank, not 2"},
+        {2, {.schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 1}, "at least 2"},
+        {3, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "names 2 stages, but 3 ranks"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "secondary.layer.0 is in stage 0 and again in stage 1"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {missing, 2}}, "tabular is in no stage"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {unknown, 2}}, "\"tertiary\" means no unit"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {turned, 2}}, "only a later stage computes"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH, .stages = {circle, 2}}, "only a later stage computes"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {empty, 2}}, "stage 1 has no unit"},
+    };
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        t.in.mesh.pp = cases[i].pp, t.in.staging = cases[i].staging;
+        assert_int_equal(tri__plan(&t.arena, &t.in, 1, &t.plan), TRI_USAGE);
+        if (!strstr(tri_error(), cases[i].words)) fail_msg("case %zu: %s", i, tri_error());
+    }
+    tiny_close(&t);
+}
+
+/* ---- Training ---- */
+
+static int has_branches(tri_schedule_kind schedule) { return !tri__schedule_row(schedule)->chain; }
+
+/* Losses, norms, weights and predictions. */
+static void expect_same(const job *want, const job *have, const char *what) {
+    if (memcmp(want->loss[0], have->loss[0], sizeof want->loss[0]) != 0)
+        fail_msg("%s: loss of step 1 is %.17g, not %.17g", what, have->loss[0][0], want->loss[0][0]);
+    if (memcmp(want->norm[0], have->norm[0], sizeof want->norm[0]) != 0)
+        fail_msg("%s: norm of step 1 is %.17g, not %.17g", what, have->norm[0][0], want->norm[0][0]);
+    if (memcmp(want->weights, have->weights, (size_t)want->rank[0].model.n_elements * sizeof(float)) != 0) fail_msg("%s: other weights", what);
+    for (int r = 0; r < have->n; r++) { /* replica by replica: the one rank of it that predicts */
+        int replica = tri__mesh_coords(&have->rank[r].in.mesh, r).dp;
+        const tiny *t = &have->rank[r];
+        if (t->plan.infer.probs < 0) continue;
+        size_t bytes = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
+        if (memcmp(want->probs[replica], have->probs[r], bytes) != 0) fail_msg("%s: other predictions", what);
+    }
+}
+
+static int run_pipeline(const job *want, job_what is, const char *what) {
+    char text[128];
+    job j;
+    snprintf(text, sizeof text, "%s: %d stages of %s%s, %d replicas, %d microbatches", what, is.pp, schedule_names[is.staging.schedule],
+             is.staging.shape ? ", branches" : "", is.dp ? is.dp : 1, is.n_mb);
+    job_open(&j, is);
+    job_run(&j);
+    expect_same(want, &j, text);
+    job_close(&j);
+    return 1;
+}
+
+/* The same model and data on one rank, or one for each replica. */
+static void open_one(job *one, job_what is) {
+    is.pp = 1, is.staging = (tri_staging){0};
+    job_open(one, is);
+    job_run(one);
+}
+
+/* Every schedule in every shape for 2, 3 and 4 ranks, with few and many microbatches: the bits of one rank. */
+static void schedules(void **state) {
+    (void)state;
+    static const int counts[] = {1, 2, 5, 8};
+    int cases = 0;
+    for (size_t m = 0; m < sizeof counts / sizeof *counts; m++) {
+        job_what is = {.n_mb = counts[m], .steps = whole ? JOB_STEPS : 3, .dropout = 0.1};
+        job one;
+        open_one(&one, is);
+        for (is.pp = 2; is.pp <= 4; is.pp++)
+            for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
+                for (int shape = 0; shape <= has_branches(schedule); shape++) {
+                    if (!whole && (is.pp + schedule + shape + (int)m) % 2) continue;
+                    is.staging = (tri_staging){.schedule = schedule, .shape = shape};
+                    cases += run_pipeline(&one, is, "schedules");
+                }
+        job_close(&one);
+    }
+    print_message("    %d cases, each the bits of one rank\n", cases);
+}
+
+/* Replicas of pipelines: the bits of replicas without stages, however they share out. */
+static void replicas(void **state) {
+    (void)state;
+    int cases = 0;
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
+        for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
+            job_what is = {.dp = 2, .n_mb = n_mb, .steps = whole ? JOB_STEPS : 2, .dropout = 0.1, .sharding = {.kind = kind, .prefetch = 1}};
+            job one;
+            open_one(&one, is);
+            for (is.pp = 2; is.pp <= 4; is.pp++)
+                for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
+                    for (int shape = 0; shape <= has_branches(schedule); shape++) {
+                        if (!whole && (is.pp + schedule + shape + kind + n_mb) % 5) continue;
+                        is.staging = (tri_staging){.schedule = schedule, .shape = shape};
+                        cases += run_pipeline(&one, is, "replicas");
+                    }
+            job_close(&one);
+        }
+    print_message("    %d cases, each the bits of replicas without stages\n", cases);
+}
+
+/* Recomputation, 16-bit numbers, models of one and two branches, blocks of several units, weights that stay gathered. */
+static void mixtures(void **state) {
+    (void)state;
+    const tri_staging zbv = {.schedule = TRI_SCHEDULE_ZBV}, zb = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH};
+    const tri_staging plain = {.schedule = TRI_SCHEDULE_1F1B}, looped = {.schedule = TRI_SCHEDULE_INTERLEAVED};
+    const job_what ways[] = {
+        {.pp = 3, .n_mb = 4, .recompute = TRI_RECOMPUTE_FULL, .staging = zb},
+        {.pp = 2, .n_mb = 3, .recompute = TRI_RECOMPUTE_SELECTIVE, .staging = zbv},
+        {.pp = 4, .n_mb = 2, .precision = TRI_BF16, .staging = plain},
+        {.pp = 3, .n_mb = 3, .precision = TRI_F16, .staging = zbv},
+        {.pp = 2, .n_mb = 3, .texts = 1, .no_table = 1, .staging = zbv},
+        {.pp = 3, .n_mb = 2, .texts = 1, .staging = zb},
+        {.pp = 3, .n_mb = 5, .no_table = 1, .staging = looped},
+        {.pp = 5, .n_mb = 2, .staging = zb},
+        {.pp = 2, .dp = 2, .n_mb = 3, .recompute = TRI_RECOMPUTE_FULL, .staging = zb, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 2}},
+        {.pp = 2, .dp = 2, .n_mb = 2, .staging = zbv, .sharding = {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_NO}},
+        {.pp = 2, .dp = 2, .n_mb = 2, .staging = plain, .sharding = {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_YES}},
+        {.pp = 2, .dp = 4, .n_mb = 2, .staging = looped, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
+        {.pp = 2, .dp = 2, .n_mb = 2, .precision = TRI_BF16, .staging = zbv, .sharding = {.kind = TRI_SHARD_ZERO2}},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        job_what is = ways[i];
+        job one;
+        is.steps = 2, is.dropout = 0.1;
+        open_one(&one, is);
+        run_pipeline(&one, is, "mixtures");
+        job_close(&one);
+    }
+}
+
+/* Blocks of several units do not cross stages, so that replicas of pipelines cut other shards: close, not the same. */
+static void blocks(void **state) {
+    (void)state;
+    job_what is = {.dp = 2, .n_mb = 2, .steps = 4, .dropout = 0.1};
+    job one, many;
+    open_one(&one, is);
+    is.pp = 2, is.staging = (tri_staging){.schedule = TRI_SCHEDULE_ZBV};
+    is.sharding = (tri_sharding){.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 100000000, .prefetch = 1};
+    job_open(&many, is);
+    job_run(&many);
+    for (int s = 0; s < is.steps; s++) assert_true(fabs(many.loss[0][s] - one.loss[0][s]) <= 2e-6 * fmax(one.loss[0][s], 0.1));
+    job_close(&many), job_close(&one);
+}
+
+/* ---- Programs ---- */
+
+/* Plans and checks both programs of all ranks of a mesh; 0: there is no such layout. */
+static int check_mesh(tiny *t) {
+    const tri_program *program[2][16];
+    tri_arena arena;
+    int n = tri__mesh_world(&t->in.mesh);
+    OK(tri__arena_open(&arena, (size_t)1 << 32));
+    tri_status status = TRI_OK;
+    for (t->in.rank = 0; t->in.rank < n && status == TRI_OK; t->in.rank++) {
+        tri_plan plan;
+        status = tri__plan(&arena, &t->in, 1, &plan);
+        program[0][t->in.rank] = plan.train.program, program[1][t->in.rank] = plan.infer.program;
+    }
+    if (status != TRI_USAGE) OK(status);
+    for (int i = 0; i < 2 && status == TRI_OK; i++)
+        if (tri__check(program[i], n) != TRI_OK)
+            fail_msg("pp %d tp %d dp %d, %s, shape %d, shard %d: %s", t->in.mesh.pp, t->in.mesh.tp, t->in.mesh.dp,
+                     schedule_names[t->in.staging.schedule], t->in.staging.shape, t->in.sharding.kind, tri_error());
+    tri__arena_close(&arena);
+    return status == TRI_OK;
+}
+
+/* A model with as many units and heads as 16 ranks can share out. */
+static void open_large(tiny *t) {
+    tiny_open(t, "cpu", 2, 3, 0.1, 1);
+    for (int b = 0; b < 2; b++) {
+        t->encoder[b].num_hidden_layers = 14, t->encoder[b].num_attention_heads = 16;
+        t->encoder[b].hidden_size = 16, t->encoder[b].intermediate_size = 32;
+    }
+    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){0}, &t->model);
+    t->in.n_mb = 3;
+}
+
+/* All schedules, shapes and ways to share out on one mesh. In `make test`, one in `every`. */
+static int check_layouts(tiny *t, int every, int *number) {
+    int legal = 0;
+    for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
+        for (int shape = 0; shape <= has_branches(schedule); shape++)
+            for (int kind = 0; kind <= TRI_SHARD_HYBRID; kind++) {
+                int only_one = (t->in.mesh.pp == 1 && (schedule || shape)) || (t->in.mesh.dp == 1 && kind);
+                if (only_one || (kind == TRI_SHARD_HYBRID && t->in.mesh.dp % 2) || (*number)++ % every) continue;
+                t->in.staging = (tri_staging){.schedule = schedule, .shape = shape};
+                t->in.sharding = (tri_sharding){.kind = kind, .size = 2, .prefetch = 1};
+                t->in.sequence_parallel = t->in.mesh.tp > 1 && *number % 3;
+                legal += check_mesh(t);
+            }
+    return legal;
+}
+
+static void meshes(void **state) {
+    (void)state;
+    int legal = 0, number = 0;
+    tiny t;
+    open_large(&t);
+    for (int pp = 1; pp <= 16; pp++)
+        for (int tp = 1; pp * tp <= 16; tp++)
+            for (int dp = 1; pp * tp * dp <= 16; dp++) {
+                t.in.mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
+                legal += check_layouts(&t, whole ? 1 : 41, &number);
+            }
+    print_message("    programs of %d layouts fit together, of %d asked for\n", legal, whole ? number : (number + 40) / 41);
+    tiny_close(&t);
+}
+
+/* Programs of the two ranks of a pipeline. */
+static void golden_programs(void **state) {
+    (void)state;
+    static const tri_schedule_kind kinds[] = {TRI_SCHEDULE_1F1B, TRI_SCHEDULE_ZB_H1};
+    for (int k = 0; k < 2; k++) {
+        tiny t[2];
+        char path[64];
+        for (int r = 0; r < 2; r++)
+            tiny_open_rank(&t[r], "cpu", 2, 0, 0, 2, &(tiny_rank){.rank = r, .pp = 2, .staging = {.schedule = kinds[k], .shape = k}});
+        snprintf(path, sizeof path, "tests/programs/%s.txt", schedule_names[kinds[k]]);
+        program_text_check(path, (const tri_program *[]){t[0].program[0], t[1].program[0]}, 2);
+        tiny_close(&t[0]), tiny_close(&t[1]);
+    }
+}
+
+int main(int argc, char **argv) {
+    soak_select(argc, argv);
+    whole = soak_count("SOAK_STEPS", 0) > 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),   cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals), cmocka_unit_test(golden_programs),
+        cmocka_unit_test(schedules), cmocka_unit_test(replicas),         cmocka_unit_test(mixtures), cmocka_unit_test(blocks),
+        cmocka_unit_test(meshes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
