@@ -12,6 +12,7 @@ typedef struct plan {
     const tri_simd *simd;
     int64_t block;                 /* k of a block, padded */
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
+    int64_t rows_in_place;         /* so many rows of A, whole panels, are read where they are */
     float *a, *b;                  /* panels: [m / mr, block, mr], [n / nr, block, nr] */
 } plan;
 
@@ -26,6 +27,7 @@ static plan make_plan(const tri_gemm *g) {
     p.tiles_across = blocks_of(g->n, TILE_COLUMNS);
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
     p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, simd->nr);
+    if (simd->product_rows && !g->a_turned && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / simd->mr * simd->mr;
     p.a = g->work;
     p.b = p.a + tri__round_up(tri__round_up(g->m, simd->mr) * p.block, 16);
     return p;
@@ -61,7 +63,8 @@ static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t c
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
     for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
-    p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
+    if (row < p->rows_in_place) p->simd->product_rows(size, g->a + row * g->k + k0, g->k, p->b + column * p->block, buffer, nr, buffer, nr);
+    else p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
     for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }
 
@@ -82,9 +85,10 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
                 edge(p, k0, padded, row, column);
                 continue;
             }
-            const float *start = start_of(g, k0, row, column, &ld);
-            p->simd->product(padded, p->a + row * p->block, p->b + column * p->block, start, ld,
-                             g->c + row * g->n + column, g->n);
+            const float *start = start_of(g, k0, row, column, &ld), *b = p->b + column * p->block;
+            float *c = g->c + row * g->n + column;
+            if (row < p->rows_in_place) p->simd->product_rows(padded, g->a + row * g->k + k0, g->k, b, start, ld, c, g->n);
+            else p->simd->product(padded, p->a + row * p->block, b, start, ld, c, g->n);
         }
     if (g->activated && k0 + size >= g->k)
         for (int64_t row = row0; row < row1; row++)
@@ -100,7 +104,7 @@ void tri__gemm_packed(const tri_gemm *g) {
     for (int64_t block = 0; block < blocks; block++) {
         int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
 #pragma omp for schedule(static) nowait
-        for (int64_t i = 0; i < panels_a; i += GROUP)
+        for (int64_t i = p.rows_in_place / mr; i < panels_a; i += GROUP)
             pack(p.a, mr, p.block, g->a, g->a_turned, g->m, g->k, i, k0, size);
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < panels_b; i += GROUP)

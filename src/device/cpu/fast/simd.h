@@ -66,6 +66,8 @@ typedef struct tri_simd {
     /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL,
      * and of c are ld floats apart */
     void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
+    /* The same with rows of a [mr,k] where they are, ld_a floats apart; NULL: it must be packed */
+    void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);

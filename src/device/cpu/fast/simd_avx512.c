@@ -17,6 +17,7 @@
 #define VEC 16
 #define MR 8
 #define TRI_SIMD_OWN_PRODUCT
+#define PRODUCT_ROWS product_rows
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
@@ -51,43 +52,60 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
     row(8, 9, 10) row(11, 12, 13) row(14, 15, 16) row(17, 18, 19) row(20, 21, 22) row(23, 24, 25)                \
     row(26, 27, 28) row(29, 30, 31)
 #define ROW(at, a, v0, v1, v2)                                                                                   \
-    "vbroadcastss " #at "(%[a]), %%zmm" #a "\n\tvfmadd231ps %%zmm" #a ", %%zmm0, %%zmm" #v0 "\n\t"               \
+    "vbroadcastss " at ", %%zmm" #a "\n\tvfmadd231ps %%zmm" #a ", %%zmm0, %%zmm" #v0 "\n\t"                      \
     "vfmadd231ps %%zmm" #a ", %%zmm1, %%zmm" #v1 "\n\tvfmadd231ps %%zmm" #a ", %%zmm2, %%zmm" #v2 "\n\t"
-#define STEP(b0, b1, b2, a0, a1, a2, a3, a4, a5, a6, a7)                                                         \
+/* Rows 0, 1, 2, 4 and 6 of A are reached from row 0, the others from row 3. */
+#define STEP(at, b0, b1, b2)                                                                                     \
     "vmovups " #b0 "(%[b]), %%zmm0\n\tvmovups " #b1 "(%[b]), %%zmm1\n\tvmovups " #b2 "(%[b]), %%zmm2\n\t"       \
-    ROW(a0, 3, 8, 9, 10) ROW(a1, 4, 11, 12, 13) ROW(a2, 5, 14, 15, 16) ROW(a3, 6, 17, 18, 19)                    \
-    ROW(a4, 7, 20, 21, 22) ROW(a5, 3, 23, 24, 25) ROW(a6, 4, 26, 27, 28) ROW(a7, 5, 29, 30, 31)
+    ROW(#at "(%[a])", 3, 8, 9, 10) ROW(#at "(%[a], %[row])", 4, 11, 12, 13)                                      \
+    ROW(#at "(%[a], %[row], 2)", 5, 14, 15, 16) ROW(#at "(%[a3])", 6, 17, 18, 19)                                \
+    ROW(#at "(%[a], %[row], 4)", 7, 20, 21, 22) ROW(#at "(%[a3], %[row], 2)", 3, 23, 24, 25)                     \
+    ROW(#at "(%[a], %[row3], 2)", 4, 26, 27, 28) ROW(#at "(%[a3], %[row], 4)", 5, 29, 30, 31)
+/* c = init + a b, where elements of A are at0 to at3 bytes apart in a group of steps. */
+#define PRODUCT(at1, at2, at3, group)                                                                            \
+    __asm__ volatile(                                                                                            \
+        TILE(ZERO)                                                                                               \
+        "test %[steps], %[steps]\n\t"                                                                            \
+        "jz 2f\n\t"                                                                                              \
+        ".p2align 5\n"                                                                                           \
+        "1:\n\t"                                                                                                 \
+        STEP(0, 0, 64, 128) STEP(at1, 192, 256, 320) STEP(at2, 384, 448, 512) STEP(at3, 576, 640, 704)           \
+        "add $" #group ", %[a]\n\t"                                                                              \
+        "add $" #group ", %[a3]\n\t"                                                                             \
+        "add $768, %[b]\n\t"                                                                                     \
+        "dec %[steps]\n\t"                                                                                       \
+        "jnz 1b\n"                                                                                               \
+        "2:\n\t"                                                                                                 \
+        "test %[init], %[init]\n\t"                                                                              \
+        "jz 3f\n\t"                                                                                              \
+        TILE(ADD)                                                                                                \
+        "3:\n\t"                                                                                                 \
+        TILE(STORE)                                                                                              \
+        : [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)           \
+        : [row] "r"(row), [row3] "r"(3 * row), [init_bytes] "r"(ld_init * 4), [c_bytes] "r"(ld * 4)              \
+        : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11", "zmm12", "zmm13", \
+          "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", \
+          "zmm27", "zmm28", "zmm29", "zmm30", "zmm31", "cc", "memory")
 
 /* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
-static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
-    int64_t init_bytes = ld_init * 4, c_bytes = ld * 4, steps = k / TRI_KERNEL_STEP;
+static inline void fetch_tile(const float *c, int64_t ld) {
     for (int i = 0; ld != NR && i < MR; i++)
         for (int j = 0; j < NR + 15; j += 16) __builtin_prefetch(c + i * ld + (j < NR ? j : NR - 1), 1);
-    __asm__ volatile(
-        TILE(ZERO)
-        "test %[steps], %[steps]\n\t"
-        "jz 2f\n\t"
-        ".p2align 5\n"
-        "1:\n\t"
-        STEP(0, 64, 128, 0, 4, 8, 12, 16, 20, 24, 28)
-        STEP(192, 256, 320, 32, 36, 40, 44, 48, 52, 56, 60)
-        STEP(384, 448, 512, 64, 68, 72, 76, 80, 84, 88, 92)
-        STEP(576, 640, 704, 96, 100, 104, 108, 112, 116, 120, 124)
-        "add $128, %[a]\n\t"
-        "add $768, %[b]\n\t"
-        "dec %[steps]\n\t"
-        "jnz 1b\n"
-        "2:\n\t"
-        "test %[init], %[init]\n\t"
-        "jz 3f\n\t"
-        TILE(ADD)
-        "3:\n\t"
-        TILE(STORE)
-        : [a] "+r"(a), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)
-        : [init_bytes] "r"(init_bytes), [c_bytes] "r"(c_bytes)
-        : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11", "zmm12", "zmm13",
-          "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26",
-          "zmm27", "zmm28", "zmm29", "zmm30", "zmm31", "cc", "memory");
+}
+
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+    int64_t row = sizeof *a, steps = k / TRI_KERNEL_STEP;
+    const float *a3 = a + 3;
+    fetch_tile(c, ld);
+    PRODUCT(32, 64, 96, 128);
+}
+
+static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c,
+                         int64_t ld) {
+    int64_t row = ld_a * (int64_t)sizeof *a, steps = k / TRI_KERNEL_STEP;
+    const float *a3 = a + 3 * ld_a;
+    fetch_tile(c, ld);
+    PRODUCT(4, 8, 12, 16);
 }
 
 #include "device/cpu/fast/simd_body.h"

@@ -22,3 +22,7 @@ static void product(int64_t k, const float *a, const float *b, const float *init
         for (int j = 0; j < NV; j++) store(c + i * ld + j * VEC, sum[i][j]);
 }
 #endif
+
+#ifndef PRODUCT_ROWS
+#define PRODUCT_ROWS NULL
+#endif
