@@ -2,7 +2,7 @@
  * linked in, and, where one is named, by another library's sgemm_ with threads of its own. Shapes are those of training: rows
  * of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the rounds and in parentheses the best.
  *
- *   products [--threads N] [--rounds R] [--tokens T] [--library PATH]
+ *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
  * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
 #include "base/clock.h"
@@ -80,9 +80,9 @@ static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double s
         }
 }
 
-static void report(int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds, sgemm_call *library) {
+static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds, sgemm_call *library) {
     tri_gemm g = {.m = kind == 2 ? out : tokens, .n = kind == 0 ? out : in, .k = kind == 0 ? in : kind == 1 ? out : tokens,
-                  .a_turned = kind == 2, .b_turned = kind == 0, .threads = threads};
+                  .a_turned = kind == 2, .b_turned = kind == 0, .simd = simd, .threads = threads};
     tri_workspace size = TRI_GEMM_WORK;
     int64_t work = tri__workspace_bytes(&size, g.m, g.n, 0) / 4 + 1;
     float *a = take(g.m * g.k), *b = take(g.k * g.n), *w = take(work);
@@ -104,17 +104,22 @@ int main(int argc, char **argv) {
     int threads = 2, rounds = 15;
     int64_t tokens = 2048;
     sgemm_call *library = NULL;
+    const tri_simd *simd = tri__simd();
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--rounds") == 0) rounds = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--tokens") == 0) tokens = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--library") == 0 && !(library = find(argv[i + 1]))) return 66;
+#if defined(__x86_64__)
+        else if (strcmp(argv[i], "--simd") == 0 && strcmp(argv[i + 1], "avx2") == 0) simd = &tri__simd_avx2;
+#endif
     }
-    if (threads < 1 || rounds < 1 || rounds > MOST_ROUNDS || tokens < 1) return fprintf(stderr, "products: at least one thread, token and round, at most %d rounds\n", MOST_ROUNDS), 2;
+    if (threads < 1 || rounds < 1 || rounds > MOST_ROUNDS || tokens < 1)
+        return fprintf(stderr, "products: at least one thread, token and round, at most %d rounds\n", MOST_ROUNDS), 2;
     omp_set_num_threads(threads);
-    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", tri__simd()->name, threads, rounds, "", "m x n x k", "packed", "BLAS",
+    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", simd->name, threads, rounds, "", "m x n x k", "packed", "BLAS",
            library ? "           library" : "");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int kind = 0; kind < 3; kind++) report(tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
+        for (int kind = 0; kind < 3; kind++) report(simd, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
     return 0;
 }

@@ -17,7 +17,6 @@
 #define VEC 16
 #define MR 8
 #define TRI_SIMD_OWN_PRODUCT
-#define PRODUCT_ROWS product_rows
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
@@ -61,7 +60,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
     ROW(#at "(%[a], %[row], 2)", 5, 14, 15, 16) ROW(#at "(%[a3])", 6, 17, 18, 19)                                \
     ROW(#at "(%[a], %[row], 4)", 7, 20, 21, 22) ROW(#at "(%[a3], %[row], 2)", 3, 23, 24, 25)                     \
     ROW(#at "(%[a], %[row3], 2)", 4, 26, 27, 28) ROW(#at "(%[a3], %[row], 4)", 5, 29, 30, 31)
-/* c = init + a b, where elements of A are at0 to at3 bytes apart in a group of steps. */
+/* c = init + a b, where columns of A in a group of steps are at 0, at1, at2 and at3 bytes. */
 #define PRODUCT(at1, at2, at3, group)                                                                            \
     __asm__ volatile(                                                                                            \
         TILE(ZERO)                                                                                               \
@@ -110,7 +109,7 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_avx512 = TRI_SIMD_TABLE("avx512", 1);
+const tri_simd tri__simd_avx512 = TRI_SIMD_TABLE("avx512", .product_rows = product_rows, .tile_rows = 128, .tile_columns = 384, .a_stays = 1);
 
 #if defined(__clang__)
 #pragma clang attribute pop
