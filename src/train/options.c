@@ -10,7 +10,7 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,inspect,demo,digest,doctor,tokenize,vocab,mesh,bench"
+#define ALL "train,eval,predict,plan,inspect,demo,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh,bench"
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
@@ -79,8 +79,14 @@ const tri_option tri__run_options[] = {
         .help = "epochs between checkpoints; 0: none"),
     ROW(INT, save_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,config",
         .help = "steps between further checkpoints; 0: none"),
-    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,config",
+    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,checkpoint,config",
         .help = "checkpoints to keep, besides the best"),
+    ROW(BOOL, async_save, .value = "false", .scope = "train,config",
+        .help = "a step waits for a copy in memory only; threads write it"),
+    ROW(TEXTS, allow_change, .repeats = 1, .scope = "train",
+        .help = "keys that may differ from the checkpoint's although they change the run; also data"),
+    ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
+        .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
     ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,config", .help = "where to compute"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,config",

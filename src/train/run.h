@@ -4,10 +4,11 @@
 
 #include "train/events.h"
 #include "train/settings.h"
+#include "train/stop.h"
 
 /* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the
- * summary. */
-tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink);
+ * summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
+tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
