@@ -33,6 +33,9 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part);
 tri_status tri__checkpoint_join(json_t *part, const json_t *more); /* adds another rank's part, slices of one tensor to one row */
 tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part);
+/* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others, but for the
+ * optimizer's state. TRI_BUSY when the folder is there and not empty. */
+tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
 void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
 
 typedef struct tri_checkpoint tri_checkpoint;

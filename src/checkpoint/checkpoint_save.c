@@ -46,10 +46,9 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
 }
 
 /* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
-static tri_status save_pieces(const char *folder, const char *kind, int rank, const tri_piece *pieces, int n, json_t *part) {
-    char path[TRI_PATH_MAX], file[64];
+static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, json_t *part) {
+    char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
-    snprintf(file, sizeof file, "%s-%05d.safetensors", kind, rank);
     TRI_TRY(tri__path_join(path, folder, file));
     size_t names = 0;
     for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
@@ -98,9 +97,11 @@ static tri_status save_manifest(const tri_checkpoint_out *out, const char *folde
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part) {
     *part = json_pack("{s:[], s:[]}", "tensors", "files");
     if (!*part) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    tri_status status = save_pieces(made, "weights", rank, out->weights, out->n_weights, *part);
-    if (status == TRI_OK && out->optimizer) status = save_pieces(made, "optimizer", rank, out->optimizer, out->n_optimizer, *part);
-    return status;
+    char file[64];
+    snprintf(file, sizeof file, "weights-%05d.safetensors", rank);
+    TRI_TRY(save_pieces(made, file, out->weights, out->n_weights, *part));
+    snprintf(file, sizeof file, "optimizer-%05d.safetensors", rank);
+    return out->optimizer ? save_pieces(made, file, out->optimizer, out->n_optimizer, *part) : TRI_OK;
 }
 
 tri_status tri__checkpoint_join(json_t *part, const json_t *added) {
@@ -147,14 +148,19 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_make(made);
 }
 
-tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part) {
-    char final[TRI_PATH_MAX];
-    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+/* All but the shards; the manifest last. */
+static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const json_t *part) {
     TRI_TRY(save_json(made, "config.json", out->config));
     TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
     if (out->extras) TRI_TRY(out->extras(out->context, made));
     TRI_TRY(save_manifest(out, made, part));
-    TRI_TRY(tri__folder_sync(made));
+    return tri__folder_sync(made);
+}
+
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part) {
+    char final[TRI_PATH_MAX];
+    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+    TRI_TRY(save_rest(out, made, part));
     return commit(out, made, final);
 }
 
@@ -177,4 +183,31 @@ tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
         tri__checkpoint_drop(made);
     }
     return status;
+}
+
+static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
+    json_t *part = json_pack("{s:[], s:[]}", "tensors", "files");
+    tri_status status = part ? tri__folder_make(made) : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    if (status == TRI_OK) status = save_pieces(made, "model.safetensors", out->weights, out->n_weights, part);
+    if (status == TRI_OK) status = save_rest(out, made, part);
+    json_decref(part);
+    TRI_TRY(status);
+    if (rename(made, out->folder) == 0) return TRI_OK;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
+    return tri__fail(TRI_IO, "cannot rename %s to %s: %s", made, out->folder, strerror(errno));
+}
+
+tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {
+    char made[TRI_PATH_MAX], parent[TRI_PATH_MAX];
+    int length = snprintf(made, sizeof made, "%s.tmp.%ld", out->folder, (long)getpid());
+    if (length >= (int)sizeof made) return tri__fail(TRI_USAGE, "%s: too long a name", out->folder);
+    TRI_TRY(tri__checkpoint_remove(made));
+    tri_status status = export_into(out, made);
+    if (status != TRI_OK) {
+        tri__checkpoint_drop(made);
+        return status;
+    }
+    TRI_TRY(tri__path_join(parent, out->folder, ".."));
+    return tri__folder_sync(parent);
 }

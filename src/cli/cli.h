@@ -63,6 +63,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_export(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args);

@@ -29,6 +29,8 @@ const tri_command tri__commands[] = {
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
+    COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
+            .example = "trident export --checkpoint run --output-dir model"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
     COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...", .summary = "list, check, compare and thin out checkpoints",

@@ -57,7 +57,18 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped = integer(scale, "skipped", 0);
 }
 
+/* An export has no optimizer state, and no position either. */
+static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
+    return s->engine.n_optimizer > 0 && !tri__checkpoint_has(checkpoint, s->engine.optimizer[0].name);
+}
+
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
+    if (is_export(s, checkpoint)) {
+        TRI_TRY(tri__engine_load(&s->engine, checkpoint, 0));
+        s->resumed = 1;
+        tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
+        return TRI_OK;
+    }
     TRI_TRY(check_same(s, checkpoint));
     TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
     take_position(s, checkpoint);

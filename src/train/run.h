@@ -23,6 +23,10 @@ typedef struct tri_predictions {
 tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
+/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/exporting.md. facts (new reference): what was
+ * written. */
+tri_status tri__run_export(const tri_settings *settings, json_t **facts);
+
 /* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with
  * the memory there is (TRI_RESOURCE with figures). */
 tri_status tri__run_prepare(const tri_settings *settings);
