@@ -10,14 +10,14 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,simulate,inspect,demo,digest,doctor,tokenize,vocab,mesh,bench"
+#define ALL "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh,bench"
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,simulate,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, .scope = "train,eval,predict,plan,simulate,config",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
-    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,config",
-        .help = "run folder: metrics, checkpoints, summary"),
+    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,export,config",
+        .help = "run folder: metrics, checkpoints, summary; of an export: the folder to be made"),
     ROW(TEXT, models_dir, .scope = "train,plan,simulate,inspect,tokenize,config",
         .help = "folder that holds the folders of tokenizers and encoders"),
     ROW(TEXT, column_info, .scope = "train,plan,simulate,config",
@@ -26,7 +26,7 @@ const tri_option tri__run_options[] = {
         .help = "a row that cannot be read: stop there, or leave it out and count it"),
     ROW(TEXT, cache_dir, .scope = "train,eval,predict,plan,simulate,config",
         .help = "folder of token stores; none: no store; left out: cache in the run folder of train"),
-    ROW(TEXT, checkpoint, .scope = "eval,predict,digest", .help = "a checkpoint, or a run folder"),
+    ROW(TEXT, checkpoint, .scope = "eval,predict,export,digest", .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, .scope = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
     ROW(TEXT, write_config, .scope = "inspect", .help = "write a starter configuration to this file"),
@@ -74,13 +74,19 @@ const tri_option tri__run_options[] = {
         .help = "of initial weights, order and dropout"),
 
     ROW(TEXT, resume, .value = "auto", .scope = "train,config",
-        .help = "auto: from the run folder's last checkpoint, if any; never; or a checkpoint's folder"),
+        .help = "auto: from the run folder's last checkpoint, if any; never; or the folder of a checkpoint, or of an export: then its weights begin a new run"),
     ROW(INT, save_every, .value = "1", .min = 0, .max = 1e9, .scope = "train,config",
         .help = "epochs between checkpoints; 0: none"),
     ROW(INT, save_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,config",
         .help = "steps between further checkpoints; 0: none"),
-    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,config",
+    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,checkpoint,config",
         .help = "checkpoints to keep, besides the best"),
+    ROW(BOOL, async_save, .value = "false", .scope = "train,config",
+        .help = "a step waits for a copy in memory only; threads write it"),
+    ROW(TEXTS, allow_change, .repeats = 1, .scope = "train",
+        .help = "keys that may differ from the checkpoint's although they change the run; also data"),
+    ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
+        .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
     ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,simulate,config", .help = "where to compute"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,config",

@@ -125,10 +125,12 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__settings_check(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
+    TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
     if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, &s->lock));
     TRI_TRY(open_engine(s));
+    TRI_TRY(tri__session_open_saver(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     TRI_TRY(tri__engine_settle(&s->engine));
@@ -160,6 +162,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 
 void tri_session_close(tri_session *s) {
     if (!s) return;
+    tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
     tri__sampler_close(&s->sampler);

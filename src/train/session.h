@@ -6,6 +6,8 @@
 #include "train/events.h"
 #include "train/files.h"
 #include "train/loss_scale.h"
+#include "train/saver.h"
+#include "train/stop.h"
 
 /* What is remembered across restarts, beside weights and optimizer state. */
 typedef struct tri_position {
@@ -37,6 +39,7 @@ struct tri_session {
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
     tri_position at;
     int resumed;
+    tri_saver *saver;
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
@@ -58,8 +61,15 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 tri_status tri__session_resume(tri_session *session);
 /* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. NULL when out of memory. */
 json_t *tri__session_recorded(const tri_session *session);
-/* save.c: commits a checkpoint; every rank calls it. */
+/* save.c: every rank calls these. open_saver also clears the run folder of what a killed run left. */
+tri_status tri__session_open_saver(tri_session *session);
+/* As tri__saver_begin and tri__saver_advance, of where the session stands. */
+tri_status tri__session_save_begin(tri_session *session);
+tri_status tri__session_save_advance(tri_session *session, int wait, tri_saved *saved);
+/* Commits a checkpoint; nothing may be under way. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
+/* Program, architecture, BLAS and compiler: two builds of the same text round alike. */
+const char *tri__build_text(void);
 
 /* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank calls it. */
 tri_status tri__session_compare_replicas(tri_session *session);
