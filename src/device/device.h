@@ -25,6 +25,7 @@ typedef struct tri_call {
     uint32_t seed, step;        /* of random numbers */
     int threads;
     void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
+    void *context;              /* the device's own: streams, libraries; NULL on a CPU */
 } tri_call;
 
 typedef void tri_kernel(const tri_call *call);

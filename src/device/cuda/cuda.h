@@ -1,0 +1,37 @@
+/* cuda.h - what the files of the CUDA plug-in share. C for the host side, CUDA C for kernels; one file an operation family, each with its
+ * rows of the kernel table, as on the CPU. */
+#ifndef TRI_DEVICE_CUDA_CUDA_H
+#define TRI_DEVICE_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include "device/device.h"
+
+/* One GPU of one rank: call->context of every kernel row. */
+typedef struct tri_cuda {
+    int device;
+    cudaStream_t compute, comm, copy;
+    cublasLtHandle_t blas;
+    void *blas_work;           /* [blas_bytes] on the device */
+    size_t blas_bytes;
+    struct tri_cuda_wisdom *wisdom; /* algorithms chosen by timing, by shape */
+    cudaError_t error;         /* the first that a launch met; looked at after the step */
+    const char *where;         /* the row that met it */
+} tri_cuda;
+
+static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
+
+/* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
+#define TRI_CUDA_FAMILIES(X) X(linear) X(activation) X(norm) X(dropout) X(embed) X(attention) X(pool) X(fusion) X(loss) X(update) X(cast)
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define X(family) extern const tri_kernel_row tri__cuda_##family[];
+TRI_CUDA_FAMILIES(X)
+#undef X
+#ifdef __cplusplus
+}
+#endif
+
+#endif
