@@ -18,6 +18,17 @@ typedef struct tri_cuda {
     struct tri_cuda_wisdom *wisdom; /* algorithms chosen by timing, by shape */
     cudaError_t error;         /* the first that a launch met; looked at after the step */
     const char *where;         /* the row that met it */
+    /* the host side's own (device.c) */
+    const tri_core *core;
+    char name[160];            /* what people read */
+    struct {
+        char *at;              /* [stage_bytes] of the host that the GPU reads */
+        cudaEvent_t done;      /* when it has */
+    } stage[2];                /* the runs' inputs take turns */
+    size_t stage_bytes, stage_used;
+    int turn;
+    cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
+    int n_marks, last_mark;
 } tri_cuda;
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
