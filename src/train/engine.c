@@ -56,8 +56,7 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
 tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
-    engine->device = tri__device_find(s->device);
-    if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
+    TRI_TRY(tri__device_get(s->device, &engine->device));
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
@@ -160,7 +159,8 @@ static void list_pieces(tri_engine *engine) {
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
     int n = engine->infer + 1;
-    int64_t need = tri__room_need(engine->program, n), have = tri__memory_available();
+    int64_t need = tri__room_need(engine->program, n), have;
+    TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
         return tri__fail(TRI_RESOURCE,
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
@@ -179,6 +179,7 @@ static void round_masters(tri_engine *engine, int unit) {
     const float *from = tri__exec_slot(engine->exec, engine->train, p->master[unit]); /* [part] */
     uint16_t *to = tri__exec_slot(engine->exec, engine->train, p->param[unit]);       /* [param_part] */
     to += part.begin - p->param_part[unit].begin;
+#pragma omp parallel for num_threads(engine->threads)
     for (int64_t i = 0; i < part.end - part.begin; i++)
         to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
 }
@@ -194,7 +195,8 @@ static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *
     return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts, engine->in.precision);
 }
 
-tri_status tri__engine_settle(tri_engine *engine) {
+/* The weights that compute, from their masters. */
+static tri_status derive_weights(tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     if (engine->train < 0 || !p->master) return TRI_OK;
     for (int unit = 0; unit < engine->model.n_units; unit++) round_masters(engine, unit);
@@ -210,10 +212,30 @@ tri_status tri__engine_settle(tri_engine *engine) {
     return TRI_OK;
 }
 
+tri_status tri__engine_settle(tri_engine *engine) {
+    TRI_TRY(derive_weights(engine));
+    TRI_TRY(tri__exec_push(engine->exec, TRI_MEM_PARAM));
+    return tri__exec_push(engine->exec, TRI_MEM_STATE);
+}
+
+tri_status tri__engine_fetch(tri_engine *engine) {
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    return tri__exec_pull(engine->exec, TRI_MEM_STATE);
+}
+
 void tri__engine_close(tri_engine *engine) {
     tri__exec_close(engine->exec);
     tri__arena_close(&engine->arena);
     *engine = (tri_engine){0};
+}
+
+/* Elements `begin` to `begin + count` of a parameter. Each follows from its number, so that threads may share them in any way. */
+static void draw_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t count, float *w) {
+    enum { RUN = 1 << 16 };
+    uint32_t id = tri__random_id(param->name);
+#pragma omp parallel for num_threads(engine->threads)
+    for (int64_t at = 0; at < count; at += RUN)
+        tri__random_normal(engine->seed, id, param->deviation, begin + at, count - at < RUN ? count - at : RUN, w + at);
 }
 
 static void init_weights(tri_engine *engine) {
@@ -224,8 +246,7 @@ static void init_weights(tri_engine *engine) {
         k++;
         float *w = piece->data; /* [count] */
         int64_t count = piece->slice.end - piece->slice.begin;
-        if (param->init == TRI_INIT_NORMAL)
-            tri__random_normal(engine->seed, tri__random_id(param->name), param->deviation, piece->slice.begin, count, w);
+        if (param->init == TRI_INIT_NORMAL) draw_normal(engine, param, piece->slice.begin, count, w);
         for (int64_t e = 0; e < count && param->init != TRI_INIT_NORMAL; e++) w[e] = param->init == TRI_INIT_ONE;
     }
 }

@@ -56,8 +56,10 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 
 /* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow
- * from them: called after each filling. Every rank of a world calls it. */
+ * from them, and a device with memory of its own gets all of it: called after each filling. Every rank of a world calls it. */
 tri_status tri__engine_settle(tri_engine *engine);
+/* Called before the pieces are read: a device with memory of its own gives back what they hold. */
+tri_status tri__engine_fetch(tri_engine *engine);
 /* Initial weights, then those of Hugging Face folders over them; says what came from where. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
 /* Weights, and with `optimizer` the optimizer's state. */

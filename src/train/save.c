@@ -74,6 +74,7 @@ static tri_status save(const tri_session *s, const tri_checkpoint_out *out) {
 
 tri_status tri__session_save(tri_session *s, char folder[static TRI_PATH_MAX]) {
     char name[64];
+    TRI_TRY(tri__engine_fetch(&s->engine));
     json_t *config = tri__session_recorded(s), *preprocessing = tri__preprocess_json(s->preprocess), *state = state_json(s);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
     if (config && preprocessing && state)
