@@ -39,7 +39,7 @@ typedef struct tri_settings {
     char *checkpoint, *output, *tokenizer, *write_config;
     int64_t print_program;         /* plan: a rank; -1 none */
     /* bench */
-    tri_texts op, sizes;
+    tri_texts op, sizes, cases;
     int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;
