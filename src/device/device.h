@@ -52,6 +52,8 @@ typedef struct tri_time {
     double begin, end;
 } tri_time;
 
+enum { TRI_GROUP_NAME = 128 }; /* bytes */
+
 /* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
  * done in the order of queueing. Whatever a queued call meets is told by the next `finish`. */
 typedef struct tri_apart {
@@ -62,6 +64,17 @@ typedef struct tri_apart {
     void (*start)(void *context);
     void (*input)(void *context, void *to, const void *from, size_t bytes);
     tri_status (*finish)(void *context);
+    /* Whether all that was queued is done, or came to grief; never blocks. */
+    int (*idle)(void *context);
+    /* Transfers among ranks that have such devices, on a queue of their own. One member makes a group's name and tells the others; then all
+     * join at once. `leave` also ends what can no longer end by itself, after a failure (abort 1). */
+    tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
+    tri_status (*join)(void *context, const char *name, int n, int me, void **group);
+    void (*leave)(void *context, void *group, int abort);
+    /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same number begin when
+     * it is. Numbers are small, and come again only after their wait. */
+    void (*post)(void *context, void *group, const tri_collective *what, int number);
+    void (*wait)(void *context, int number);
     /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where both were made. */
     void (*mark)(void *context, int index);
     void (*times)(void *context, int n, tri_time *times);

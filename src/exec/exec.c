@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* An instruction bound to memory: what does not change from step to step. */
 typedef struct bound {
@@ -122,15 +123,19 @@ static tri_status bind_transfers(tri_exec *exec) {
             tri_ends ends = tri__transfer_ends(instr);
             tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
             tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y), memory_of(exec, p, ends.x),
-                               exec->counts + used++ * world, to);
+                               exec->counts + used * world, (int)used, to);
+            used++;
         }
     return TRI_OK;
 }
 
+/* Peers reach into the heap; devices apart have ways of their own. */
+static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
+
 static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
     void **out = (void **)&exec->memory[mem];
     if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(exec->context, folder, bytes, out);
-    if (exec->shared >> mem & 1) return tri_heap_alloc(exec->world, bytes, out);
+    if (in_heap(exec, mem)) return tri_heap_alloc(exec->world, bytes, out);
     return exec->device->alloc(exec->context, bytes, out);
 }
 
@@ -175,9 +180,10 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
         for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
             if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
     }
-    if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
     status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
     if (status != TRI_OK) goto fail;
+    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context};
+    if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);
@@ -192,14 +198,14 @@ fail:
 
 void tri__exec_close(tri_exec *exec) {
     if (!exec) return;
+    tri__groups_free(&exec->groups, exec->world && exec->world->failed != TRI_OK);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
         if (has_copy(exec, mem)) tri__device_find("cpu")->free(NULL, exec->host[mem], bytes);
-        if (exec->shared >> mem & 1) tri_heap_free(exec->world, exec->memory[mem]);
+        if (in_heap(exec, mem)) tri_heap_free(exec->world, exec->memory[mem]);
         else exec->device->free(exec->context, exec->memory[mem], bytes);
     }
     exec->device->close(exec->context);
-    tri__groups_free(&exec->groups);
     free(exec->transfer);
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
@@ -258,9 +264,26 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
+/* Until the device is done with what it was told, or some rank failed: then its own transfers may never end, and are given up. */
+static tri_status await(tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    const struct timespec pause = {.tv_nsec = 20000};
+    if (!exec->world || !exec->groups.n) return TRI_OK;
+    tri__world_waits(exec->world, 1);
+    tri_status status = TRI_OK;
+    while (!apart->idle(exec->context) && (status = tri__world_check(exec->world)) == TRI_OK) {
+        tri__world_beat(exec->world);
+        nanosleep(&pause, NULL);
+    }
+    tri__world_waits(exec->world, 0);
+    if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
+    return status;
+}
+
 tri_status tri__exec_finish(tri_exec *exec) {
     const tri_apart *apart = exec->device->apart;
     if (!apart) return TRI_OK;
+    TRI_TRY(await(exec));
     tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
     if (status == TRI_OK && exec->times) apart->times(exec->context, exec->n_times, exec->times);
     exec->times = NULL;

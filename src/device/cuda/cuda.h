@@ -29,9 +29,34 @@ typedef struct tri_cuda {
     int turn;
     cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
     int n_marks, last_mark;
+    struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
+    cudaEvent_t *posted;       /* [n_posted] the end of each numbered transfer */
+    int n_posted;
+    cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
 } tri_cuda;
 
+/* Remembers what a queued call met first; the next finish tells. */
+static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char *where) {
+    if (error == cudaSuccess || cuda->error != cudaSuccess) return;
+    cuda->error = error;
+    cuda->where = where;
+}
+
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
+
+/* nccl.c: tri_apart's transfers. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+tri_status tri__nccl_name(void *context, char *name);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);
+void tri__nccl_leave(void *context, void *group, int abort);
+void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
+void tri__nccl_wait(void *context, int number);
+void tri__nccl_close(tri_cuda *cuda);
+#ifdef __cplusplus
+}
+#endif
 
 /* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
 #define TRI_CUDA_FAMILIES(X) X(linear) X(activation) X(norm) X(dropout) X(embed) X(attention) X(pool) X(fusion) X(loss) X(update) X(cast)

@@ -1,6 +1,7 @@
 /* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files of their families. */
 #include "base/clock.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/wisdom.h"
 #include "device/plugin.h"
 
 #include <stdio.h>
@@ -19,13 +20,6 @@ static void kernels(tri_kernel_table *table) {
 static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {
     tri_status code = error == cudaErrorMemoryAllocation ? TRI_RESOURCE : TRI_INTERNAL;
     return core->fail(code, "the GPU cannot %s: %s", what, cudaGetErrorString(error));
-}
-
-/* Remembers what a queued call met first; `finish` tells. */
-static void note(tri_cuda *c, cudaError_t error, const char *where) {
-    if (error == cudaSuccess || c->error != cudaSuccess) return;
-    c->error = error;
-    c->where = where;
 }
 
 /* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
@@ -53,8 +47,10 @@ static tri_status room(const tri_core *core, int local, int64_t *bytes) {
 static void close_context(void *context) {
     tri_cuda *c = context;
     if (!c) return;
+    tri__nccl_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
     free(c->mark);
+    free(c->wisdom);
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
         if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
@@ -98,6 +94,7 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     *context = NULL;
     c->core = core;
     c->stage_bytes = inputs;
+    c->wisdom = calloc(1, sizeof *c->wisdom); /* without it every product asks the library anew */
     tri_status status = choose(core, local, &c->device);
     if (status == TRI_OK) {
         name_device(c);
@@ -152,16 +149,22 @@ static const char *describe(void *context) { return context ? ((const tri_cuda *
 
 static tri_status finish(void *context) {
     tri_cuda *c = context;
-    note(c, cudaStreamSynchronize(c->compute), "a kernel");
+    tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
+    tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
     if (c->error == cudaSuccess) return TRI_OK;
     tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
     c->error = cudaSuccess;
     return status;
 }
 
+static int idle(void *context) {
+    tri_cuda *c = context;
+    return cudaStreamQuery(c->compute) != cudaErrorNotReady && cudaStreamQuery(c->comm) != cudaErrorNotReady;
+}
+
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
     tri_cuda *c = context;
-    if (bytes) note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->compute), "a copy");
+    if (bytes) tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->compute), "a copy");
     return finish(c);
 }
 
@@ -169,7 +172,7 @@ static void start(void *context) {
     tri_cuda *c = context;
     c->turn = !c->turn;
     c->stage_used = 0;
-    note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
+    tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
 }
 
 static void input(void *context, void *to, const void *from, size_t bytes) {
@@ -177,8 +180,8 @@ static void input(void *context, void *to, const void *from, size_t bytes) {
     TRI_ASSERT(c->stage_used + bytes <= c->stage_bytes);
     char *at = c->stage[c->turn].at + c->stage_used;
     memcpy(at, from, bytes);
-    note(c, cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, c->compute), "an input's copy");
-    note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "an input's copy");
+    tri__cuda_note(c, cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, c->compute), "an input's copy");
+    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "an input's copy");
     c->stage_used += (bytes + 63) / 64 * 64;
 }
 
@@ -192,7 +195,7 @@ static void mark(void *context, int index) {
         for (; c->n_marks < n; c->n_marks++)
             if (cudaEventCreate(&c->mark[c->n_marks]) != cudaSuccess) return;
     }
-    note(c, cudaEventRecord(c->mark[index], c->compute), "a profile's mark");
+    tri__cuda_note(c, cudaEventRecord(c->mark[index], c->compute), "a profile's mark");
     c->last_mark = index;
 }
 
@@ -209,7 +212,9 @@ static void times(void *context, int n, tri_time *times) {
     cudaGetLastError(); /* marks that were not made */
 }
 
-static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times};
+static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times, .idle = idle,
+                                .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
+                                .wait = tri__nccl_wait};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 1,
