@@ -129,14 +129,15 @@ static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t sample, 
     }
     return make_uint4(c0, c1, c2, c3);
 }
-/* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. */
+/* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a word is at
+ * least the threshold just when adding its complement carries. */
 static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t sample, uint32_t place, uint32_t group) {
     uint4 r = draw(d, sample, place, group);
-    uint32_t word[4] = {r.x, r.y, r.z, r.w}, bits = 0;
+    uint32_t word[4] = {r.x, r.y, r.z, r.w}, bits = 0, complement = 0u - (d.threshold << 16);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        bits |= (uint32_t)((word[i] & 0xFFFFu) >= d.threshold) << (2 * i);
-        bits |= (uint32_t)((word[i] >> 16) >= d.threshold) << (2 * i + 1);
+    for (int i = 7; i >= 0; i--) {
+        uint32_t upper = i & 1 ? word[i / 2] : word[i / 2] << 16;
+        asm("{.reg .u32 t; add.cc.u32 t, %1, %2; addc.u32 %0, %0, %0;}" : "+r"(bits) : "r"(upper), "r"(complement));
     }
     return bits;
 }

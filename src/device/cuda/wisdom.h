@@ -3,6 +3,7 @@
 #define TRI_DEVICE_CUDA_WISDOM_H
 
 #include <cublasLt.h>
+#include <stdint.h>
 
 enum { TRI_CUDA_SHAPES = 4096 };
 
