@@ -17,6 +17,7 @@ typedef struct product {
     void *d;
     int64_t lda, ldb;         /* ldd is m */
     int add;
+    int tokens_in_k;          /* 1: k counts tokens, 0: n does */
 } product;
 
 typedef struct lt_product {
@@ -103,24 +104,43 @@ static uint64_t hash_of(const tri_cuda_shape *shape) { /* FNV-1a */
     return hash ^ hash >> 32;
 }
 
+/* Numbers of tokens differ from step to step: those within a sixteenth of each other share an algorithm, so that few shapes are ever
+ * asked for. No leading dimension depends on them, so what suits one suits the other. */
+static product bucket_of(const product *p) {
+    product like = *p;
+    int64_t *tokens = p->tokens_in_k ? &like.shape.k : &like.shape.n, step = 1;
+    while (32 * step <= *tokens) step *= 2;
+    *tokens = (*tokens + step - 1) / step * step;
+    return like;
+}
+
 /* Finds the algorithm of a shape; 0 when the library has none. A shape whose place is taken moves in. Only products that
  * overwrite can be timed: others would be added several times. */
 static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
     tri_cuda_wisdom *wisdom = cuda->wisdom;
-    auto *at = wisdom ? &wisdom->at[hash_of(&p->shape) % TRI_CUDA_SHAPES] : nullptr;
+    product like = bucket_of(p);
+    lt_product like_lt;
+    auto *at = wisdom ? &wisdom->at[hash_of(&like.shape) % TRI_CUDA_SHAPES] : nullptr;
     int times = wisdom && wisdom->timing && !p->add;
-    if (at && memcmp(&at->shape, &p->shape, sizeof p->shape) == 0 && (at->ms > 0 || !times)) {
+    if (at && memcmp(&at->shape, &like.shape, sizeof like.shape) == 0 && (at->ms > 0 || !times)) {
         *algo = at->algo;
         return 1;
     }
     cublasLtMatmulHeuristicResult_t found[GUESSES];
-    int n = guesses(cuda, p, lt, times ? GUESSES : 1, found), chosen = 0;
+    describe(&like, &like_lt);
+    int n = guesses(cuda, &like, &like_lt, times ? GUESSES : 1, found), chosen = 0;
     float ms = 0;
     if (n == 0) return 0;
     if (times) chosen = fastest(cuda, p, lt, n, found, &ms);
     *algo = found[chosen].algo;
-    if (at) at->shape = p->shape, at->algo = *algo, at->ms = ms;
+    if (at) at->shape = like.shape, at->algo = *algo, at->ms = ms;
     return 1;
+}
+
+/* The library's first guess for just this shape. */
+static cublasStatus_t multiply_as_guessed(tri_cuda *cuda, const product *p, lt_product *lt) {
+    cublasLtMatmulHeuristicResult_t found;
+    return guesses(cuda, p, lt, 1, &found) ? multiply_by(cuda, p, lt, &found.algo) : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 static void multiply(const tri_call *call, product *p, const char *where) {
@@ -134,6 +154,7 @@ static void multiply(const tri_call *call, product *p, const char *where) {
         if (alignment(operands[i]) < p->shape.align) p->shape.align = alignment(operands[i]);
     describe(p, &lt);
     cublasStatus_t status = choose(cuda, p, &lt, &algo) ? multiply_by(cuda, p, &lt, &algo) : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) status = multiply_as_guessed(cuda, p, &lt);
     if (status != CUBLAS_STATUS_SUCCESS) record(call, cudaErrorNotSupported, where);
 }
 
@@ -189,7 +210,7 @@ static void linear_dw(const tri_call *call) {
         return;
     }
     product p = new_product(in, out, rows, call->dtype[X], call->dtype[DW]);
-    p.shape.b_turned = 1;
+    p.shape.b_turned = 1, p.tokens_in_k = 1;
     p.a = call->t[X].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DW].data, p.add = adds(call, DW);
     multiply(call, &p, "linear_dw");
 }
