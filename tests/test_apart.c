@@ -70,9 +70,8 @@ static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kern
 
 enum { STEPS = 3 };
 
-static void push_all(tri_exec *exec) {
-    OK(tri__exec_push(exec, TRI_MEM_PARAM));
-    OK(tri__exec_push(exec, TRI_MEM_STATE));
+static void push_all(const tiny *t, tri_exec *exec) {
+    for (int unit = 0; unit < t->model.n_units; unit++) OK(tri__exec_push(exec, 0, t->plan.train.param[unit]));
 }
 
 static void the_same_bits(void **state) {
@@ -83,7 +82,7 @@ static void the_same_bits(void **state) {
     OK(tri__exec_open(&box, t.program, 2, 1, 7, 0, NULL, NULL, &there));
     assert_string_equal(tri__exec_describe(there), "a box");
     tiny_init(&t, there);
-    push_all(there);
+    push_all(&t, there);
     assert_false(tri__exec_runs_on(here));
     assert_true(tri__exec_runs_on(there));
     int end = t.program[0]->n_instrs;
@@ -116,7 +115,7 @@ static void failures_and_times_come_with_finish(void **state) {
     tri_exec *exec;
     OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
     tiny_init(&t, exec);
-    push_all(exec);
+    push_all(&t, exec);
     int end = t.program[0]->n_instrs;
     tri_time *times = calloc((size_t)end, sizeof *times);
     OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, times));
@@ -143,12 +142,12 @@ static void bad_numbers_are_found_there(void **state) {
     tri_exec *exec;
     OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
     tiny_init(&t, exec);
-    push_all(exec);
+    push_all(&t, exec);
     OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
     assert_int_equal(line, -1);
     float *weight = tri__exec_slot(exec, 0, t.plan.train.param[1]);
     weight[0] = NAN;
-    push_all(exec);
+    push_all(&t, exec);
     OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
     assert_true(line >= 0 && slot >= 0);
     tri__exec_close(exec);

@@ -22,8 +22,8 @@ enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made: they come again */ };
 
 typedef struct result {
     double step, least;              /* seconds: median, least */
-    double first;                    /* from opening the run to the end of its first step */
-    double host;                     /* of a step: until all of it was queued */
+    double opened, first;            /* from opening the run to its first batch; to the end of its first step */
+    double waited, host;             /* of a step: for the batch; until all but the update was queued */
     double flops, rate, mfu;         /* of a step, by the definition above; of samples a second */
     int64_t tokens;                  /* of a step, both texts, median step's */
     double planned, used;            /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
@@ -90,7 +90,7 @@ static tri_status one_step(tri_session *s, double *host) {
     TRI_TRY(tri_next_batch(s, &more));
     TRI_ASSERT(more);
     TRI_TRY(tri_forward_backward(s, NULL));
-    *host = tri__clock() - begin;
+    *host = tri__clock() - begin - s->waited;
     return tri_update(s);
 }
 
@@ -115,13 +115,14 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
         flops += model_flops(s);
         r->tokens += s->last.tokens;
         r->host += host;
+        r->waited += s->waited;
     }
     r->loss[1] = s->last.loss;
     int64_t n = b->steps - WARMUP;
     qsort(times, (size_t)n, sizeof *times, by_value);
     r->step = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
     r->least = times[0];
-    r->tokens /= n, r->host /= (double)n, r->flops = flops / (double)n;
+    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n;
     r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
     r->mfu = b->ceiling > 0 && sum > 0 ? flops / sum / b->ceiling : 0;
     free(times);
@@ -149,6 +150,7 @@ static tri_status run(const bench *b, result *r) {
     if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &before);
     double begun = tri__clock();
     if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, &s);
+    r->opened = tri__clock() - begun;
     if (status == TRI_OK) status = time_steps(b, s, begun, r);
     if (status == TRI_OK) status = mark_step(s, r);
     if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &after);
@@ -165,9 +167,9 @@ static tri_status print_json(const bench *b, const result *r) {
     json_t *by_op = json_object();
     for (int op = 0; op < TRI_OP_COUNT; op++)
         if (r->by_op[op] > 0) json_object_set_new(by_op, tri__op_row((tri_op)op)->name, json_real(1e3 * r->by_op[op]));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
+    json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
                           "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min", 1e3 * r->least,
-                          "queue_ms", 1e3 * r->host, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
+                          "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
                           "ceiling_tflops", b->ceiling / 1e12, "tokens", (json_int_t)r->tokens, "step_tflop", r->flops / 1e12,
                           "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
                           "operations_ms", by_op);

@@ -58,9 +58,11 @@ void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
 
 static int has_copy(const tri_exec *exec, int mem) { return exec->host[mem] && exec->host[mem] != exec->memory[mem]; }
 
-tri_status tri__exec_push(tri_exec *exec, tri_mem mem) {
-    if (!has_copy(exec, mem)) return tri__exec_finish(exec);
-    return exec->device->apart->copy(exec->context, exec->memory[mem], exec->host[mem], (size_t)exec->bytes[mem]);
+tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    if (!has_copy(exec, p->slot[slot].mem)) return TRI_OK;
+    return exec->device->apart->copy(exec->context, slot_memory(exec, program, slot), tri__exec_slot(exec, program, slot),
+                                     (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
 }
 
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem) {

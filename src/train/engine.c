@@ -213,12 +213,20 @@ static tri_status derive_weights(tri_engine *engine) {
 }
 
 tri_status tri__engine_settle(tri_engine *engine) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     TRI_TRY(derive_weights(engine));
-    TRI_TRY(tri__exec_push(engine->exec, TRI_MEM_PARAM));
-    return tri__exec_push(engine->exec, TRI_MEM_STATE);
+    for (int unit = 0; unit < engine->model.n_units; unit++) {
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->param[unit]));
+        if (p->master) TRI_TRY(tri__exec_push(engine->exec, 0, p->master[unit]));
+        if (!engine->has_state) continue; /* it is 0 here and there */
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->v[unit]));
+    }
+    return TRI_OK;
 }
 
 tri_status tri__engine_fetch(tri_engine *engine) {
+    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
     TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
     return tri__exec_pull(engine->exec, TRI_MEM_STATE);
 }
@@ -275,6 +283,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
 
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
     for (int i = 0; i < engine->n_weights; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->weights[i]));
+    engine->has_state = optimizer && engine->train >= 0;
     for (int i = 0; i < engine->n_optimizer && optimizer; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
     return TRI_OK;
 }

@@ -38,6 +38,7 @@ typedef struct tri_engine {
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
+    int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
 } tri_engine;
 
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
