@@ -116,7 +116,7 @@ cuda: all
 # On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
 CUDA_TESTS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/test_cuda_*.c)))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
-	@tests/run $(BUILD) $(CUDA_TESTS)
+	@tests/run $(BUILD) test_cuda_ cli_cuda_
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)

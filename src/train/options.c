@@ -88,7 +88,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, num_workers, .value = "4", .min = 0, .max = 256, .scope = "train,eval,predict,config",
         .help = "threads that assemble batches, at most the cores that computing leaves free (one at least)"),
     ROW(INT, nproc_per_node, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1", .scope = "train,plan,mesh,bench,config",
-        .help = "ranks on each machine; auto or cpu: one for each core"),
+        .help = "ranks on each machine; auto or cpu: one for each core; gpu: one for each GPU"),
     ROW(INT, world_size, .value = "1", RANKS, .scope = "train,plan,mesh,config", .help = "ranks in all; left out: those of all machines"),
     ROW(INT, pp_size, .value = "1", RANKS, .scope = "train,plan,mesh,config", .help = "pipeline stages"),
     ROW(INT, tp_size, .value = "1", RANKS, .scope = "train,plan,mesh,config",
