@@ -62,7 +62,9 @@ static void fake_times(void *context, int n, tri_time *times) {
     ((fake *)context)->timed++;
 }
 
-static const tri_apart apart = {.copy = fake_copy, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
+static double fake_worked(void *context) { return ((fake *)context)->finishes; }
+
+static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
                                 .times = fake_times};
 static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
                                .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,

@@ -79,6 +79,8 @@ __attribute__((format(printf, 2, 3))) static void add(line *l, const char *forma
 static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
+static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
+
 static void line_of(const lab *b, const struct layout *layout, line *l) {
     int n = layout->alone ? 1 : b->n, warmup = b->model->warmup;
     add(l, "%s", b->cli->argv[0]);
@@ -93,6 +95,8 @@ static void line_of(const lab *b, const struct layout *layout, line *l) {
     add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
     add(l, "--progress-timeout=%d", RUN_SECONDS);
     for (int i = 0; i < ALWAYS; i++) add(l, "%s", always[i]);
+    add(l, "--device=%s", b->asked->device);
+    add(l, "--precision=%s", precisions[b->asked->precision]);
     if (b->asked->memory_limit) add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; layout->options[i]; i++) add(l, "%s", layout->options[i]);
 }

@@ -78,6 +78,10 @@ typedef struct tri_apart {
     /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where both were made. */
     void (*mark)(void *context, int index);
     void (*times)(void *context, int n, tri_time *times);
+    /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
+    void (*transfer_time)(void *context, int number, tri_time *time);
+    /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for it. */
+    double (*worked)(void *context);
 } tri_apart;
 
 typedef struct tri_device tri_device;

@@ -35,7 +35,7 @@ struct tri_exec {
     char *memory[TRI_MEM_COUNT];
     char *host[TRI_MEM_COUNT];  /* as the host reaches it: the same, or a copy; NULL where a device apart needs none */
     tri_time *times;            /* of a run that is not finished; NULL */
-    int n_times;
+    int n_times, timed;         /* how many; of which program */
 };
 
 static int64_t slot_offset(const tri_program *program, int slot) {
@@ -250,7 +250,7 @@ static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uin
         if (times) apart->mark(exec->context, i);
         TRI_TRY(run_one(exec, program, i, step, feed));
     }
-    if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end;
+    if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;
 }
 
@@ -263,6 +263,8 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
     }
     return TRI_OK;
 }
+
+double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
@@ -282,12 +284,22 @@ static tri_status await(tri_exec *exec) {
     return status;
 }
 
+/* Kernels by their marks; transfers are elsewhere between theirs. */
+static void take_times(tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    const tri_program *p = exec->program[exec->timed];
+    apart->times(exec->context, exec->n_times, exec->times);
+    for (int i = 0; i < exec->n_times && exec->groups.n; i++)
+        if (tri__is_post(p->instr[i].op))
+            apart->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
+}
+
 tri_status tri__exec_finish(tri_exec *exec) {
     const tri_apart *apart = exec->device->apart;
     if (!apart) return TRI_OK;
     TRI_TRY(await(exec));
     tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
-    if (status == TRI_OK && exec->times) apart->times(exec->context, exec->n_times, exec->times);
+    if (status == TRI_OK && exec->times) take_times(exec);
     exec->times = NULL;
     return status;
 }

@@ -39,6 +39,8 @@ const char *tri__exec_describe(const tri_exec *exec); /* the device, for people 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
 /* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return: nothing. */
 tri_status tri__exec_finish(tri_exec *exec);
+/* Seconds that a device which runs on has worked since this was last asked; 0 of others. */
+double tri__exec_worked(tri_exec *exec);
 /* Whether a run may still be going on when it returns. */
 int tri__exec_runs_on(const tri_exec *exec);
 

@@ -68,6 +68,7 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .loader_seconds = l->s->waited,
                                                 .comm_seconds = l->s->comm,
                                                 .idle_seconds = l->s->idle,
+                                                .device_seconds = l->s->worked,
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,

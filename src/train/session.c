@@ -302,6 +302,7 @@ tri_status tri_update(tri_session *s) {
     int end = planned->program->n_instrs;
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed, s->times));
     TRI_TRY(read_loss(s));
+    s->worked = tri__exec_worked(s->engine.exec);
     s->last.grad_norm = *(const double *)result(s, planned->norm);
     int applied = *(const int32_t *)result(s, planned->apply) != 0;
     if (!isfinite(s->last.loss) && !scaled(s)) return not_finite(s, "loss", s->last.loss);

@@ -44,6 +44,7 @@ struct tri_session {
     tri_step last;
     double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
     double comm, idle;                /* seconds of transfers: moving data, waiting for others */
+    double worked;                    /* seconds of the step that this rank's device was at work; 0: it is the host */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 

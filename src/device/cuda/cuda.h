@@ -29,8 +29,15 @@ typedef struct tri_cuda {
     int turn;
     cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
     int n_marks, last_mark;
+    int marking;               /* 1: since the last times */
+    double marked;             /* seconds on tri__clock of the last mark */
+    cudaEvent_t span[2];       /* the first thing queued since a finish; the finish */
+    int spanning;              /* 1: the first has been queued */
+    double worked;             /* seconds */
     struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
-    cudaEvent_t *posted;       /* [n_posted] the end of each numbered transfer */
+    struct {
+        cudaEvent_t begin, end;
+    } *posted;                 /* [n_posted] each numbered transfer; begin only in a profile */
     int n_posted;
     cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
 } tri_cuda;
@@ -44,15 +51,18 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* nccl.c: tri_apart's transfers. */
+/* device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
+ * nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
+void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
 tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);
 void tri__nccl_leave(void *context, void *group, int abort);
 void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
 void tri__nccl_wait(void *context, int number);
+void tri__nccl_time(void *context, int number, tri_time *time);
 void tri__nccl_close(tri_cuda *cuda);
 #ifdef __cplusplus
 }

@@ -54,6 +54,7 @@ static void close_context(void *context) {
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
         if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
+        if (c->span[i]) cudaEventDestroy(c->span[i]);
     }
     if (c->blas_work) cudaFree(c->blas_work);
     if (c->blas) cublasLtDestroy(c->blas);
@@ -82,6 +83,7 @@ static cudaError_t make_streams(tri_cuda *c) {
 static cudaError_t make_stages(tri_cuda *c) {
     for (int i = 0; i < 2; i++) {
         cudaError_t error = cudaEventCreateWithFlags(&c->stage[i].done, cudaEventDisableTiming);
+        if (error == cudaSuccess) error = cudaEventCreate(&c->span[i]);
         if (error == cudaSuccess && c->stage_bytes) error = cudaMallocHost((void **)&c->stage[i].at, c->stage_bytes);
         if (error != cudaSuccess) return error;
     }
@@ -149,8 +151,12 @@ static const char *describe(void *context) { return context ? ((const tri_cuda *
 
 static tri_status finish(void *context) {
     tri_cuda *c = context;
+    float ms = 0;
+    if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
+    if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
+    c->spanning = 0;
     if (c->error == cudaSuccess) return TRI_OK;
     tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
     c->error = cudaSuccess;
@@ -173,6 +179,8 @@ static void start(void *context) {
     c->turn = !c->turn;
     c->stage_used = 0;
     tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
+    if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
+    c->spanning = 1;
 }
 
 static void input(void *context, void *to, const void *from, size_t bytes) {
@@ -197,22 +205,34 @@ static void mark(void *context, int index) {
     }
     tri__cuda_note(c, cudaEventRecord(c->mark[index], c->compute), "a profile's mark");
     c->last_mark = index;
+    c->marking = 1;
+}
+
+void tri__cuda_time(tri_cuda *c, cudaEvent_t begin, cudaEvent_t end, tri_time *time) {
+    float before[2]; /* ms to the last mark */
+    cudaError_t error = cudaEventElapsedTime(&before[0], begin, c->mark[c->last_mark]);
+    if (error == cudaSuccess) error = cudaEventElapsedTime(&before[1], end, c->mark[c->last_mark]);
+    if (error == cudaSuccess) *time = (tri_time){c->marked - (double)before[0] / 1e3, c->marked - (double)before[1] / 1e3};
+    else cudaGetLastError(); /* never recorded: not the next launch's fault */
 }
 
 /* The host's clock and the GPU's meet at the last mark, which has just been reached. */
 static void times(void *context, int n, tri_time *times) {
     tri_cuda *c = context;
-    double now = tri__clock();
-    for (int i = 0; i < n && i + 1 < c->n_marks; i++) {
-        float ahead[2] = {0};
-        for (int k = 0; k < 2; k++)
-            if (cudaEventElapsedTime(&ahead[k], c->mark[i + k], c->mark[c->last_mark]) != cudaSuccess) ahead[0] = ahead[1] = 0;
-        times[i] = (tri_time){now - (double)ahead[0] / 1e3, now - (double)ahead[1] / 1e3};
-    }
-    cudaGetLastError(); /* marks that were not made */
+    c->marked = tri__clock();
+    c->marking = 0;
+    for (int i = 0; i < n && i + 1 < c->n_marks; i++) tri__cuda_time(c, c->mark[i], c->mark[i + 1], &times[i]);
 }
 
-static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times, .idle = idle,
+static double worked(void *context) {
+    tri_cuda *c = context;
+    double seconds = c->worked;
+    c->worked = 0;
+    return seconds;
+}
+
+static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
                                 .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
                                 .wait = tri__nccl_wait};
 

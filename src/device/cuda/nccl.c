@@ -103,7 +103,7 @@ void tri__nccl_leave(void *context, void *out, int abort) {
 }
 
 void tri__nccl_close(tri_cuda *c) {
-    for (int i = 0; i < c->n_posted; i++) cudaEventDestroy(c->posted[i]);
+    for (int i = 0; i < c->n_posted; i++) cudaEventDestroy(c->posted[i].begin), cudaEventDestroy(c->posted[i].end);
     if (c->ready) cudaEventDestroy(c->ready);
     free(c->posted);
     free(c->nccl);
@@ -168,12 +168,16 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
 static int has_event(tri_cuda *c, int number) {
     if (number < c->n_posted) return 1;
     int n = number + 1 + number / 2;
-    cudaEvent_t *more = realloc(c->posted, (size_t)n * sizeof *more);
+    void *more = realloc(c->posted, (size_t)n * sizeof *c->posted);
     if (!more) return 0;
     c->posted = more;
-    for (; c->n_posted < n; c->n_posted++)
-        if (cudaEventCreateWithFlags(&c->posted[c->n_posted], cudaEventDisableTiming) != cudaSuccess) return number < c->n_posted;
-    return 1;
+    for (; c->n_posted < n; c->n_posted++) {
+        if (cudaEventCreate(&c->posted[c->n_posted].begin) != cudaSuccess) break;
+        if (cudaEventCreate(&c->posted[c->n_posted].end) == cudaSuccess) continue;
+        cudaEventDestroy(c->posted[c->n_posted].begin);
+        break;
+    }
+    return number < c->n_posted;
 }
 
 void tri__nccl_post(void *context, void *to, const tri_collective *what, int number) {
@@ -184,11 +188,17 @@ void tri__nccl_post(void *context, void *to, const tri_collective *what, int num
     }
     tri__cuda_note(c, cudaEventRecord(c->ready, c->compute), "a transfer");
     tri__cuda_note(c, cudaStreamWaitEvent(c->comm, c->ready, 0), "a transfer");
+    if (c->marking) tri__cuda_note(c, cudaEventRecord(c->posted[number].begin, c->comm), "a transfer");
     if (queue(c, to, what)) tri__cuda_note(c, cudaErrorUnknown, "a transfer of NCCL");
-    tri__cuda_note(c, cudaEventRecord(c->posted[number], c->comm), "a transfer");
+    tri__cuda_note(c, cudaEventRecord(c->posted[number].end, c->comm), "a transfer");
 }
 
 void tri__nccl_wait(void *context, int number) {
     tri_cuda *c = context;
-    if (number < c->n_posted) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->posted[number], 0), "a transfer's wait");
+    if (number < c->n_posted) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->posted[number].end, 0), "a transfer's wait");
+}
+
+void tri__nccl_time(void *context, int number, tri_time *time) {
+    tri_cuda *c = context;
+    if (number < c->n_posted) tri__cuda_time(c, c->posted[number].begin, c->posted[number].end, time);
 }
