@@ -7,13 +7,23 @@
 
 enum {
     COLUMN_LANES = 32, COLUMN_WARPS = 8, /* a block: 32 x 8 threads; a warp has 1 row, a thread N columns of it */
-    COLUMN_PARTS = 64                    /* runs of rows */
+    COLUMN_PARTS = 256,                  /* the most runs of rows */
+    COLUMN_BLOCKS = 1056,                /* enough to fill the largest GPU: fixed, so that sums are the same everywhere */
+    COLUMN_ROWS = 32                     /* of a run, at least */
 };
 
-/* Of each column: sum of dy, and with XHAT the sum of dy * xhat. part [COLUMN_PARTS, 1 or 2, cols] */
+/* Runs of rows. */
+static inline int column_runs(int64_t rows, int64_t cols, int64_t each) {
+    int64_t wanted = COLUMN_BLOCKS / blocks_for(cols, COLUMN_LANES * each), most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
+    int64_t runs = wanted < most ? wanted : most, limit = COLUMN_PARTS;
+    return (int)(runs < 1 ? 1 : runs > limit ? limit : runs);
+}
+
+/* Of each column: sum of dy, and with XHAT the sum of dy * xhat. part [runs, 1 or 2, cols] */
 template <typename T, int N, bool XHAT>
-static __global__ void column_parts(int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part) {
-    int64_t c = ((int64_t)blockIdx.x * COLUMN_LANES + threadIdx.x) * N, run = (rows + COLUMN_PARTS - 1) / COLUMN_PARTS;
+static __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_WARPS)
+    column_parts(int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part) {
+    int64_t c = ((int64_t)blockIdx.x * COLUMN_LANES + threadIdx.x) * N, run = (rows + gridDim.y - 1) / gridDim.y;
     int64_t begin = blockIdx.y * run, end = begin + run < rows ? begin + run : rows;
     float sum[N] = {}, product[N] = {};
     if (c < cols) {
@@ -45,26 +55,39 @@ static __global__ void column_parts(int64_t rows, int64_t cols, const T *dy, con
     }
 }
 
-/* out[c] (+)= the sum of the parts of column c; `which` of `of` interleaved sums. */
-static __global__ void column_end(int64_t cols, const float *part, int which, int of, loose out, int add) {
-    int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (c >= cols) return;
-    double total = add ? loose_load(out, c) : 0.0;
+/* What the sums of a column go to: one, or two that lie side by side in the parts. */
+typedef struct column_sums {
+    loose out[2];
+    int add[2];
+} column_sums;
+
+/* out[which][c] (+)= the sum of the parts of column c: each warp adds every eighth in double, then the warps' sums are added in order. */
+static __global__ void column_end(int64_t cols, int runs, const float *part, column_sums to) {
+    __shared__ double shared[COLUMN_WARPS][COLUMN_LANES];
+    int64_t c = (int64_t)blockIdx.x * COLUMN_LANES + threadIdx.x;
+    int which = blockIdx.y, of = gridDim.y;
+    double total = 0;
+    if (c < cols)
 #pragma unroll 8
-    for (int p = 0; p < COLUMN_PARTS; p++) total += part[((int64_t)p * of + which) * cols + c];
-    loose_put(out, c, (float)total, 0);
+        for (int p = threadIdx.y; p < runs; p += COLUMN_WARPS) total += part[((int64_t)p * of + which) * cols + c];
+    shared[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || c >= cols || !to.out[which].data) return;
+    total = to.add[which] ? loose_load(to.out[which], c) : 0.0;
+    for (int w = 0; w < COLUMN_WARPS; w++) total += shared[w][threadIdx.x];
+    loose_put(to.out[which], c, (float)total, 0);
 }
 
+/* part [COLUMN_PARTS, 1 or 2, cols] */
 template <typename T, bool XHAT>
-static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part) {
+static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part, column_sums to) {
     dim3 block(COLUMN_LANES, COLUMN_WARPS);
-    if (cols % 4 == 0 && aligned(dy) && aligned(xhat))
-        column_parts<T, 4, XHAT><<<dim3(blocks_for(cols, COLUMN_LANES * 4), COLUMN_PARTS), block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
-    else
-        column_parts<T, 1, XHAT><<<dim3(blocks_for(cols, COLUMN_LANES), COLUMN_PARTS), block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
-}
-static void end_columns(const tri_call *call, int64_t cols, const float *part, int which, int of, loose out, int add) {
-    if (out.data) column_end<<<blocks_for(cols, 64), 64, 0, stream(call)>>>(cols, part, which, of, out, add);
+    int each = cols % WIDE == 0 && aligned(dy) && aligned(xhat) ? (int)WIDE : 1, runs = column_runs(rows, cols, each);
+    dim3 grid(blocks_for(cols, COLUMN_LANES * each), runs);
+    if (cols == 0) return;
+    if (each == WIDE) column_parts<T, WIDE, XHAT><<<grid, block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
+    else column_parts<T, 1, XHAT><<<grid, block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
+    column_end<<<dim3(blocks_for(cols, COLUMN_LANES), XHAT ? 2 : 1), block, 0, stream(call)>>>(cols, runs, part, to);
 }
 
 #endif

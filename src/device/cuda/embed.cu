@@ -122,8 +122,8 @@ template <typename T> static void embed_dw(const tri_call *call) {
     if (rows * cols == 0) return;
     scatter<T>(call, DWORD, data<int32_t>(call, IDS), dy, rows, cols);
     scatter<T>(call, DPOSITION, data<int32_t>(call, POS), dy, rows, cols);
-    sum_columns<T, false>(call, rows, cols, dy, nullptr, part);
-    end_columns(call, cols, part, 0, 1, operand(call, DTYPE), adds(call, DTYPE));
+    column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
+    sum_columns<T, false>(call, rows, cols, dy, nullptr, part, to);
     launched(call, "embed_dw");
 }
 

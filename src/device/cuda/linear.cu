@@ -219,8 +219,8 @@ template <typename T> static void bias_dw(const tri_call *call) {
     enum { DB, DY };
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
     float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,O] */
-    sum_columns<T, false>(call, rows, cols, data<T>(call, DY), nullptr, part);
-    end_columns(call, cols, part, 0, 1, operand(call, DB), adds(call, DB));
+    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
+    sum_columns<T, false>(call, rows, cols, data<T>(call, DY), nullptr, part, to);
     launched(call, "bias_dw");
 }
 

@@ -219,9 +219,8 @@ template <typename T> static void norm_dw(const tri_call *call) {
     enum { DG, DB, DY, XHAT };
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
     float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,2,H] */
-    sum_columns<T, true>(call, rows, cols, data<T>(call, DY), data<T>(call, XHAT), part);
-    end_columns(call, cols, part, 0, 2, operand(call, DB), adds(call, DB));
-    end_columns(call, cols, part, 1, 2, operand(call, DG), adds(call, DG));
+    column_sums to = {{operand(call, DB), operand(call, DG)}, {adds(call, DB), adds(call, DG)}};
+    sum_columns<T, true>(call, rows, cols, data<T>(call, DY), data<T>(call, XHAT), part, to);
     launched(call, "norm_dw");
 }
 
