@@ -89,7 +89,7 @@ $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags
 	  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 $(BUILD)/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES)
 	@echo "  LINK $@"
-	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
+	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) $(OPENMP:%=-Xcompiler %) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)

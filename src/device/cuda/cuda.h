@@ -27,6 +27,10 @@ typedef struct tri_cuda {
     } stage[2];                /* the runs' inputs take turns */
     size_t stage_bytes, stage_used;
     int turn;
+    struct {
+        char *at;              /* pinned, as `stage`; made for the first large copy */
+        cudaEvent_t done;
+    } lane[2];                 /* large copies go through both in turn */
     cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
     int n_marks, last_mark;
     int marking;               /* 1: since the last times */
@@ -51,11 +55,14 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
+/* copy.c: between the host's memory and the GPU's, done when it returns.
+ * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
  * nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
+cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
+void tri__cuda_copy_close(tri_cuda *cuda);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
 tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);

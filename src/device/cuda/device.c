@@ -48,6 +48,7 @@ static void close_context(void *context) {
     tri_cuda *c = context;
     if (!c) return;
     tri__nccl_close(c);
+    tri__cuda_copy_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
     free(c->mark);
     free(c->wisdom);
@@ -170,7 +171,7 @@ static int idle(void *context) {
 
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
     tri_cuda *c = context;
-    if (bytes) tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->compute), "a copy");
+    if (bytes) tri__cuda_note(c, tri__cuda_copy(c, to, from, bytes), "a copy");
     return finish(c);
 }
 
