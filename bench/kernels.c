@@ -94,7 +94,7 @@ static void fill(const char *name, tri_tensor *t, size_t element) {
 
 static void *take(const tri_device *device, size_t bytes) {
     void *memory;
-    if (device->alloc(bytes, &memory) != TRI_OK) {
+    if (device->alloc(NULL, bytes, &memory) != TRI_OK) {
         fprintf(stderr, "kernels: out of memory\n");
         exit(1);
     }
@@ -129,8 +129,8 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
 }
 
 static void close_bench(bench *b, const tri_device *device) {
-    for (int k = 0; k < TRI_MAX_ARGS; k++) device->free(b->call.t[k].data, b->bytes[k]);
-    device->free(b->call.work, b->work_bytes);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) device->free(NULL, b->call.t[k].data, b->bytes[k]);
+    device->free(NULL, b->call.work, b->work_bytes);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
     if (!device) return fprintf(stderr, "kernels: no device '%s'; there are %s\n", name, tri__device_names()), 64;
     tri_kernel_table table;
     device->kernels(&table);
-    printf("device %s (%s), %d threads\n", name, device->describe(), threads);
+    printf("device %s (%s), %d threads\n", name, device->describe(NULL), threads);
     printf("%-22s %-32s %9s %9s %8s %7s %7s %6s %9s\n", "operation", "shape", "median us", "best us", "GFLOP/s", "GB/s", "ns/el",
            "limit", "ms a step");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

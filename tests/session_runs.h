@@ -50,9 +50,10 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
 }
 
 /* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes, or with none. */
-static inline tri_status run_keep(run *run, const tri_session *s) {
+static inline tri_status run_keep(run *run, tri_session *s) {
     static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
     const tri_engine *e = &s->engine;
+    TRI_TRY(tri__engine_fetch(&s->engine));
     for (int i = 0; i < e->n_saved_weights + e->n_saved_optimizer; i++) {
         int is_weight = i < e->n_saved_weights, kind = 0;
         const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];

@@ -14,7 +14,6 @@
 #include "train/run.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +79,8 @@ __attribute__((format(printf, 2, 3))) static void add(line *l, const char *forma
 static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
+static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
+
 static void line_of(const lab *b, const struct layout *layout, line *l) {
     int n = layout->alone ? 1 : b->n, warmup = b->model->warmup;
     add(l, "%s", b->cli->argv[0]);
@@ -94,6 +95,8 @@ static void line_of(const lab *b, const struct layout *layout, line *l) {
     add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
     add(l, "--progress-timeout=%d", RUN_SECONDS);
     for (int i = 0; i < ALWAYS; i++) add(l, "%s", always[i]);
+    add(l, "--device=%s", b->asked->device);
+    add(l, "--precision=%s", precisions[b->asked->precision]);
     if (b->asked->memory_limit) add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; layout->options[i]; i++) add(l, "%s", layout->options[i]);
 }
@@ -177,12 +180,6 @@ static tri_status read_metrics(const lab *b, const char *folder, result *r) {
 
 /* ---- Running ---- */
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at) {
-    (void)info, (void)type, (void)at;
-    return remove(path);
-}
-static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
-
 /* What ranks print is not the lab's result; a failure's words come back in tri_error. */
 static tri_status start(const lab *b, line *l, const tri_settings *settings) {
     tri_cli cli = *b->cli;
@@ -217,7 +214,7 @@ static tri_status run(const lab *b, line *l, tri_settings *settings, result *r) 
     if (status == TRI_OK) status = start(b, l, settings);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = read_metrics(b, settings->output_dir, r);
-    remove_all(settings->output_dir);
+    tri__bench_remove(settings->output_dir);
     r->ran = status == TRI_OK;
     r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->step : 0;
     return status;
@@ -328,7 +325,7 @@ static tri_status run_all(lab *b) {
         if (status == TRI_OK && b->asked->json) status = print_json(b, i);
     }
     if (status == TRI_OK && !b->asked->json) status = print_table(b);
-    if (b->folder[0]) remove_all(b->folder);
+    if (b->folder[0]) tri__bench_remove(b->folder);
     return status;
 }
 

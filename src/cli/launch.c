@@ -206,6 +206,17 @@ static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri
     free(text);
 }
 
+/* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs, for a test, each
+ * calls itself a host of its own, and they talk over the loopback. Only the environment can tell NCCL so. */
+static void share_gpus(const tri_settings *settings, const tri_world *world) {
+    char host[32];
+    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
+    if (gpus == 0 || world->segment.n <= gpus) return;
+    snprintf(host, sizeof host, "trident-%d", world->rank);
+    setenv("NCCL_HOSTID", host, 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes, tri_world **world) {
     *world = NULL;
     if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
@@ -221,6 +232,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     else if (page >= 0) close(page);
     if (status != TRI_OK) return status;
     settle_threads(cli, settings, *world);
+    share_gpus(settings, *world);
     if ((*world)->rank != 0 || settings->quiet) return TRI_OK;
     status = print_start(cli, settings, launch, *world);
     return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);

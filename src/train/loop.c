@@ -48,7 +48,7 @@ static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
     json_t *facts = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
-                              e->device->describe(), "parameters", (json_int_t)e->model.n_elements, "rows",
+                              tri__exec_describe(e->exec), "parameters", (json_int_t)e->model.n_elements, "rows",
                               (json_int_t)s->train->n, "valid_rows", (json_int_t)(s->valid ? s->valid->n : 0), "steps",
                               (json_int_t)s->steps, "start_step", (json_int_t)s->at.step, "threads", e->threads, "microbatches",
                               e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
@@ -74,6 +74,7 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .loader_seconds = l->s->waited,
                                                 .comm_seconds = l->s->comm,
                                                 .idle_seconds = l->s->idle,
+                                                .device_seconds = l->s->worked,
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,
@@ -191,13 +192,14 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     char text[1024];
     tri_session *s = l->s;
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
+    strncpy(text, tri_error(), sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    if (tri__engine_fetch(&s->engine) != TRI_OK) return tri__fail(status, "%s", text);
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
         for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
             if (!isfinite(w[k])) return status;
     }
-    strncpy(text, tri_error(), sizeof text - 1);
-    text[sizeof text - 1] = 0;
     if (save_last(l) != TRI_OK) return tri__fail(status, "%s; and saving that state failed: %s", text, tri_error());
     return tri__fail(status, "%s (kept in %s)", text, l->saved);
 }

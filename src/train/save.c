@@ -60,6 +60,7 @@ tri_status tri__session_open_saver(tri_session *s) {
 }
 
 tri_status tri__session_save_begin(tri_session *s) {
+    TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
     tri_save_spec what = {.folder = s->settings->output_dir, .step = s->at.step, .keep = (int)s->settings->keep, .best = best,
                      .config = tri__session_recorded(s), .preprocessing = tri__preprocess_json(s->preprocess), .state = state_json(s),
