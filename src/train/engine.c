@@ -213,7 +213,7 @@ static tri_status derive_weights(tri_engine *engine) {
 tri_status tri__engine_settle(tri_engine *engine) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     TRI_TRY(derive_weights(engine));
-    for (int unit = 0; unit < engine->model.n_units; unit++) {
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
         TRI_TRY(tri__exec_push(engine->exec, 0, p->param[unit]));
         if (p->master) TRI_TRY(tri__exec_push(engine->exec, 0, p->master[unit]));
         if (!engine->has_state) continue; /* it is 0 here and there */
