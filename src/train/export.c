@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table's columns may be many */
+
 typedef struct exporter {
     tri_checkpoint *checkpoint;
     tri_settings settings;    /* the checkpoint's */
@@ -28,7 +30,7 @@ static int is_state(const char *name) { return begins(name, "exp_avg.") || begin
 
 static tri_status read_weights(exporter *e) {
     int n = tri__checkpoint_count(e->checkpoint);
-    TRI_TRY(tri__arena_open(&e->arena, ((size_t)n + 1) * (sizeof *e->weights + sizeof *e->held) * 3 + (1 << 20)));
+    TRI_TRY(tri__arena_open(&e->arena, ((size_t)n + 1) * (sizeof *e->weights + sizeof *e->held) * 3 + CARD_ROOM));
     e->weights = tri__arena_alloc(&e->arena, (size_t)n * sizeof *e->weights);
     e->held = tri__arena_alloc(&e->arena, (size_t)n * sizeof *e->held);
     for (int i = 0; i < n; i++) {
@@ -68,40 +70,41 @@ static tri_status write_encoder(exporter *e, int branch, const char *folder) {
     return status;
 }
 
-static void card_fields(FILE *card, const exporter *e) {
+/* The inputs of the model, as rows of a table. */
+static const char *card_inputs(exporter *e) {
     const tri_model_config *m = &e->settings.model;
-    fprintf(card, "| input | column | as |\n|---|---|---|\n| text | %s | `primary/`, %s |\n", m->primary_text_name,
-            tri__tokenizer_describe(e->assets.tokenizer[0]));
+    const char *text = tri__arena_print(&e->arena, "| text | %s | `primary/`, %s |\n", m->primary_text_name,
+                                        tri__tokenizer_describe(e->assets.tokenizer[0]));
     if (e->assets.n_texts > 1) {
-        fprintf(card, "| text | %s", m->secondary_text_name);
-        for (int i = 0; i < m->secondary_text_list.n; i++) fprintf(card, " + %s", m->secondary_text_list.at[i]);
-        fprintf(card, " | `secondary/`, %s |\n", tri__tokenizer_describe(e->assets.tokenizer[1]));
+        const char *columns = m->secondary_text_name;
+        for (int i = 0; i < m->secondary_text_list.n; i++)
+            columns = tri__arena_print(&e->arena, "%s + %s", columns, m->secondary_text_list.at[i]);
+        text = tri__arena_print(&e->arena, "%s| text | %s | `secondary/`, %s |\n", text, columns,
+                                tri__tokenizer_describe(e->assets.tokenizer[1]));
     }
-    for (int i = 0; i < m->tab_field_list.n; i++) fprintf(card, "| number or category | %s | `preprocessing.json` |\n", m->tab_field_list.at[i]);
-    fprintf(card, "\nIt answers: %s, one of %lld classes.\n", m->label_name, (long long)m->num_classes);
+    for (int i = 0; i < m->tab_field_list.n; i++)
+        text = tri__arena_print(&e->arena, "%s| number or category | %s | `preprocessing.json` |\n", text, m->tab_field_list.at[i]);
+    return text;
 }
 
-static tri_status write_card(const exporter *e, const char *folder) {
-    char path[TRI_PATH_MAX], *text = NULL;
-    size_t size = 0;
+static const char card_form[] = /* parameters, steps, inputs, label, classes */
+    "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
+    "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
+    "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, one of %lld classes.\n\n## Use\n\n"
+    "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path test.csv\n\n"
+    "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
+    "    model = AutoModel.from_pretrained(\"primary\")\n    tokenizer = AutoTokenizer.from_pretrained(\"primary\")\n\n"
+    "`model.safetensors` holds all weights under logical names: `primary.*`, `secondary.*` (Hugging Face's names behind the\n"
+    "prefix, and `projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with their checksums.\n";
+
+static tri_status write_card(exporter *e, const char *folder) {
+    char path[TRI_PATH_MAX];
     int64_t elements = 0;
     for (int i = 0; i < e->n_weights; i++) elements += tri__shape_count(&e->weights[i].shape);
-    FILE *card = open_memstream(&text, &size);
-    if (!card) return tri__fail(TRI_RESOURCE, "out of memory");
-    fprintf(card, "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
-                  "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n",
-            (long long)elements, (long long)tri__checkpoint_step(e->checkpoint));
-    card_fields(card, e);
-    fprintf(card, "\n## Use\n\n    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path test.csv\n\n"
-                  "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
-                  "    model = AutoModel.from_pretrained(\"primary\")\n    tokenizer = AutoTokenizer.from_pretrained(\"primary\")\n\n"
-                  "`model.safetensors` holds all weights under logical names: `primary.*`, `secondary.*` (Hugging Face's names behind the\nprefix, and "
-                  "`projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with their checksums.\n");
-    int failed = fclose(card);
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory") : tri__path_join(path, folder, "README.md");
-    if (status == TRI_OK) status = tri__file_write(path, text, size);
-    free(text);
-    return status;
+    const char *text = tri__arena_print(&e->arena, card_form, (long long)elements, (long long)tri__checkpoint_step(e->checkpoint),
+                                        card_inputs(e), e->settings.model.label_name, (long long)e->settings.model.num_classes);
+    TRI_TRY(tri__path_join(path, folder, "README.md"));
+    return tri__file_write(path, text, strlen(text));
 }
 
 static tri_status write_extras(void *context, const char *folder) {
