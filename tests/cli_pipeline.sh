@@ -83,6 +83,11 @@ expect "its evaluation is one rank's: $loss, $(json_number loss "$out")" near "$
 valid=$(sed -n 's/.*"valid_loss":\([^,]*\),.*/\1/p' pp_dp/metrics.jsonl | tail -n 1)
 expect "the run's own validation says the same: $valid" near "$valid" "$loss" 1e-6
 
+run eval --checkpoint all_axes --data-path deliveries --json
+loss=$(json_number loss "$out")
+run eval --checkpoint alone_3d --data-path deliveries --json
+expect "16 ranks' checkpoint evaluates as one rank's: $loss, $(json_number loss "$out")" near "$loss" "$(json_number loss "$out")" 1e-5
+
 # ---- Schedules and shapes ----
 one=(--tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --nproc_per_node=2 --pp_size 2 --batch_size 16)
 trains chain "${one[@]}" --pipeline-shape chain
@@ -126,4 +131,25 @@ refuses 2 "heads" -- "${bad[@]}" --nproc_per_node=6 --tp_size 3
 refuses 66 "no_such.json" -- "${bad[@]}" --stage-profile no_such.json
 refuses 65 "pp_dp/summary.json: has no forward seconds of primary.embeddings" -- "${bad[@]}" --stage-profile pp_dp/summary.json
 refuses 66 "no folder of a model named bert-base-cased; searched deliveries/bert-base-cased" -- "${bad[@]}" --models-dir deliveries
+
+# ---- The same under mpirun ----
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
+    under_mpi() { # FOLDER RANKS OPTIONS...
+        local folder=$1 ranks=$2
+        shift 2
+        last_command="mpirun -np $ranks trident train $*"
+        timeout -k 2 120 mpirun --oversubscribe --bind-to none -np "$ranks" "$trident" train "$@" "${few[@]}" --output-dir "$folder" >"$out" 2>"$err"
+        code=$?
+        expect_code 0
+    }
+    config=(--tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --pp_size 2)
+    under_mpi mpi 4 "${config[@]}" --tp_size 2 --batch_size 16
+    trains shm --nproc-per-node 4 "${config[@]}" --tp_size 2 --batch_size 16
+    expect "four ranks of mpirun on two axes are those of shared memory" test -n "$(digest shm)" -a "$(digest mpi)" = "$(digest shm)"
+    under_mpi mpi_dp 4 "${config[@]}" --batch_size 8 --shard zero3 --schedule zb-h1
+    close 2e-6 mpi_dp chain
+else
+    echo "left out: mpirun (no Open MPI here, no plug-in, or a sanitizer)"
+fi
 finish

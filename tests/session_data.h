@@ -72,7 +72,7 @@ static inline tri_status join_status(tri_world *world, tri_session **session, co
     snprintf(data, sizeof data, "--data-path=%s", root);
     snprintf(models, sizeof models, "--models-dir=%s", root);
     snprintf(out, sizeof out, "--output-dir=%s/%s", root, output);
-    const char *options[16] = {config, data, models, out};
+    const char *options[24] = {config, data, models, out};
     int n = 4;
     for (; extra && *extra; extra++) options[n++] = *extra;
     return tri_session_join(world, n, options, session);

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { RUN_RANKS = 16, RUN_STEPS = 128, RUN_OPTIONS = 8 };
+enum { RUN_RANKS = 16, RUN_STEPS = 128, RUN_OPTIONS = 12 };
 
 typedef struct run run;
 struct run {

@@ -23,6 +23,12 @@ void tri__arena_close(tri_arena *arena) {
     *arena = (tri_arena){0};
 }
 
+void tri__arena_rewind(tri_arena *arena, size_t used) {
+    TRI_ASSERT(used <= arena->used);
+    memset(arena->base + used, 0, arena->used - used);
+    arena->used = used;
+}
+
 void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
     size_t at = (arena->used + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     TRI_ASSERT(bytes <= arena->reserved && at <= arena->reserved - bytes);

@@ -15,6 +15,9 @@ typedef struct tri_arena {
 tri_status tri__arena_open(tri_arena *arena, size_t reserve);
 void tri__arena_close(tri_arena *arena); /* accepts a zeroed arena */
 
+/* Forgets all that was allocated since arena->used was `used`; its memory is given out again, zeroed. */
+void tri__arena_rewind(tri_arena *arena, size_t used);
+
 /* Zeroed bytes, aligned to 16. */
 void *tri__arena_alloc(tri_arena *arena, size_t bytes);
 char *tri__arena_print(tri_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

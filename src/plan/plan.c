@@ -1,39 +1,27 @@
 /* plan.c - the passes, in order. */
 #include "plan/stage.h"
 
-static tri_status plan_train(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out, const tri_model **held) {
-    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
-    tri__pass_forward(&pass, 1);
-    TRI_TRY(tri__pass_tensor(&pass));
-    tri__pass_backward(&pass);
-    tri__pass_recompute(&pass);
-    tri__pass_fuse(&pass);
-    tri__pass_prune(&pass);
-    tri__pass_tensor_lower(&pass);
-    TRI_TRY(tri__pass_schedule(&pass, in->n_mb));
-    TRI_TRY(tri__pass_shard(&pass));
-    tri__pass_tensor_sums(&pass);
-    tri__pass_update(&pass);
-    TRI_TRY(tri__pass_precision(&pass));
-    tri__pass_memory(&pass, &in->max);
-    *out = pass.out;
-    *held = pass.model;
-    return TRI_OK;
+tri_status tri__passes_shared(tri_pass *pass, int training) {
+    tri__pass_forward(pass, training);
+    TRI_TRY(tri__pass_tensor(pass));
+    if (training) {
+        tri__pass_backward(pass);
+        tri__pass_recompute(pass);
+    }
+    tri__pass_fuse(pass);
+    tri__pass_prune(pass);
+    tri__pass_tensor_lower(pass);
+    return tri__pass_schedule(pass, training ? pass->in->n_mb : 1);
 }
 
-static tri_status plan_infer(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, tri_planned *out, const tri_model **held) {
-    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
-    tri__pass_forward(&pass, 0);
-    TRI_TRY(tri__pass_tensor(&pass));
-    tri__pass_fuse(&pass);
-    tri__pass_prune(&pass);
-    tri__pass_tensor_lower(&pass);
-    TRI_TRY(tri__pass_schedule(&pass, 1));
-    TRI_TRY(tri__pass_shard(&pass));
-    TRI_TRY(tri__pass_precision(&pass));
-    tri__pass_memory(&pass, &in->max_infer);
-    *out = pass.out;
-    *held = pass.model;
+tri_status tri__passes_own(tri_pass *pass, int training) {
+    TRI_TRY(tri__pass_shard(pass));
+    if (training) {
+        tri__pass_tensor_sums(pass);
+        tri__pass_update(pass);
+    }
+    TRI_TRY(tri__pass_precision(pass));
+    tri__pass_memory(pass, training ? &pass->in->max : &pass->in->max_infer);
     return TRI_OK;
 }
 
@@ -42,14 +30,30 @@ int tri__plan_granule(const tri_plan_in *in) {
     return in->mesh.tp > 1 && in->sequence_parallel ? granule * in->mesh.tp : granule;
 }
 
+tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
+    *in = *asked;
+    in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
+    in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
+    if (in->mesh.pp > 1) return tri__stages_plan(arena, in, stages);
+    tri__stages_one(arena, in, stages);
+    return TRI_OK;
+}
+
+static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training, tri_planned *out,
+                           const tri_model **held) {
+    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
+    TRI_TRY(tri__passes_shared(&pass, training));
+    TRI_TRY(tri__passes_own(&pass, training));
+    *out = pass.out;
+    *held = pass.model;
+    return TRI_OK;
+}
+
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_plan *plan) {
-    tri_plan_in in = *asked;
+    tri_plan_in in;
     tri_stages stages;
     *plan = (tri_plan){0};
-    in.max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
-    in.max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
-    if (in.mesh.pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
-    else tri__stages_one(arena, &in, &stages);
-    if (train) TRI_TRY(plan_train(arena, &in, &stages, &plan->train, &plan->model));
-    return plan_infer(arena, &in, &stages, &plan->infer, &plan->model);
+    TRI_TRY(tri__plan_settle(arena, asked, &in, &stages));
+    if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model));
+    return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model);
 }

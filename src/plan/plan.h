@@ -89,8 +89,21 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
+/* The programs of all ranks of in->mesh, [world] each: the same as planned one by one, but what ranks have in common is planned and kept
+ * once. train NULL: only the forward programs. in->rank does not count. */
+tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri_program **train, const tri_program **infer);
+#define TRI_PLAN_ARENA ((size_t)1 << 36) /* bytes that arenas for plans reserve; they take what is touched */
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
+
+/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Zeroed but for the arena: nothing. */
+typedef struct tri_places {
+    tri_arena *arena;
+    void *lives[TRI_MEM_COUNT];       /* as the memory pass has them, [n] */
+    int64_t *offset[TRI_MEM_COUNT];   /* [n] */
+    int64_t bytes[TRI_MEM_COUNT];
+    int n[TRI_MEM_COUNT];
+} tri_places;
 
 /* What passes share. */
 typedef struct tri_pass {
@@ -108,8 +121,15 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
     tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard */
     int n_shards;          /* ranks of that group */
+    tri_places *places;    /* found for other ranks, for the memory pass; NULL: none are kept */
     tri_planned out;
 } tri_pass;
+
+/* Passes in order: those before replicas differ, and the others. */
+tri_status tri__passes_shared(tri_pass *pass, int training);
+tri_status tri__passes_own(tri_pass *pass, int training);
+/* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
+tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
 void tri__pass_forward(tri_pass *pass, int training);
 tri_status tri__pass_tensor(tri_pass *pass);

@@ -10,6 +10,7 @@
 #include "program/transfer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef tri_range range; /* of a root's elements */
 
@@ -18,6 +19,8 @@ typedef struct root {
     int n;
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
     int is_read;       /* since it was written: its sum is complete */
+    int is_live;       /* it is among the live ones */
+    int64_t begin, end; /* bytes of its class */
 } root;
 
 /* A transfer that was posted and not yet waited for. */
@@ -28,10 +31,10 @@ typedef struct flight {
 
 typedef struct checker {
     const tri_program *program;
-    tri_arena arena;
+    tri_arena *arena;
     root *root;        /* [n_slots], used for roots */
-    int *live;         /* roots that hold a value, for the search of overlaps */
-    int n_live;
+    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share bytes */
+    int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
     int line;
@@ -56,7 +59,7 @@ static range slot_range(const tri_program *program, int slot) {
 /* Adds a range to what a root is known to hold, merging what it touches. */
 static void know(checker *c, root *r, range add) {
     int i = 0, n = 0;
-    range *merged = tri__arena_alloc(&c->arena, (size_t)(r->n + 1) * sizeof *merged);
+    range *merged = tri__arena_alloc(c->arena, (size_t)(r->n + 1) * sizeof *merged);
     for (; i < r->n && r->known[i].end < add.begin; i++) merged[n++] = r->known[i];
     for (; i < r->n && r->known[i].begin <= add.end; i++) {
         if (r->known[i].begin < add.begin) add.begin = r->known[i].begin;
@@ -113,23 +116,32 @@ static tri_status check_read(checker *c, int slot) {
     return defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
 }
 
+/* A root comes to life by the writing of `slot`: those that it shares bytes with lose their values. */
+static void take_memory(checker *c, int at, int slot) {
+    tri_mem mem = c->program->slot[at].mem;
+    root *own = &c->root[at];
+    int first = 0, last, n = c->n_live[mem], *live = c->live[mem];
+    own->is_live = 1, own->taken_by = -1;
+    if (own->begin == own->end) return;
+    for (int step = n; step > 0;) { /* the first that ends behind the beginning */
+        int half = step / 2;
+        if (c->root[live[first + half]].end > own->begin) step = half;
+        else first += half + 1, step -= half + 1;
+    }
+    for (last = first; last < n && c->root[live[last]].begin < own->end; last++) {
+        root *other = &c->root[live[last]];
+        other->n = other->is_live = 0;
+        other->taken_by = slot;
+    }
+    memmove(live + first + 1, live + last, (size_t)(n - last) * sizeof *live);
+    live[first] = at;
+    c->n_live[mem] = n + 1 - (last - first);
+}
+
 static void write_slot(checker *c, int slot) {
     const tri_program *p = c->program;
     int at = tri__slot_root(p, slot);
-    int kept = 0, known = 0;
-    for (int i = 0; i < c->n_live; i++) {
-        int other = c->live[i];
-        if (other != at && share_bytes(p, at, other)) {
-            c->root[other].n = 0;
-            c->root[other].taken_by = slot;
-            continue;
-        }
-        known |= other == at;
-        c->live[kept++] = other;
-    }
-    c->n_live = kept;
-    if (!known) c->live[c->n_live++] = at;
-    c->root[at].taken_by = -1;
+    if (!c->root[at].is_live) take_memory(c, at, slot);
     know(c, &c->root[at], slot_range(p, slot));
 }
 
@@ -266,7 +278,7 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
         if (tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
     }
     if (tri__is_post(instr->op))
-        *TRI_PUSH(&c->arena, c->flight, c->n_flights, c->cap_flights) = (flight){tri__transfer_ends(instr), c->line};
+        *TRI_PUSH(c->arena, c->flight, c->n_flights, c->cap_flights) = (flight){tri__transfer_ends(instr), c->line};
     return TRI_OK;
 }
 
@@ -298,15 +310,15 @@ static tri_status check_slots(checker *c) {
         }
         if (slot->offset < 0 || slot->offset + tri__slot_bytes(slot, &p->max) > p->bytes[slot->mem])
             return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
-        c->root[s].taken_by = -1;
+        c->root[s] = (root){.taken_by = -1, .begin = slot->offset, .end = slot->offset + tri__slot_bytes(slot, &p->max)};
     }
     return TRI_OK;
 }
 
 static tri_status check_program(checker *c) {
     const tri_program *p = c->program;
-    c->root = tri__arena_alloc(&c->arena, (size_t)p->n_slots * sizeof *c->root);
-    c->live = tri__arena_alloc(&c->arena, (size_t)p->n_slots * sizeof *c->live);
+    c->root = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof *c->root);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) c->live[mem] = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof(int));
     c->line = p->n_instrs;
     TRI_TRY(check_slots(c));
     for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
@@ -315,16 +327,24 @@ static tri_status check_program(checker *c) {
     return check_end(c);
 }
 
-tri_status tri__check(const tri_program *const *programs, int n) {
+/* Each program by itself. */
+static tri_status check_each(tri_arena *arena, const tri_program *const *programs, int n) {
     for (int i = 0; i < n; i++) {
         if (programs[i]->n_mb != programs[0]->n_mb)
             return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", programs[0]->rank, programs[i]->rank,
                              programs[0]->n_mb, programs[i]->n_mb);
-        checker c = {.program = programs[i]};
-        TRI_TRY(tri__arena_open(&c.arena, (size_t)1 << 32));
-        tri_status status = check_program(&c);
-        tri__arena_close(&c.arena);
-        TRI_TRY(status);
+        checker c = {.program = programs[i], .arena = arena};
+        TRI_TRY(check_program(&c));
+        tri__arena_rewind(arena, 0);
     }
+    return TRI_OK;
+}
+
+tri_status tri__check(const tri_program *const *programs, int n) {
+    tri_arena arena;
+    TRI_TRY(tri__arena_open(&arena, (size_t)1 << 32));
+    tri_status status = check_each(&arena, programs, n);
+    tri__arena_close(&arena);
+    TRI_TRY(status);
     return n > 1 ? tri__check_ranks(programs, n) : TRI_OK;
 }

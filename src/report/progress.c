@@ -172,7 +172,7 @@ static void show_stages(const progress *p, const json_t *pipeline) {
     size_t index;
     json_t *stage;
     if (!pipeline) return;
-    fprintf(p->out.file, "%.1f %% of the pipeline's time was waiting (%.1f %% on ideal wires with these stages)\n",
+    fprintf(p->out.file, "%.1f %% of the pipeline's time was waiting (%.1f %% by the simulator with these times)\n",
             100 * number(pipeline, "bubble"), 100 * number(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
     json_array_foreach(json_object_get(pipeline, "stages"), index, stage)

@@ -86,7 +86,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                                .precision = dtypes[s->precision],
                                .reduce_dtype = dtypes[s->reduce_dtype]};
     TRI_TRY(offload_of(s, &engine->in.offload));
-    TRI_TRY(tri__staging_settle(s, &engine->arena, &engine->in));
+    TRI_TRY(tri__staging_settle(s, &engine->arena, place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
     int n = 0;
     if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
@@ -101,14 +101,9 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
     all->infer = tri__arena_alloc(&engine->arena, world * sizeof *all->infer);
     int training = engine->train >= 0;
-    for (int rank = 0; rank < (int)world; rank++) {
-        tri_plan plan = engine->plan;
-        tri_plan_in in = engine->in;
-        in.rank = rank;
-        if (rank != engine->place.rank) TRI_TRY(tri__plan(&engine->arena, &in, training, &plan));
-        all->train[rank] = training ? plan.train.program : NULL;
-        all->infer[rank] = plan.infer.program;
-    }
+    TRI_TRY(tri__plan_programs(&engine->arena, &engine->in, training ? all->train : NULL, all->infer));
+    if (training) all->train[engine->place.rank] = engine->plan.train.program;
+    all->infer[engine->place.rank] = engine->plan.infer.program;
     if (training) TRI_TRY(tri__check(all->train, all->world));
     return tri__check(all->infer, all->world);
 }

@@ -19,8 +19,6 @@ typedef struct tri_place {
 /* The mesh that the settings ask for over the world's ranks (one without a world; `size` ranks when it is only planned: world NULL). */
 tri_status tri__place_make(const tri_settings *settings, tri_world *world, int size, int rank, tri_place *place);
 
-enum { TRI_PLAN_ARENA = 1 << 30 }; /* bytes that planning reserves; it takes what it touches */
-
 typedef struct tri_engine {
     tri_place place;
     tri_plan_in in;                /* what the plan was made of */

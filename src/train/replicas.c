@@ -35,10 +35,12 @@ static held hash_weights(const tri_engine *engine, int parts) {
 
 static held hash_computing(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
-    held h = {0};
-    for (int unit = 0; p->master && unit < engine->plan.model->n_units; unit++) {
+    const tri_model *model = engine->plan.model;
+    held h = {.what = (uint64_t)tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp};
+    for (int unit = 0; p->master && unit < model->n_units; unit++) {
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */
+        h.what = tri__hash64(h.what, model->unit[unit].name, strlen(model->unit[unit].name));
         h.what = tri__hash64(h.what, &part, sizeof part);
         h.bits = tri__hash64(h.bits, weights, (size_t)tri__range_count(part) * tri__dtype_bytes(engine->in.precision));
     }

@@ -25,38 +25,28 @@ tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
     return *bytes > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
 }
 
-/* Adds a rank to its machine; machines are runs of `here` ranks. Returns the neediest one so far. */
-static int64_t add_rank(int64_t *machine, int rank, int here, int64_t need, int64_t most) {
-    *machine = (rank % here ? *machine : 0) + need;
-    return *machine > most ? *machine : most;
-}
-
+/* Of the neediest machine; machines are runs of `here` ranks. */
 static int64_t need_of(const tri_programs *all, int here) {
     int64_t machine = 0, most = 0;
     for (int rank = 0; rank < all->world; rank++) {
         const tri_program *const both[] = {all->infer[rank], all->train[rank]};
-        most = add_rank(&machine, rank, here, tri__room_need(both, all->train[rank] ? 2 : 1), most);
+        machine = (rank % here ? machine : 0) + tri__room_need(both, all->train[rank] ? 2 : 1);
+        if (machine > most) most = machine;
     }
     return most;
 }
 
 /* The same of ranks that nobody planned yet. */
-static tri_status need_planned(const tri_plan_in *like, int here, int64_t *most) {
-    int64_t machine = 0;
-    *most = 0;
-    for (int rank = 0; rank < tri__mesh_world(&like->mesh); rank++) {
-        tri_arena arena;
-        tri_plan plan;
-        tri_plan_in in = *like;
-        in.rank = rank;
-        TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
-        tri_status status = tri__plan(&arena, &in, 1, &plan);
-        const tri_program *const both[] = {plan.infer.program, plan.train.program};
-        if (status == TRI_OK) *most = add_rank(&machine, rank, here, tri__room_need(both, 2), *most);
-        tri__arena_close(&arena);
-        TRI_TRY(status);
-    }
-    return TRI_OK;
+static tri_status need_planned(const tri_plan_in *in, int here, int64_t *most) {
+    tri_arena arena;
+    tri_programs all = {.world = tri__mesh_world(&in->mesh)};
+    TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
+    all.train = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.train);
+    all.infer = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.infer);
+    tri_status status = tri__plan_programs(&arena, in, all.train, all.infer);
+    if (status == TRI_OK) *most = need_of(&all, here);
+    tri__arena_close(&arena);
+    return status;
 }
 
 /* The next layout that needs less, and the words that ask for it; 0 when there is none. */

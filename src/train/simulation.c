@@ -1,20 +1,6 @@
 /* simulation.c - a plan's programs on described hardware, as JSON. Every microbatch counts as the largest. */
-#include "sim/timeline.h"
 #include "train/staging.h"
 #include "train/views.h"
-
-/* Times that a run measured, where --stage-profile gives them. */
-static tri_costs costs_of(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware) {
-    tri_costs costs = {.hardware = hardware};
-    if (!in->staging.time) return costs;
-    tri_unit_seconds *measured = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *measured);
-    for (int u = 0; u < in->model->n_units; u++) {
-        const tri_stage_time *time = &in->staging.time[u];
-        measured[u] = (tri_unit_seconds){in->model->unit[u].name, time->forward, time->input, time->weight};
-    }
-    costs.measured = measured, costs.n_measured = in->model->n_units;
-    return costs;
-}
 
 static json_t *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *leg;
@@ -36,20 +22,23 @@ static json_t *rank_json(const tri_rank_timeline *rank, int place, double held) 
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware, tri_arena *arena,
                            const tri_timeline *line, json_t **out) {
-    tri_staged staged;
-    TRI_TRY(tri__staging_dry(arena, &engine->in, &staged));
+    tri_stages stages;
+    tri_dry dry;
+    TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
+    TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0, &dry));
     json_t *ranks = json_array();
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int rank = 0; rank < line->world; rank++) {
         int place = tri__mesh_coords(&engine->in.mesh, rank).pp;
-        json_t *one = rank_json(&line->rank[rank], place, staged.dry.peak[place]);
+        json_t *one = rank_json(&line->rank[rank], place, dry.peak[place]);
         if (s->timeline) json_object_set_new(one, "legs", legs_json(arena, &line->rank[rank]));
         json_array_append_new(ranks, one);
         busy += line->rank[rank].busy, exposed += line->rank[rank].exposed;
     }
     *out = json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds", line->seconds,
                      "samples_per_second", (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed", exposed / all,
-                     "waiting", 1 - (busy + exposed) / all, "bubble", staged.bubble, "ranks", ranks);
+                     "waiting", 1 - (busy + exposed) / all, "bubble",
+                     tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -58,7 +47,7 @@ static tri_status simulate(const tri_settings *s, const tri_engine *engine, cons
     tri_timeline line;
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
     if (s->given.nproc_per_node) hardware.ranks_per_node = (int)s->nproc_per_node;
-    tri_costs costs = costs_of(arena, &engine->in, &hardware);
+    tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, all->train, all->world, &costs, &line));
     return describe(s, engine, &hardware, arena, &line, out);
 }

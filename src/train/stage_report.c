@@ -147,14 +147,14 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri_plan_in in = *now;
     tri_staged better;
     in.staging.stages = (tri_texts){0};
-    TRI_TRY(tri__staging_dry(arena, &in, &better));
-    if (better.dry.span >= span) return TRI_OK;
+    TRI_TRY(tri__staging_simulate(s->settings, arena, &in, &better));
+    if (better.seconds >= span) return TRI_OK;
     tri_texts texts = texts_of(arena, in.model, &better.stages);
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     json_object_set_new(facts, "better_stages", texts_json(&texts));
     tri__say(&s->log, TRI_LOG_WARN, "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with --stages \"%s\"",
-             slowest, at[slowest].busy / mean, span / better.dry.span, joined);
+             slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
 
@@ -181,7 +181,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
     tri_texts texts = texts_of(arena, &e->model, &stages);
     in.staging.stages = texts, in.staging.time = all->unit; /* the cut as it was, the times as measured */
-    TRI_TRY(tri__staging_dry(arena, &in, &now));
+    TRI_TRY(tri__staging_simulate(s->settings, arena, &in, &now));
     spent *at = places(&in.mesh, arena, all);
     double busy = 0, span = 0;
     for (int p = 0; p < in.mesh.pp; p++) busy += at[p].busy, span += at[p].span;
@@ -189,7 +189,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
                      tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
                      now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
-    TRI_TRY(advise(s, arena, &in, now.dry.span, at, *out));
+    TRI_TRY(advise(s, arena, &in, now.seconds, at, *out));
     return save_profile(s, all->unit);
 }
 

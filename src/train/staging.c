@@ -1,12 +1,10 @@
-/* staging.c - options become stages. The shape is chosen by running both orders dry: planning is cheap, and all ranks come to the same. */
+/* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by simulating a pipeline. */
 #include "train/staging.h"
 
 #include "base/json.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { SCRATCH = 1 << 30 }; /* bytes reserved for plans that only serve to choose */
 
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
@@ -37,49 +35,70 @@ static tri_status read_profile(const char *path, tri_arena *arena, const tri_mod
     return status;
 }
 
-tri_status tri__staging_dry(tri_arena *arena, const tri_plan_in *in, tri_staged *out) {
-    TRI_TRY(tri__stages_plan(arena, in, &out->stages));
-    const tri_actions *orders = tri__stages_orders(arena, in, &out->stages);
-    TRI_TRY(tri__schedule_dry(arena, &out->stages.pipeline, orders, out->stages.time, 0, &out->dry));
-    out->bubble = tri__dry_bubble(&out->stages.pipeline, &out->dry);
+tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware) {
+    const tri_stage_time *time = in->staging.time;
+    tri_costs costs = {.hardware = hardware};
+    if (!time) return costs;
+    tri_unit_seconds *units = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *units);
+    for (int u = 0; u < in->model->n_units; u++)
+        units[u] = (tri_unit_seconds){in->model->unit[u].name, time[u].forward, time[u].input, time[u].weight};
+    costs.measured = units, costs.n_measured = in->model->n_units;
+    return costs;
+}
+
+tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const tri_plan_in *like, tri_staged *out) {
+    tri_plan_in in = *like;
+    tri_hardware hardware;
+    tri_timeline timeline;
+    const tri_program **train = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *train);
+    const tri_program **infer = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *infer);
+    in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
+    TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
+    TRI_TRY(tri__plan_programs(arena, &in, train, infer));
+    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    TRI_TRY(tri__timeline(arena, train, in.mesh.pp, &costs, &timeline));
+    out->seconds = timeline.seconds;
+    out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
 }
 
-static tri_status span_of(tri_arena *arena, const tri_plan_in *like, tri_shape_kind shape, double *span) {
+static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri_shape_kind shape, double *seconds) {
     tri_plan_in in = *like;
     tri_staged staged;
-    in.staging.shape = shape;
-    TRI_TRY(tri__staging_dry(arena, &in, &staged));
-    *span = staged.dry.span;
-    return TRI_OK;
-}
-
-/* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
-static tri_status faster(tri_arena *arena, tri_plan_in *in) {
-    double chain, branch;
-    tri_status side_by_side = span_of(arena, in, TRI_SHAPE_BRANCH, &branch);
-    tri_status in_a_row = span_of(arena, in, TRI_SHAPE_CHAIN, &chain);
-    if (side_by_side != TRI_OK) return in_a_row;
-    if (in_a_row != TRI_OK || branch < chain) in->staging.shape = TRI_SHAPE_BRANCH;
-    return TRI_OK;
-}
-
-static tri_status choose_shape(const tri_settings *s, tri_plan_in *in) {
     tri_arena scratch;
-    in->staging.shape = s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
-    if (s->pipeline_shape != TRI_SHAPE_ASKED_AUTO || in->mesh.pp == 1 || in->model->n_texts == 1) return TRI_OK;
-    if (tri__schedule_row(in->staging.schedule)->chain) return TRI_OK;
-    TRI_TRY(tri__arena_open(&scratch, SCRATCH));
-    tri_status status = faster(&scratch, in);
+    in.staging.shape = shape;
+    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
+    tri_status status = tri__staging_simulate(s, &scratch, &in, &staged);
+    *seconds = staged.seconds;
     tri__arena_close(&scratch);
     return status;
 }
 
-tri_status tri__staging_settle(const tri_settings *s, tri_arena *arena, tri_plan_in *in) {
+/* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
+static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape_kind *shape) {
+    double chain, branch;
+    tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch), in_a_row = seconds_of(s, in, TRI_SHAPE_CHAIN, &chain);
+    *shape = side_by_side == TRI_OK && (in_a_row != TRI_OK || branch < chain) ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
+    return side_by_side == TRI_OK ? TRI_OK : in_a_row;
+}
+
+static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan_in *in) {
+    in->staging.shape = s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
+    if (s->pipeline_shape != TRI_SHAPE_ASKED_AUTO || in->mesh.pp == 1 || in->model->n_texts == 1) return TRI_OK;
+    if (tri__schedule_row(in->staging.schedule)->chain) return TRI_OK;
+    if (!world || tri_world_rank(world) == 0) TRI_TRY(faster(s, in, &in->staging.shape));
+    int32_t shape = in->staging.shape;
+    if (world) TRI_TRY(tri_broadcast(tri_group_world(world), &shape, 1, TRI_I32, 0));
+    in->staging.shape = (tri_shape_kind)shape;
+    return TRI_OK;
+}
+
+tri_status tri__staging_settle(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
     in->staging = (tri_staging){.schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));
-    return choose_shape(s, in);
+    return choose_shape(s, world, in);
 }
 
 /* The number that ends "primary.layer.12", and the length of what is before it; -1: no layer. */
@@ -112,21 +131,18 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
     return text;
 }
 
-static tri_status bubble_with(tri_arena *arena, const tri_plan_in *like, int n_mb, double *bubble) {
-    tri_plan_in in = *like;
-    tri_staged staged;
-    in.n_mb = n_mb;
-    TRI_TRY(tri__staging_dry(arena, &in, &staged));
-    *bubble = staged.bubble;
-    return TRI_OK;
-}
-
-static tri_status say_bubble(tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
+static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
     int twice = 2 * in->mesh.pp;
     double better[2];
     if (in->n_mb >= twice) return TRI_OK;
-    for (int i = 0; i < 2; i++) TRI_TRY(bubble_with(arena, in, twice << i, &better[i]));
-    tri__say(log, TRI_LOG_WARN,
+    for (int i = 0; i < 2; i++) {
+        tri_plan_in more = *in;
+        tri_staged staged;
+        more.n_mb = twice << i;
+        TRI_TRY(tri__staging_simulate(s, arena, &more, &staged));
+        better[i] = staged.bubble;
+    }
+    tri__say(log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
              "%d microbatch%s in a pipeline of %d: ranks wait %.0f %% of the step; with --num-microbatches %d %.0f %%, with %d %.0f %%",
              in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice, 100 * better[1]);
     return TRI_OK;
@@ -134,20 +150,20 @@ static tri_status say_bubble(tri_arena *arena, const tri_plan_in *in, double bub
 
 static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, const tri_log *log) {
     tri_staged staged;
-    TRI_TRY(tri__staging_dry(arena, in, &staged));
+    TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
     const tri_pipeline *p = &staged.stages.pipeline;
     tri__say(log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
              p->n_ranks, tri__shape_name(in->staging.shape), s->pipeline_shape == TRI_SHAPE_ASKED_AUTO ? " (the faster one)" : "",
              tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
     for (int stage = 0; stage < p->n_stages; stage++)
         tri__say(log, TRI_LOG_INFO, "stage %d, place %d: %s", stage, p->rank[stage], tri__stage_text(arena, in->model, &staged.stages, stage));
-    return say_bubble(arena, in, staged.bubble, log);
+    return say_bubble(s, arena, in, staged.bubble, log);
 }
 
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
     tri_arena scratch;
     if (in->mesh.pp == 1) return TRI_OK;
-    TRI_TRY(tri__arena_open(&scratch, SCRATCH));
+    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
     tri_status status = say_stages(s, &scratch, in, log);
     tri__arena_close(&scratch);
     return status;
