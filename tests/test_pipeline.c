@@ -302,7 +302,7 @@ static void open_large(tiny *t) {
     t->in.n_mb = 3;
 }
 
-/* All schedules, shapes and ways to share out on one mesh. In `make test`, one in `every`. */
+/* All schedules, shapes and ways to share out on one mesh, or one of `every` so many. */
 static int check_layouts(tiny *t, int every, int *number) {
     int legal = 0;
     for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
@@ -320,16 +320,42 @@ static int check_layouts(tiny *t, int every, int *number) {
 
 static void meshes(void **state) {
     (void)state;
-    int legal = 0, number = 0;
+    int legal = 0, number = 0, every = whole ? 1 : 89;
     tiny t;
     open_large(&t);
     for (int pp = 1; pp <= 16; pp++)
         for (int tp = 1; pp * tp <= 16; tp++)
             for (int dp = 1; pp * tp * dp <= 16; dp++) {
                 t.in.mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
-                legal += check_layouts(&t, whole ? 1 : 41, &number);
+                legal += check_layouts(&t, every, &number);
             }
-    print_message("    programs of %d layouts fit together, of %d asked for\n", legal, whole ? number : (number + 40) / 41);
+    print_message("    programs of %d layouts fit together, of %d asked for\n", legal, (number + every - 1) / every);
+    tiny_close(&t);
+}
+
+/* Bytes of activations of a rank of four stages. */
+static int64_t activations(tiny *t, tri_schedule_kind schedule, int n_mb, int rank) {
+    tri_plan plan;
+    t->in.n_mb = n_mb, t->in.rank = rank, t->in.staging = (tri_staging){.schedule = schedule};
+    OK(tri__plan(&t->arena, &t->in, 1, &plan));
+    return plan.train.program->bytes[TRI_MEM_ACT];
+}
+
+/* GPipe holds all microbatches; 1F1B as many as stages follow and one, however many there are; the others no more with more of them. */
+static void memory_follows_the_schedule(void **state) {
+    (void)state;
+    enum { P = 4 };
+    tiny t;
+    open_large(&t);
+    t.in.mesh.pp = P;
+    for (int rank = 0; rank < P; rank++) {
+        double each = (double)activations(&t, TRI_SCHEDULE_GPIPE, 2 * P, rank) / (2 * P);
+        int64_t alternate = activations(&t, TRI_SCHEDULE_1F1B, 2 * P, rank);
+        assert_true((double)activations(&t, TRI_SCHEDULE_GPIPE, P, rank) < 1.1 * P * each);
+        assert_true((double)alternate > 0.9 * (P - rank) * each && (double)alternate < 1.1 * (P - rank) * each);
+        for (int schedule = TRI_SCHEDULE_1F1B; schedule < TRI_SCHEDULE_COUNT; schedule++)
+            assert_true((double)activations(&t, schedule, 4 * P, rank) < 1.05 * (double)activations(&t, schedule, 2 * P, rank));
+    }
     tiny_close(&t);
 }
 
@@ -354,7 +380,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts),   cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals), cmocka_unit_test(golden_programs),
         cmocka_unit_test(schedules), cmocka_unit_test(replicas),         cmocka_unit_test(mixtures), cmocka_unit_test(blocks),
-        cmocka_unit_test(meshes),
+        cmocka_unit_test(meshes),    cmocka_unit_test(memory_follows_the_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
