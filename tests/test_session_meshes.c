@@ -164,6 +164,32 @@ static void schedules_agree_to_the_bit(void **state) {
     print_message("    %d pairs\n", count);
 }
 
+static void digest_of(const char *folder, char hex[static 33]) {
+    tri_checkpoint *checkpoint;
+    OK(tri__checkpoint_open(folder, 0, &checkpoint));
+    OK(tri__checkpoint_digest(checkpoint, hex));
+    tri__checkpoint_close(checkpoint);
+}
+
+/* Before the first step: each element's random number is its own, whoever holds it. Checkpoints of it have one digest. */
+static void initial_weights_are_one_rank_s(void **state) {
+    (void)state;
+    static const char *const meshes[][2] = {{"--tp-size=2", "--shard=none"}, {"--tp-size=4", "--shard=none"}, {"--tp-size=2", "--shard=zero3"},
+                                            {"--pp-size=2", "--tp-size=2"}};
+    static const int ranks[] = {2, 4, 4, 4};
+    char want[33], have[33];
+    run *one = run_on(&(run){.save = 1, .output = "one", .config = "three.json"});
+    digest_of(one->folder, want);
+    for (int i = 0; i < 4; i++) {
+        run *many = run_on(&(run){.ranks = ranks[i], .save = 1, .output = "many", .config = "three.json", .option = {meshes[i][0], meshes[i][1]}});
+        expect_same_bits(one, many, meshes[i][0]);
+        digest_of(many->folder, have);
+        assert_string_equal(have, want);
+        run_free(many);
+    }
+    run_free(one);
+}
+
 /* Eight ranks save, one reads. */
 static void a_checkpoint_of_a_mesh_is_whole(void **state) {
     (void)state;
@@ -225,6 +251,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_mesh_gives_one_rank_s_result),
         cmocka_unit_test(schedules_agree_to_the_bit),
+        cmocka_unit_test(initial_weights_are_one_rank_s),
         cmocka_unit_test(a_checkpoint_of_a_mesh_is_whole),
         cmocka_unit_test(a_bad_number_is_its_stage_s),
     };

@@ -57,15 +57,57 @@ typedef struct placed {
     int64_t begin, end;
 } placed;
 
-/* Places that are taken at the same time, sorted by offset, tell where the next one fits. */
-static int64_t lowest_fit(const placed *taken, int n, const life *want) {
+enum { TILES = 64, NEAR = 4 };
+
+typedef struct shelf {
+    placed *at; /* by begin */
+    int n, cap;
+} shelf;
+
+/* All places that are taken. Time is cut into tiles, so that a short life is compared with those around it only. */
+typedef struct space {
+    tri_arena *arena;
+    int each;            /* instructions of a tile */
+    shelf tile[TILES];   /* lives that touch it, of those that touch at most NEAR of them */
+    shelf wide;          /* the others */
+} space;
+
+/* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
+static int64_t lowest_fit(const space *space, const life *want) {
+    const shelf *shelves[TILES + 1] = {&space->wide};
+    int n = 1, next[TILES + 1] = {0}, lifted = 1;
     int64_t at = 0;
-    for (int i = 0; i < n; i++) {
-        if (taken[i].last < want->first || want->last < taken[i].first) continue;
-        if (taken[i].begin >= at + want->bytes) return at;
-        if (taken[i].end > at) at = taken[i].end;
+    for (int t = want->first / space->each; t <= want->last / space->each; t++) shelves[n++] = &space->tile[t];
+    while (lifted) {
+        lifted = 0;
+        for (int i = 0; i < n; i++)
+            for (; next[i] < shelves[i]->n && shelves[i]->at[next[i]].begin < at + want->bytes; next[i]++) {
+                const placed *other = &shelves[i]->at[next[i]];
+                if (other->last < want->first || want->last < other->first || other->end <= at) continue;
+                at = other->end;
+                lifted = 1;
+            }
     }
     return at;
+}
+
+static void put_on(tri_arena *arena, shelf *shelf, placed place) {
+    int at = 0;
+    for (int step = shelf->n; step > 0;) { /* the first that begins behind it */
+        int half = step / 2;
+        if (shelf->at[at + half].begin > place.begin) step = half;
+        else at += half + 1, step -= half + 1;
+    }
+    TRI_PUSH(arena, shelf->at, shelf->n, shelf->cap);
+    memmove(shelf->at + at + 1, shelf->at + at, (size_t)(shelf->n - 1 - at) * sizeof *shelf->at);
+    shelf->at[at] = place;
+}
+
+static void take(space *space, placed place) {
+    int first = place.first / space->each, last = place.last / space->each;
+    if (last - first >= NEAR) put_on(space->arena, &space->wide, place);
+    else
+        for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
 }
 
 /* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps otherwise.
@@ -105,15 +147,15 @@ static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
     for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
 }
 
-/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. taken: [n] scratch. */
-static int64_t place_in_turn(tri_program *program, const life *lives, int n, placed *taken) {
+/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. */
+static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
+    tri_program *program = pass->program;
+    space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
     int64_t bytes = 0;
-    for (int i = 0; i < n; i++) { /* taken: by offset */
-        int64_t offset = lowest_fit(taken, i, &lives[i]), end = offset + lives[i].bytes;
+    for (int i = 0; i < n; i++) {
+        int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
         program->slot[lives[i].slot].offset = offset;
-        int j = i;
-        for (; j > 0 && taken[j - 1].begin > offset; j--) taken[j] = taken[j - 1];
-        taken[j] = (placed){lives[i].first, lives[i].last, offset, end};
+        take(&space, (placed){lives[i].first, lives[i].last, offset, end});
         if (end > bytes) bytes = end;
     }
     return bytes;
@@ -131,13 +173,13 @@ static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
 }
 
 /* Earliest first, where that takes less. */
-static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n, placed *taken) {
+static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
     tri_program *program = pass->program;
     qsort(lives, (size_t)n, sizeof *lives, earlier_first);
-    int64_t bytes = place_in_turn(program, lives, n, taken);
+    int64_t bytes = place_in_turn(pass, lives, n);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
     if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
-    else place_in_turn(program, lives, n, taken);
+    else place_in_turn(pass, lives, n);
 }
 
 /* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
@@ -147,11 +189,10 @@ static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     int n = find_lives(program, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
     if (place_as_before(pass, mem, lives, n)) return;
-    placed *taken = tri__arena_alloc(pass->arena, (size_t)n * sizeof *taken);
     life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
     if (found) memcpy(found, lives, (size_t)n * sizeof *found);
-    program->bytes[mem] = place_in_turn(program, lives, n, taken);
-    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n, taken);
+    program->bytes[mem] = place_in_turn(pass, lives, n);
+    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
     place_in_buffers(pass, mem, lives, n);
     if (found) remember(pass, mem, found, n);
 }

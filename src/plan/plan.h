@@ -96,7 +96,7 @@ tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
 
-/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Zeroed but for the arena: nothing. */
+/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena: nothing yet. */
 typedef struct tri_places {
     tri_arena *arena;
     void *lives[TRI_MEM_COUNT];       /* as the memory pass has them, [n] */

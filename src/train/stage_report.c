@@ -172,6 +172,12 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
     return status;
 }
 
+/* Where ranks outnumber cores, what they wait for is mostly a core. */
+static void say_crowded(const tri_session *s) {
+    int ranks = s->place.world->segment.n, cores = tri__cores();
+    if (ranks > cores) tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks, cores);
+}
+
 /* The lead's part. */
 static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, json_t **out) {
     const tri_engine *e = &s->engine;
@@ -189,6 +195,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
                      tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
                      now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
+    say_crowded(s);
     TRI_TRY(advise(s, arena, &in, now.seconds, at, *out));
     return save_profile(s, all->unit);
 }
