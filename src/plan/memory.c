@@ -130,13 +130,31 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     program->bytes[mem] = used * each;
 }
 
+/* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
+static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
+    const tri_places *known = pass->places;
+    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0)) return 0;
+    for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
+    pass->program->bytes[mem] = known->bytes[mem];
+    return 1;
+}
+
+/* `found`: [n] lives in the order of larger_first, in the memory of pass->places. */
+static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
+    tri_places *known = pass->places;
+    known->lives[mem] = found, known->n[mem] = n, known->bytes[mem] = pass->program->bytes[mem];
+    known->offset[mem] = tri__arena_alloc(known->arena, (size_t)n * sizeof *known->offset[mem]);
+    for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
+}
+
 /* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. */
-static int64_t place_in_turn(const tri_pass *pass, const life *lives, int n) {
-    space space = {.arena = pass->arena, .each = pass->program->n_instrs / TILES + 1};
+static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
+    tri_program *program = pass->program;
+    space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
     int64_t bytes = 0;
     for (int i = 0; i < n; i++) {
         int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
-        pass->program->slot[lives[i].slot].offset = offset;
+        program->slot[lives[i].slot].offset = offset;
         take(&space, (placed){lives[i].first, lives[i].last, offset, end});
         if (end > bytes) bytes = end;
     }
@@ -154,37 +172,17 @@ static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
     return most;
 }
 
-/* Largest first leaves the fewest gaps, mostly; where it does not, as in long rounds of stages, earliest first may. */
-static void place_anew(tri_pass *pass, tri_mem mem, life *lives, int n) {
-    int64_t *bytes = &pass->program->bytes[mem];
-    *bytes = place_in_turn(pass, lives, n);
-    if ((double)*bytes > GAPS * (double)most_alive(pass, lives, n)) {
-        qsort(lives, (size_t)n, sizeof *lives, earlier_first);
-        int64_t other = place_in_turn(pass, lives, n);
-        qsort(lives, (size_t)n, sizeof *lives, larger_first);
-        if (other < *bytes) *bytes = other;
-        else place_in_turn(pass, lives, n);
-    }
-    place_in_buffers(pass, mem, lives, n);
+/* Earliest first, where that takes less. */
+static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
+    tri_program *program = pass->program;
+    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    int64_t bytes = place_in_turn(pass, lives, n);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
+    else place_in_turn(pass, lives, n);
 }
 
-/* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
-static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
-    const tri_places *known = pass->places;
-    if (!known || known->n[mem] != n || memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0) return 0;
-    for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
-    pass->program->bytes[mem] = known->bytes[mem];
-    return 1;
-}
-
-/* `found`: [n] lives in the order of larger_first, in the memory of pass->places. */
-static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
-    tri_places *known = pass->places;
-    known->lives[mem] = found, known->n[mem] = n, known->bytes[mem] = pass->program->bytes[mem];
-    known->offset[mem] = tri__arena_alloc(known->arena, (size_t)n * sizeof *known->offset[mem]);
-    for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
-}
-
+/* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
@@ -193,7 +191,9 @@ static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     if (place_as_before(pass, mem, lives, n)) return;
     life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
     if (found) memcpy(found, lives, (size_t)n * sizeof *found);
-    place_anew(pass, mem, lives, n);
+    program->bytes[mem] = place_in_turn(pass, lives, n);
+    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
+    place_in_buffers(pass, mem, lives, n);
     if (found) remember(pass, mem, found, n);
 }
 
