@@ -75,6 +75,33 @@ static void layouts(void **state) {
     tiny_close(&t);
 }
 
+static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_kind shape) {
+    tri_stages stages;
+    tri_dry dry;
+    t->in.n_mb = n_mb;
+    OK(cut(t, layers, pp, (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = shape}, &stages));
+    const tri_actions *orders = tri__stages_orders(&t->arena, &t->in, &stages);
+    OK(tri__schedule_dry(&t->arena, &stages.pipeline, orders, stages.time, 0, &dry));
+    return tri__dry_bubble(&stages.pipeline, &dry);
+}
+
+/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a branch, not all. The fusion
+ * waits for the other branch only when its own is done. A row has the bubble of all its stages. */
+static void branches_wait_less(void **state) {
+    (void)state;
+    const int layers[2] = {12, 12};
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    for (int k = 1; k <= 3; k++)
+        for (int m = 4; m <= 8; m += 4) {
+            double want = (k - 1.0) / (m + k - 1), have = bubble(&t, layers, 2 * k, m, TRI_SHAPE_BRANCH);
+            double row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN), want_row = (2 * k - 1.0) / (m + 2 * k - 1);
+            if (fabs(have - want) > 0.03 || fabs(row - want_row) > 0.03)
+                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have, row, want, want_row);
+        }
+    tiny_close(&t);
+}
+
 /* The slowest stage of the best cut, by trying all: `from` is the first unit of what is left. */
 static double best_by_trial(const tri_stage_time *time, int from, int n, int parts) {
     double best = INFINITY, part = 0;
@@ -378,7 +405,7 @@ int main(int argc, char **argv) {
     soak_select(argc, argv);
     whole = soak_count("SOAK_STEPS", 0) > 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),   cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals), cmocka_unit_test(golden_programs),
+        cmocka_unit_test(layouts), cmocka_unit_test(branches_wait_less), cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals), cmocka_unit_test(golden_programs),
         cmocka_unit_test(schedules), cmocka_unit_test(replicas),         cmocka_unit_test(mixtures), cmocka_unit_test(blocks),
         cmocka_unit_test(meshes),    cmocka_unit_test(memory_follows_the_schedule),
     };

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "plan/handover.h"
 
+#include <limits.h>
 #include <string.h>
 
 typedef struct unroll {
@@ -182,7 +183,6 @@ static void act(unroll *u, int action) {
     const tri_action *a = &u->order->at[action];
     post_receives(u, action);
     if (!u->stages->branches) wait_all_received(u, action);
-    send(u, action, -1);
     for (int k = 0; k < u->n_list[a->stage]; k++) {
         int i = u->list[a->stage][k];
         if (!is_of(u, a->act, i)) continue;
@@ -195,6 +195,7 @@ static void act(unroll *u, int action) {
         send(u, action, i);
     }
     wait_all_received(u, action);
+    send(u, action, INT_MAX);
 }
 
 /* ---- The pass ---- */

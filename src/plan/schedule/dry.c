@@ -14,7 +14,13 @@ static double arrival(const dry *d, const double *ended, int from, int to, int m
     return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->hop;
 }
 
-/* When all is there that an action needs; < 0: not yet. */
+/* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage needs. */
+static double slack_of(const tri_pipeline *p, int i, tri_act act) {
+    if (!p->slack) return 0;
+    return act == TRI_ACT_F ? p->slack[i].forward : act == TRI_ACT_B ? p->slack[i].input : p->slack[i].input + p->slack[i].weight;
+}
+
+/* When an action can begin so that all it needs is there in time; < 0: not yet known. */
 static double ready(const dry *d, const tri_action *a) {
     const tri_pipeline *p = d->pipeline;
     int own = a->stage * p->n_mb + a->mb;
@@ -24,7 +30,8 @@ static double ready(const dry *d, const tri_action *a) {
         int giver = p->feed[i][a->act != TRI_ACT_F], taker = p->feed[i][a->act == TRI_ACT_F];
         if (taker != a->stage) continue;
         double there = arrival(d, a->act == TRI_ACT_F ? d->forward : d->backward, giver, taker, a->mb);
-        if (there < 0 || there > at) at = there;
+        if (there < 0) return there;
+        if (there - slack_of(p, i, a->act) > at) at = there - slack_of(p, i, a->act);
     }
     return at;
 }

@@ -15,6 +15,11 @@ typedef enum tri_schedule_kind { /* in the order of the option's choices */
     TRI_SCHEDULE_COUNT
 } tri_schedule_kind;
 
+/* Seconds (or any unit) of one microbatch on one stage. */
+typedef struct tri_stage_time {
+    double forward, input, weight;
+} tri_stage_time;
+
 /* Stages and what they hand on. Stages are numbered so that each comes after those that feed it. */
 typedef struct tri_pipeline {
     int n_ranks;            /* of one pipeline: pp */
@@ -22,6 +27,7 @@ typedef struct tri_pipeline {
     const int *rank;        /* [n_stages] who holds it: a place on the pp axis */
     const int (*feed)[2];   /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
     int n_feeds;
+    const tri_stage_time *slack; /* [n_feeds] the part of stage feed[i][1] that needs nothing of it: first forward, last backward; NULL: none */
     const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
 } tri_pipeline;
 
@@ -72,11 +78,6 @@ int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the
  * are forwards, then the other backwards. Gradients of weights follow `late` backwards behind those of inputs; late < 0: both are one
  * action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
-
-/* Seconds (or any unit) of one microbatch on one stage. */
-typedef struct tri_stage_time {
-    double forward, input, weight;
-} tri_stage_time;
 
 /* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `hop` after a stage of
  * another rank computed it. */
