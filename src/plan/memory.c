@@ -133,7 +133,7 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
 /* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
 static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
     const tri_places *known = pass->places;
-    if (!known || known->n[mem] != n || memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0) return 0;
+    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0)) return 0;
     for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
     pass->program->bytes[mem] = known->bytes[mem];
     return 1;
