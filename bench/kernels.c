@@ -5,9 +5,10 @@
  * memory (a tensor that stays in cache may exceed it). Times as bench/measure.h says.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
-#include "bench/measure.h"
 #include "device/cpu/fast/simd.h"
 #include "device/device.h"
+
+#include "measure.h"
 
 #include <math.h>
 #include <stdio.h>

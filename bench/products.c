@@ -5,10 +5,11 @@
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
  * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
-#include "bench/measure.h"
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/simd.h"
 #include "device/device.h"
+
+#include "measure.h"
 
 #include <dlfcn.h>
 #include <omp.h>

@@ -49,6 +49,7 @@ typedef struct tri_settings {
     struct {                       /* given by the user, rather than left at the default */
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes;
     } given;
+    size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
 
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
