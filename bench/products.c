@@ -5,17 +5,17 @@
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
  * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
-#include "base/clock.h"
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/simd.h"
 #include "device/device.h"
+
+#include "measure.h"
 
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* By columns, as Fortran has it. */
 typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k, const float *alpha, const float *a,
@@ -55,28 +55,15 @@ static void call_library(sgemm_call *call, const tri_gemm *g) {
          g->c, &n);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* One thread's own time, so that other work on the machine does not count; of more threads the time that passes. */
-static double clock_of(int threads) {
-    struct timespec now;
-    if (threads > 1) return tri__clock();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Seconds of each way in each round, all ways in turn. */
 static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double seconds[WAYS][MOST_ROUNDS]) {
     for (int round = -1; round < rounds; round++)
         for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
-            double begin = clock_of(g->threads);
+            double begin = bench_clock(g->threads);
             if (way == 0) tri__gemm_packed(g);
             else if (way == 1) tri__gemm_blas(g);
             else call_library(library, g);
-            if (round >= 0) seconds[way][round] = clock_of(g->threads) - begin;
+            if (round >= 0) seconds[way][round] = bench_clock(g->threads) - begin;
         }
 }
 
@@ -92,7 +79,7 @@ static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in
     double flops = 2.0 * (double)g.m * (double)g.n * (double)g.k / 1e9;
     printf("%-8s %5ld x %4ld x %5ld", kinds[kind], (long)g.m, (long)g.n, (long)g.k);
     for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
-        qsort(seconds[way], (size_t)rounds, sizeof(double), ascending);
+        qsort(seconds[way], (size_t)rounds, sizeof(double), bench_ascending);
         printf("  %8.1f (%5.1f)", flops / seconds[way][rounds / 2], flops / seconds[way][0]);
     }
     printf("\n");

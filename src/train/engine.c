@@ -60,6 +60,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
     TRI_TRY(tri__device_get(s->device, &engine->device));
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
+    engine->guard = s->guard;
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, assets->encoder, n_columns, s->no_decay, &engine->model);
@@ -165,7 +166,7 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
                          "--max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
     TRI_TRY(
-        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, folder, &engine->exec));
+        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard, engine->place.world, folder, &engine->exec));
     list_pieces(engine);
     return TRI_OK;
 }

@@ -32,6 +32,7 @@ typedef struct tri_engine {
     int train, infer;              /* their indices in exec; train -1: none */
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
+    size_t guard;                  /* bytes after each class of memory, for tests */
     tri_piece *weights, *optimizer; /* what this rank holds, in fp32; in the arena, as all of these */
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;

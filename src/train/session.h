@@ -55,6 +55,8 @@ struct tri_session {
 /* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every
  * rank of the world opens its own; world NULL: one rank. */
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out);
+/* tri_session_join, with guard bytes after each class of memory. */
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 

@@ -58,6 +58,7 @@ typedef struct tri_settings {
     struct {                       /* given by the user, rather than left at the default */
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches;
     } given;
+    size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
 
 /* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */
