@@ -34,7 +34,7 @@ static json_t *state_json(const tri_session *s) {
     snprintf(data, sizeof data, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
     json_t *state = json_pack("{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "samples", (json_int_t)samples, "rows",
                               (json_int_t)s->train->n, "global_batch", (json_int_t)s->sampler.batch, "replica_batch",
-                              (json_int_t)s->settings->batch_size, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum,
+                              (json_int_t)(s->settings->batch_asked ? s->settings->batch_asked : s->settings->batch_size), "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum,
                               "best_step", (json_int_t)s->at.best_step, "seed", (json_int_t)s->settings->seed, "mesh",
                               mesh_json(&s->place.mesh), "learning_rate", rate_json(s), "build", tri__build_text());
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
