@@ -71,11 +71,11 @@ static tri_status rank_main(tri_world *world, void *context) {
     TRI_TRY(tri__saver_open(world, &weight, 1, &moment, 1, job->background, &saver));
     fault_arm(job->rank == rank ? job->at : 0, job->kind);
     tri_status status = save(world, job, saver, &saved);
+    shared->result[rank] = saved.result;
+    tri__saver_close(saver); /* older checkpoints are removed until then */
     fault_disarm();
     shared->calls[rank] = atomic_load(&fault.count);
-    shared->result[rank] = saved.result;
     if (fault.hit) snprintf(shared->hit, sizeof shared->hit, "%s", fault.hit);
-    tri__saver_close(saver);
     return status;
 }
 

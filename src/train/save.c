@@ -73,9 +73,8 @@ tri_status tri__session_save_begin(tri_session *s) {
 
 tri_status tri__session_save_advance(tri_session *s, int wait, tri_saved *saved) {
     TRI_TRY(tri__saver_advance(s->saver, wait, saved));
-    if (saved->result != TRI_SAVE_DONE) return TRI_OK;
-    if (s->place.world) atomic_store(&s->place.world->segment.control->committed, saved->step + 1);
-    if (saved->words[0]) tri__say(&s->log, TRI_LOG_WARN, "%s is saved, but: %s", saved->folder, saved->words);
+    if (saved->result != TRI_SAVE_FAILED && saved->words[0]) tri__say(&s->log, TRI_LOG_WARN, "after a checkpoint was saved: %s", saved->words);
+    if (saved->result == TRI_SAVE_DONE && s->place.world) atomic_store(&s->place.world->segment.control->committed, saved->step + 1);
     return TRI_OK;
 }
 
