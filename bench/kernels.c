@@ -168,7 +168,7 @@ static void find_limits(const tri_device *device, double *flops, double *bytes) 
         for (size_t k = 0; k < half / sizeof *x; k++) y[k] += x[k];
         *bytes = fmax(*bytes, 3.0 * (double)half / (bench_clock(1) - begin));
     }
-    device->free(memory, 2 * half);
+    device->free(NULL, memory, 2 * half);
 }
 
 static int wanted(const char *op, char **names, int n) {

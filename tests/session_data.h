@@ -35,7 +35,7 @@ static inline void write_table(const char *name, int rows, uint32_t seed) {
 static inline int make_data(void **state) {
     (void)state;
     char text[1024] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-    snprintf(root, sizeof root, "/tmp/trident-session-%d", (int)getpid());
+    snprintf(root, sizeof root, "/dev/shm/tri-session-%d", (int)getpid()); /* in memory: nothing waits for a disk */
     OK(tri__folder_make(root));
     for (int w = 0; w < 20; w++) sprintf(text + strlen(text), "w%d\n", w);
     char path[128];

@@ -18,7 +18,7 @@ typedef struct tri_checkpoint_out {
     const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
     int n_weights, n_optimizer;
     const json_t *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
-    /* Writes vocabularies and the like into the folder being made; NULL: none. */
+    /* Writes vocabularies and the like into the folder being made, as tri__file_write does: to the disk; NULL: none. */
     tri_status (*extras)(void *context, const char *folder);
     void *context;
 } tri_checkpoint_out;
@@ -66,7 +66,7 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
 /* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. `last`: the step that the run has
  * just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). */
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
-/* Temporary folders that a killed run left. Nobody else may be saving there. */
+/* Temporary folders and files that a killed run left. Nobody else may be saving there. */
 tri_status tri__checkpoint_sweep(const char *folder);
 
 /* 32 hex digits: one hash of all logical tensors (weights and optimizer state), independent of files and slices:

@@ -111,6 +111,15 @@ static tri_status retire(const char *folder, int64_t step) {
     return tri__checkpoint_remove(gone);
 }
 
+/* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write, ".probe-<n>". */
+static int is_stray_file(const char *name) {
+    const char *mark = strstr(name, ".tmp-");
+    int n, end = -1;
+    long pid;
+    if (mark && sscanf(mark, ".tmp-%ld-%d%n", &pid, &n, &end) == 2 && mark[end] == 0) return pid != (long)getpid();
+    return sscanf(name, ".probe-%d%n", &n, &end) == 1 && name[end] == 0;
+}
+
 tri_status tri__checkpoint_sweep(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return tri__fail(TRI_IO, "cannot open %s: %s", folder, strerror(errno));
@@ -118,9 +127,11 @@ tri_status tri__checkpoint_sweep(const char *folder) {
     for (struct dirent *entry; status == TRI_OK && (entry = readdir(dir));) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
-        if (parse_name(entry->d_name, &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0) continue;
+        int stray = is_stray_file(entry->d_name);
+        if (!stray && (parse_name(entry->d_name, &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
         status = tri__path_join(path, folder, entry->d_name);
-        if (status == TRI_OK) status = tri__checkpoint_remove(path);
+        if (status == TRI_OK && stray) unlink(path);
+        else if (status == TRI_OK) status = tri__checkpoint_remove(path);
     }
     closedir(dir);
     return status;

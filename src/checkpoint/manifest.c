@@ -12,12 +12,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
 static const char opening[] = "{\n", sum_begin[] = " \"checksum\": \"", sum_end[] = "\",\n";
@@ -51,15 +49,7 @@ tri_status tri__json_save_exact(const char *path, const json_t *value) {
     return status;
 }
 
-/* Brings one file to disk and lists it. */
 static tri_status list_unknown(const char *path, const char *name, json_t *files) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd)) {
-        int cause = errno;
-        if (fd >= 0) close(fd);
-        return tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(cause));
-    }
-    close(fd);
     tri_map map;
     TRI_TRY(tri__file_map(path, &map));
     char hex[33];

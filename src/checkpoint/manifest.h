@@ -10,8 +10,8 @@ int tri__is_plain_name(const char *name);
 
 /* Numbers with 17 significant digits, so that a double comes back the same. Written beside, then renamed. */
 tri_status tri__json_save_exact(const char *path, const json_t *value);
-/* All files of a folder and of the folders in it: [{name, bytes, xxh3}], sorted; a new reference. Those with a row in `known` (a list of
- * such rows) are on disk already; the others are brought there and hashed. */
+/* All files of a folder and of the folders in it, which are on disk: [{name, bytes, xxh3}], sorted; a new reference. Those with a row in
+ * `known` (a list of such rows) need not be hashed again. The folders are brought to disk. */
 tri_status tri__manifest_files(const char *folder, const json_t *known, json_t **files);
 /* Compares each listed file's size, and the hashes of those that fall to `part` of `of`, which share the bytes out evenly (0 of 1: all;
  * of 0: none). TRI_DATA naming the file, and for a shard the tensor whose bytes are wrong. */

@@ -140,6 +140,7 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
     const char **args = calloc((size_t)argc + 1, sizeof *args);
     if (!args) return TRI_RESOURCE;
     for (int i = 1; i < argc; i++) args[i - 1] = argv[i];

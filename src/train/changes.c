@@ -133,7 +133,8 @@ tri_status tri__settings_adopt(tri_settings *s) {
     TRI_TRY(status);
     const json_t *state = json_object_get(manifest, "state");
     int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
-    if (was > 0 && s->batch_size == each && replicas != integer(json_object_get(state, "mesh"), "dp")) {
+    if (was > 0 && s->batch_size == each && each * replicas != was) {
+        s->batch_asked = each;
         s->global_batch_size = was;
         s->batch_size = (was + replicas - 1) / replicas;
     }

@@ -1,7 +1,9 @@
 /* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit (first rank) - tell. The
- * two stretches of disk work, write and commit, are jobs: done at once, or each by a thread. */
+ * two stretches of disk work, write and commit, are jobs: done at once, or each by a thread. Older checkpoints are removed by a thread in any
+ * case: it takes half as long as writing one (0.25 s for 480 MB on ext4), and nobody need wait for it. */
 #include "train/saver.h"
 
+#include "base/copy.h"
 #include "base/machine.h"
 #include "base/text.h"
 
@@ -34,7 +36,17 @@ struct tri_saver {
     int running;                 /* 1: to be joined */
     atomic_int ended;
     tri_status status;
-    char words[1024], warning[1024];
+    char words[1024];
+    /* the thread that removes older checkpoints, on the first rank; what it works on is its own */
+    struct cleaner {
+        pthread_t thread;
+        int running;             /* 1: to be joined */
+        atomic_int ended;
+        char folder[TRI_PATH_MAX];
+        int keep;
+        int64_t last;
+        char warning[1024];      /* "": all went well */
+    } cleaner;
 };
 
 /* What the first rank tells all others. */
@@ -46,6 +58,9 @@ typedef struct notice {
 static size_t piece_bytes(const tri_piece *piece) {
     return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
 }
+
+/* In the copy, where each begins on a cache line. */
+static size_t room_of(const tri_piece *piece) { return (piece_bytes(piece) + 63) & ~(size_t)63; }
 
 static void keep_words(char out[static 1024]) { snprintf(out, 1024, "%s", tri_error()); }
 
@@ -60,18 +75,12 @@ static void write_pieces(tri_saver *saver) {
     if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
-/* What fails after the commit is no failure of the save. */
+/* What fails after the commit is no failure of the save: `words` are a warning then. */
 static void commit(tri_saver *saver) {
     const tri_save_spec *what = &saver->what;
-    saver->warning[0] = 0;
+    saver->words[0] = 0;
     saver->status = tri__checkpoint_end(&saver->out, saver->made, saver->part);
-    if (saver->status != TRI_OK) {
-        keep_words(saver->words);
-        return;
-    }
-    tri_status after = what->best ? tri__checkpoint_mark_best(what->folder, what->step) : TRI_OK;
-    if (after == TRI_OK) after = tri__checkpoint_prune(what->folder, what->keep, what->step);
-    if (after != TRI_OK) keep_words(saver->warning);
+    if (saver->status != TRI_OK || (what->best && tri__checkpoint_mark_best(what->folder, what->step) != TRI_OK)) keep_words(saver->words);
 }
 
 static void *run_job(void *context) {
@@ -83,13 +92,40 @@ static void *run_job(void *context) {
 }
 
 /* Signals are for the thread that trains. */
-static int start_thread(tri_saver *saver) {
+static int start_thread(pthread_t *thread, void *(*main)(void *), void *context) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&saver->thread, NULL, run_job, saver);
+    int failed = pthread_create(thread, NULL, main, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
+}
+
+static void *clean(void *context) {
+    struct cleaner *c = context;
+    c->warning[0] = 0;
+    if (tri__checkpoint_prune(c->folder, c->keep, c->last) != TRI_OK) keep_words(c->warning);
+    atomic_store(&c->ended, 1);
+    return NULL;
+}
+
+static void start_cleaner(tri_saver *saver) {
+    struct cleaner *c = &saver->cleaner;
+    c->keep = saver->what.keep, c->last = saver->what.step;
+    snprintf(c->folder, sizeof c->folder, "%s", saver->what.folder);
+    atomic_store(&c->ended, 0);
+    c->running = !start_thread(&c->thread, clean, c);
+    if (!c->running) clean(c);
+}
+
+/* Its warning, once, when it has ended; with `wait` it has. */
+static void end_cleaner(tri_saver *saver, int wait, char words[static 1024]) {
+    struct cleaner *c = &saver->cleaner;
+    if (!wait && !atomic_load(&c->ended)) return;
+    if (c->running) pthread_join(c->thread, NULL);
+    c->running = 0;
+    if (c->warning[0]) memcpy(words, c->warning, sizeof c->warning);
+    c->warning[0] = 0;
 }
 
 static void start_job(tri_saver *saver, stage stage) {
@@ -99,7 +135,7 @@ static void start_job(tri_saver *saver, stage stage) {
         run_job(saver);
         return;
     }
-    int failed = start_thread(saver);
+    int failed = start_thread(&saver->thread, run_job, saver);
     saver->running = !failed;
     if (!failed) return;
     saver->status = TRI_RESOURCE;
@@ -207,7 +243,7 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
     notice note = {.status = PENDING};
     if (saver->lead) {
         note.status = job_status(saver, wait);
-        if (note.status != PENDING) memcpy(note.words, note.status == TRI_OK ? saver->warning : saver->words, sizeof note.words);
+        if (note.status != PENDING) memcpy(note.words, saver->words, sizeof note.words);
         if (note.status == TRI_OK) snprintf(note.path, sizeof note.path, "%s/checkpoint-%lld", saver->what.folder, (long long)saved->step);
     }
     TRI_TRY(tell(saver, &note));
@@ -217,6 +253,7 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
         saved->result = TRI_SAVE_DONE;
         memcpy(saved->words, note.words, sizeof saved->words);
         memcpy(saved->folder, note.path, sizeof saved->folder);
+        if (saver->lead) start_cleaner(saver);
         forget(saver);
     }
     return TRI_OK;
@@ -224,7 +261,10 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
 
 tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved) {
     *saved = (tri_saved){.result = TRI_SAVE_NONE, .step = saver->what.step};
-    if (saver->stage == IDLE) return TRI_OK;
+    if (saver->stage == IDLE) {
+        end_cleaner(saver, wait, saved->words);
+        return TRI_OK;
+    }
     if (saver->world && wait) tri__world_doing(saver->world, TRI_DOING_SAVE, saver->what.step);
     if (saver->stage == WRITING) TRI_TRY(end_writing(saver, wait, saved));
     if (saver->stage == COMMITTING) TRI_TRY(end_commit(saver, wait, saved));
@@ -235,11 +275,13 @@ tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved) {
 
 static void copy_pieces(tri_saver *saver) {
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < saver->n[k]; i++) memcpy(saver->copy[k][i].data, saver->piece[k][i].data, piece_bytes(&saver->piece[k][i]));
+        for (int i = 0; i < saver->n[k]; i++)
+            tri__copy_large(saver->copy[k][i].data, saver->piece[k][i].data, piece_bytes(&saver->piece[k][i]));
 }
 
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
+    end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
     saver->out = (tri_checkpoint_out){.folder = what->folder, .step = what->step, .weights = from[0], .n_weights = saver->n[0],
@@ -281,7 +323,7 @@ static tri_status open_copy(tri_saver *saver) {
     for (int k = 0; k < 2; k++) {
         saver->copy[k] = calloc((size_t)saver->n[k] + 1, sizeof *saver->copy[k]);
         if (!saver->copy[k]) return tri__fail(TRI_RESOURCE, "out of memory for a saver");
-        for (int i = 0; i < saver->n[k]; at += piece_bytes(&saver->piece[k][i++])) {
+        for (int i = 0; i < saver->n[k]; at += room_of(&saver->piece[k][i++])) {
             saver->copy[k][i] = saver->piece[k][i];
             saver->copy[k][i].data = at;
         }
@@ -297,8 +339,9 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
     *saver = (tri_saver){.world = world, .rank = world ? tri_world_rank(world) : 0, .background = background,
                          .piece = {weights, optimizer}, .n = {n_weights, n_optimizer}};
     saver->lead = saver->rank == 0;
+    atomic_store(&saver->cleaner.ended, 1);
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < saver->n[k]; i++) saver->bytes += piece_bytes(&saver->piece[k][i]);
+        for (int i = 0; i < saver->n[k]; i++) saver->bytes += room_of(&saver->piece[k][i]);
     tri_status status = background ? open_copy(saver) : TRI_OK;
     if (status == TRI_OK) *out = saver;
     else tri__saver_close(saver);
@@ -307,11 +350,11 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
 
 void tri__saver_close(tri_saver *saver) {
     if (!saver) return;
+    char unused[1024];
     if (saver->running) pthread_join(saver->thread, NULL);
+    end_cleaner(saver, 1, unused);
     forget(saver);
     if (saver->memory) munmap(saver->memory, saver->bytes + 1);
     for (int k = 0; k < 2; k++) free(saver->copy[k]);
     free(saver);
 }
-
-int64_t tri__saver_bytes(const tri_saver *saver) { return (int64_t)saver->bytes; }

@@ -33,7 +33,7 @@ typedef struct tri_saved {
     tri_save_result result;
     int64_t step;
     tri_status status;         /* FAILED: why */
-    char words[1024];          /* FAILED: why; DONE: what went wrong after the commit, on the first rank ("": nothing) */
+    char words[1024];          /* FAILED: why; DONE, NONE: what went wrong after the last commit ("": nothing; NONE: on the first rank) */
     char folder[TRI_PATH_MAX]; /* DONE: the checkpoint */
 } tri_saved;
 
@@ -44,8 +44,8 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
 void tri__saver_close(tri_saver *saver);
 /* Begins; every rank calls it, and nothing may be under way. In the background the pieces may change when it returns. */
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what);
-/* Gets on with what was begun, and with `wait` comes to its end; every rank calls it alike. Fails only when the ranks can no longer talk. */
+/* Gets on with what was begun, and with `wait` comes to its end; every rank calls it alike. Fails only when the ranks can no longer talk. When
+ * nothing is under way and with `wait`, the older checkpoints have been removed, too. */
 tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved);
-int64_t tri__saver_bytes(const tri_saver *saver); /* of the pieces that this rank owns */
 
 #endif

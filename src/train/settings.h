@@ -16,6 +16,7 @@ typedef struct tri_settings {
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
     int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
+    int64_t batch_asked;           /* batch_size as it was given, where tri__settings_adopt replaced it; 0 */
     int async_save;
     tri_texts allow_change;
     int64_t max_restarts;
