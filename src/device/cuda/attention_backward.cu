@@ -5,9 +5,9 @@
 #include "device/cuda/attention.cuh"
 #include "device/cuda/wgmma.cuh"
 
-enum { THREADS = 256, GROUP = 128, QUERIES = 64, KEYS = 128, GROUP_KEYS = 64, MOST_ORDERED = 1024 };
+enum { THREADS = 256, GROUP = 128, QUERIES = 64, KEYS = 128, GROUP_KEYS = 64, STAGES = 3, MOST_ORDERED = 1024 };
 
-template <int COLS> struct sizes { /* bytes of shared memory: keys, values, score gradients, two of each: queries, dctx, statistics */
+template <int COLS> struct sizes { /* bytes of shared memory: keys, values, two of score gradients, STAGES of queries, dctx and statistics */
     enum {
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = COLS / PANEL * KEY_PANEL,
@@ -15,7 +15,7 @@ template <int COLS> struct sizes { /* bytes of shared memory: keys, values, scor
         QUERY_BYTES = COLS / PANEL * QUERY_PANEL,
         GRADIENT_BYTES = KEYS * QUERIES * 2,
         STATISTIC_BYTES = QUERIES * 8,
-        ALL = 2 * KEY_BYTES + GRADIENT_BYTES + 4 * QUERY_BYTES + 2 * STATISTIC_BYTES + ATOM_BYTES,
+        ALL = 2 * KEY_BYTES + 2 * GRADIENT_BYTES + STAGES * (2 * QUERY_BYTES + STATISTIC_BYTES) + ATOM_BYTES,
     };
 };
 
@@ -74,36 +74,34 @@ static __device__ __forceinline__ void differentiate(float (&score)[32], float (
     }
 }
 
-/* Adds this tile's part of dq to what earlier tiles of keys gave, or ends it. N / 4 groups of 8 columns from `column` on. */
+/* Adds this tile's part of dq to what earlier tiles of keys gave, or ends it. N / 4 groups of 8 columns from `column` on; `sum` is where this
+ * thread's first two are, of `left` rows that exist from its first on. */
 template <typename T, int N>
-static __device__ __forceinline__ void add_dq(const attention_args &a, const place &at, float (&dq)[N], int first, int column, int is_first, int is_last) {
-    int lane = threadIdx.x % WARP;
+static __device__ __forceinline__ void add_dq(const attention_args &a, const place &at, float (&dq)[N], float *sum, int left, int column, int is_first,
+                                              int is_last) {
+    int64_t H = (int64_t)a.heads * a.width;
     float factor = a.scale * a.drop.scale;
-    column += 2 * (lane % 4);
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int t = first + threadIdx.x % GROUP / WARP * 16 + lane / 4 + 8 * h;
-        if (t >= at.end) continue;
-        float *sum = a.dq + ((int64_t)t * a.heads + at.head) * a.width + column;
-        T *end = (T *)a.dqkv + ((int64_t)t * 3 * a.heads + at.head) * a.width + column;
-        float before[N / 4][2] = {};
-        if (is_last && !is_first) {
+    for (int h = 0; h < 2; h++, sum += 8 * H) {
+        if (left <= 8 * h) return;
+        if (!is_last) {
 #pragma unroll
-            for (int j = 0; j < N / 4; j++)
-                if (column + 8 * j < a.width) {
-                    float2 x = __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j));
-                    before[j][0] = x.x, before[j][1] = x.y;
-                }
+            for (int j = 0; j < N / 4; j++) {
+                if (column + 8 * j >= a.width) continue;
+                if (is_first) *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+                else add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+            }
+            continue;
         }
+        T *end = (T *)a.dqkv + (int64_t)(at.end - left + 8 * h) * 3 * H + at.head * a.width + column;
+        float2 before[N / 4];
+#pragma unroll
+        for (int j = 0; j < N / 4; j++)
+            before[j] = !is_first && column + 8 * j < a.width ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j)) : make_float2(0, 0);
 #pragma unroll
         for (int j = 0; j < N / 4; j++) {
-            if (column + 8 * j >= a.width) continue;
-            float x = dq[4 * j + 2 * h], y = dq[4 * j + 2 * h + 1];
-            if (is_last) {
-                float value[2] = {(before[j][0] + x) * factor, (before[j][1] + y) * factor};
-                put<2>(end + 8 * j, value, a.add);
-            } else if (is_first) *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(x, y);
-            else add_behind(sum + 8 * j, x, y);
+            float value[2] = {(before[j].x + dq[4 * j + 2 * h]) * factor, (before[j].y + dq[4 * j + 2 * h + 1]) * factor};
+            if (column + 8 * j < a.width) put<2>(end + 8 * j, value, a.add);
         }
     }
 }
@@ -134,6 +132,14 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
     }
 }
 
+/* Where a thread reads the next tile of queries, and where it adds dq of the one at hand. */
+template <typename T> struct cursor {
+    const T *query, *dctx;   /* its piece of a row */
+    const float2 *statistic;
+    float *dq;
+    int left, dq_left;       /* rows from query's on; from dq's on */
+};
+
 template <typename T, int COLS> struct tiles {
     typedef sizes<COLS> size;
     const attention_args &a;
@@ -141,19 +147,34 @@ template <typename T, int COLS> struct tiles {
     uint32_t keys, values, gradients, queries, dctx; /* addresses in shared memory */
     float2 *statistics;
 
-    /* Begins to fetch tile i of queries and of dctx, with their statistics. */
-    __device__ __forceinline__ void fetch_queries(int i) const {
+    __device__ __forceinline__ cursor<T> first_queries() const {
+        enum { PIECES = COLS / WIDE };
         int64_t H = (int64_t)a.heads * a.width;
-        int first = at.begin + i * QUERIES;
-        uint32_t stage = (uint32_t)(i & 1);
-        copy_rows<T, COLS, QUERIES, THREADS>((const T *)a.qkv + first * 3 * H + at.head * a.width, 3 * H, a.width, at.end - first,
-                                             queries + stage * size::QUERY_BYTES);
-        copy_rows<T, COLS, QUERIES, THREADS>((const T *)a.dctx + first * H + at.head * a.width, H, a.width, at.end - first,
-                                             dctx + stage * size::QUERY_BYTES);
-        if (threadIdx.x < QUERIES) {
-            int t = first + (int)threadIdx.x, valid = t < at.end;
-            copy_8(shared_address(statistics + stage * QUERIES + threadIdx.x), a.statistic + at.head * a.rows + (valid ? t : first), valid);
+        int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES, lane = threadIdx.x % WARP;
+        int dq_row = threadIdx.x % GROUP / WARP * 16 + lane / 4, column = threadIdx.x / GROUP * COLS / 2 + 2 * (lane % 4);
+        cursor<T> c;
+        c.query = (const T *)a.qkv + (at.begin + row) * 3 * H + at.head * a.width + piece * WIDE;
+        c.dctx = (const T *)a.dctx + (at.begin + row) * H + at.head * a.width + piece * WIDE;
+        c.statistic = a.statistic + at.head * a.rows + at.begin + threadIdx.x % QUERIES;
+        c.dq = a.dq + (at.begin + dq_row) * H + at.head * a.width + column;
+        c.left = at.end - at.begin - row, c.dq_left = at.end - at.begin - dq_row;
+        return c;
+    }
+    /* Begins to fetch the tile of queries and of dctx that the cursor stands at, with their statistics. */
+    __device__ __forceinline__ void fetch_queries(cursor<T> &c, int stage) const {
+        enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES };
+        int64_t H = (int64_t)a.heads * a.width;
+        int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES, has = piece * WIDE < a.width;
+        uint32_t to = (uint32_t)(stage * size::QUERY_BYTES + piece / 8 * size::QUERY_PANEL) + piece_at(row, piece % 8);
+#pragma unroll
+        for (int k = 0; k < QUERIES / STEP; k++) {
+            copy_16(queries + to + (uint32_t)(k * STEP * ROW_BYTES), c.query, has && c.left > k * STEP);
+            copy_16(dctx + to + (uint32_t)(k * STEP * ROW_BYTES), c.dctx, has && c.left > k * STEP);
+            c.query += STEP * 3 * H, c.dctx += STEP * H;
         }
+        if (threadIdx.x < QUERIES) copy_8(shared_address(statistics + stage * QUERIES + threadIdx.x), c.statistic, c.left + row > (int)threadIdx.x);
+        c.statistic += QUERIES;
+        c.left -= QUERIES;
     }
     __device__ __forceinline__ void fetch_keys(int first) const {
         int64_t H = (int64_t)a.heads * a.width;
@@ -161,9 +182,9 @@ template <typename T, int COLS> struct tiles {
         copy_rows<T, COLS, KEYS, THREADS>(from + H, 3 * H, a.width, at.end - first, keys);
         copy_rows<T, COLS, KEYS, THREADS>(from + 2 * H, 3 * H, a.width, at.end - first, values);
     }
-    /* Begins the scores of tile i of queries and the gradients of their weights, both turned: this warpgroup's keys by queries. */
-    __device__ __forceinline__ void begin_scores(int i, float (&score)[32], float (&dweight)[32]) const {
-        uint32_t rows = (uint32_t)(threadIdx.x / GROUP * GROUP_KEYS * ROW_BYTES), stage = (uint32_t)(i & 1) * size::QUERY_BYTES;
+    /* Begins the scores of a tile of queries and the gradients of their weights, both turned: this warpgroup's keys by queries. */
+    __device__ __forceinline__ void begin_scores(int at_stage, float (&score)[32], float (&dweight)[32]) const {
+        uint32_t rows = (uint32_t)(threadIdx.x / GROUP * GROUP_KEYS * ROW_BYTES), stage = (uint32_t)at_stage * size::QUERY_BYTES;
         uint32_t key = tile_at(keys + rows), value = tile_at(values + rows), query = tile_at(queries + stage), gradient = tile_at(dctx + stage);
         wgmma_begin();
 #pragma unroll
@@ -177,9 +198,9 @@ template <typename T, int COLS> struct tiles {
         wgmma_commit();
     }
     /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. */
-    __device__ __forceinline__ void begin_key_sums(int i, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4], float (&dk)[COLS / 2],
+    __device__ __forceinline__ void begin_key_sums(int at_stage, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4], float (&dk)[COLS / 2],
                                                    float (&dv)[COLS / 2]) const {
-        uint32_t stage = (uint32_t)(i & 1) * size::QUERY_BYTES;
+        uint32_t stage = (uint32_t)at_stage * size::QUERY_BYTES;
         uint32_t query = tile_at(queries + stage, size::QUERY_PANEL), gradient = tile_at(dctx + stage, size::QUERY_PANEL);
         wgmma_begin();
 #pragma unroll
@@ -189,18 +210,18 @@ template <typename T, int COLS> struct tiles {
         wgmma_commit();
     }
     /* Begins dq = gradients of scores * k, for half of the head's columns. */
-    __device__ __forceinline__ void begin_dq(float (&dq)[COLS / 4]) const {
-        uint32_t group = threadIdx.x / GROUP, slope = tile_at(gradients), key = tile_at(keys + group * (COLS == 64 ? 64 : size::KEY_PANEL));
+    __device__ __forceinline__ void begin_dq(float (&dq)[COLS / 4], int odd) const {
+        uint32_t group = threadIdx.x / GROUP, slope = tile_at(gradients + (uint32_t)odd * size::GRADIENT_BYTES), key = tile_at(keys + group * (COLS == 64 ? 64 : size::KEY_PANEL));
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < KEYS / 16; k++) wgmma<T>::template run<1, 1>(dq, tile(slope, k * 16 * ROW_BYTES), tile(key, k * 16 * ROW_BYTES), k > 0);
         wgmma_commit();
     }
     /* Gradients of scores of this warp's 16 keys, for all threads: into [keys, queries] of shared memory. */
-    __device__ __forceinline__ void share(const uint32_t (&slope)[4][4]) const {
+    __device__ __forceinline__ void share(const uint32_t (&slope)[4][4], int odd) const {
         int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane % 16, piece = lane / 16;
 #pragma unroll
-        for (int k = 0; k < 4; k++) store_matrices(gradients + piece_at(row, 2 * k + piece), slope[k]);
+        for (int k = 0; k < 4; k++) store_matrices(gradients + (uint32_t)odd * size::GRADIENT_BYTES + piece_at(row, 2 * k + piece), slope[k]);
     }
 };
 
@@ -209,50 +230,53 @@ template <int COLS> struct sums {
     float dk[COLS / 2], dv[COLS / 2], score[32], dweight[32];
 };
 
-/* Tile i of queries with the keys from first_key on. Its scores have been begun; those of the next are where there is a NEXT: before the
- * matrix units are done with this one where registers allow (heads of up to 64 columns), else after. */
+/* Tile i of queries, in stage i % 3, with the keys from first_key on. Its scores have been begun; those of the next are where there is a NEXT:
+ * before the matrix units are done with this one where registers allow (heads of up to 64 columns), else after. One barrier a tile: behind it
+ * nobody reads the tile before, so the tile after the next and the next gradients of scores may be written. */
 template <typename T, int COLS, bool NEXT>
-static __device__ __forceinline__ void walk_one(const tiles<T, COLS> &m, sums<COLS> &to, int i, int first_key) {
+static __device__ __forceinline__ void walk_one(const tiles<T, COLS> &m, sums<COLS> &to, cursor<T> &c, int i, int stage, int first_key) {
     enum { AHEAD = COLS == 64 && NEXT };
     const attention_args &a = m.a;
     const place &at = m.at;
     int warp_key = first_key - at.begin + threadIdx.x / WARP * 16; /* the warp's first key, counted in the sequence */
+    int next = stage == STAGES - 1 ? 0 : stage + 1, behind = stage == 0 ? STAGES - 1 : stage - 1;
     uint32_t kept = a.drop.threshold ? kept_queries(a.drop, at, i * QUERIES, warp_key) : 0xFFFFFFFFu, weight[4][4], slope[4][4];
     float dq[COLS / 4];
     wgmma_wait<0>();
     pin(to.score);
     pin(to.dweight);
-    differentiate(to.score, to.dweight, m.statistics + (i & 1) * QUERIES, a.scale * 1.44269504f, kept,
+    differentiate(to.score, to.dweight, m.statistics + stage * QUERIES, a.scale * 1.44269504f, kept,
                   at.end - at.begin - warp_key - threadIdx.x % WARP / 4);
 #pragma unroll
     for (int k = 0; k < 4; k++) as_factor<T>(to.score, k, weight[k]), as_factor<T>(to.dweight, k, slope[k]);
-    m.share(slope);
-    m.begin_key_sums(i, weight, slope, to.dk, to.dv);
+    m.share(slope, i & 1);
+    m.begin_key_sums(stage, weight, slope, to.dk, to.dv);
     copy_wait<0>();
     show_to_matrix_units();
     __syncthreads(); /* all gradients of scores are there, and the next tile of queries */
-    m.begin_dq(dq);
-    if (AHEAD) m.begin_scores(i + 1, to.score, to.dweight);
+    m.begin_dq(dq, i & 1);
+    if (AHEAD) m.begin_scores(next, to.score, to.dweight);
+    if (NEXT && at.begin + (i + 2) * QUERIES < at.end) m.fetch_queries(c, behind);
+    copy_commit();
     wgmma_wait<AHEAD>();
     pin(dq);
     pin(to.dk);
     pin(to.dv);
-    __syncthreads(); /* nobody reads this tile of queries any more */
-    if (NEXT && at.begin + (i + 2) * QUERIES < at.end) m.fetch_queries(i + 2);
-    copy_commit();
-    add_dq<T>(a, at, dq, at.begin + i * QUERIES, threadIdx.x / GROUP * COLS / 2, first_key == at.begin, first_key + KEYS >= at.end);
-    if (NEXT && !AHEAD) m.begin_scores(i + 1, to.score, to.dweight);
+    add_dq<T>(a, at, dq, c.dq, c.dq_left, threadIdx.x / GROUP * COLS / 2 + threadIdx.x % 4 * 2, first_key == at.begin, first_key + KEYS >= at.end);
+    c.dq += QUERIES * (int64_t)a.heads * a.width;
+    c.dq_left -= QUERIES;
+    if (NEXT && !AHEAD) m.begin_scores(next, to.score, to.dweight);
 }
 
 /* One tile of 128 keys: all queries look at them. */
-template <typename T, int COLS> static __device__ __forceinline__ void walk_queries(const tiles<T, COLS> &m, int first_key) {
-    int last = (m.at.end - m.at.begin - 1) / QUERIES;
+template <typename T, int COLS> static __device__ __forceinline__ void walk_queries(const tiles<T, COLS> &m, cursor<T> &c, int first_key) {
+    int last = (m.at.end - m.at.begin - 1) / QUERIES, stage = 0;
     sums<COLS> to;
 #pragma unroll
     for (int i = 0; i < COLS / 2; i++) to.dk[i] = to.dv[i] = 0;
     m.begin_scores(0, to.score, to.dweight);
-    for (int i = 0; i < last; i++) walk_one<T, COLS, true>(m, to, i, first_key);
-    walk_one<T, COLS, false>(m, to, last, first_key);
+    for (int i = 0; i < last; i++, stage = stage == STAGES - 1 ? 0 : stage + 1) walk_one<T, COLS, true>(m, to, c, i, stage, first_key);
+    walk_one<T, COLS, false>(m, to, c, last, stage, first_key);
     write_keys<T, COLS>(m.a, m.at, 1, first_key, to.dk, m.a.scale * m.a.drop.scale);
     write_keys<T, COLS>(m.a, m.at, 2, first_key, to.dv, m.a.drop.scale);
 }
@@ -274,27 +298,30 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         at.feature = first_feature(a, head) + at.query;
     }
     uint32_t base = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = base, values = keys + size::KEY_BYTES,
-             gradients = values + size::KEY_BYTES, queries = gradients + size::GRADIENT_BYTES, dctx = queries + 2 * size::QUERY_BYTES;
-    float2 *statistics = reinterpret_cast<float2 *>(raw + (dctx + 2 * size::QUERY_BYTES - shared_address(raw)));
+             gradients = values + size::KEY_BYTES, queries = gradients + 2 * size::GRADIENT_BYTES, dctx = queries + STAGES * size::QUERY_BYTES;
+    float2 *statistics = reinterpret_cast<float2 *>(raw + (dctx + STAGES * size::QUERY_BYTES - shared_address(raw)));
     tiles<T, COLS> m = {a, at, keys, values, gradients, queries, dctx, statistics};
     for (int first_key = at.begin; first_key < at.end; first_key += KEYS) {
         __syncthreads(); /* nobody reads the tile before any more */
         m.fetch_keys(first_key);
-        m.fetch_queries(0);
+        cursor<T> c = m.first_queries();
+        m.fetch_queries(c, 0);
         copy_commit();
-        if (at.begin + QUERIES < at.end) m.fetch_queries(1);
+        if (at.begin + QUERIES < at.end) m.fetch_queries(c, 1);
         copy_commit();
         copy_wait<1>();
         show_to_matrix_units();
         __syncthreads();
-        walk_queries<T, COLS>(m, first_key);
+        walk_queries<T, COLS>(m, c, first_key);
     }
 #endif
 }
 
-/* The statistics of each row and head. The last block ranks the sequences by length instead, ties by number. */
-template <typename T> static __global__ void prepare_kernel(attention_args a) {
-    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+/* The statistics of each row and head, by COLS / 8 threads. The last block ranks the sequences by length instead, ties by number. */
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS) prepare_kernel(attention_args a) {
+    enum { PIECES = COLS / WIDE };
+    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / PIECES;
+    int piece = threadIdx.x % PIECES;
     if (blockIdx.x + 1 == gridDim.x) {
         for (int s = threadIdx.x; s < a.n && a.order; s += THREADS) {
             int length = a.seq[s + 1] - a.seq[s], rank = 0;
@@ -306,21 +333,22 @@ template <typename T> static __global__ void prepare_kernel(attention_args a) {
         }
         return;
     }
-    if (i >= a.rows * a.heads) return;
-    const T *dctx = (const T *)a.dctx + i * a.width, *ctx = (const T *)a.ctx + i * a.width; /* [width] */
     float sum = 0;
-    for (int c = 0; c < a.width; c += WIDE) {
+    if (i < a.rows * a.heads && piece * WIDE < a.width) {
         float x[WIDE], y[WIDE];
-        load<WIDE>(dctx + c, x), load<WIDE>(ctx + c, y);
+        load<WIDE>((const T *)a.dctx + i * a.width + piece * WIDE, x), load<WIDE>((const T *)a.ctx + i * a.width + piece * WIDE, y);
 #pragma unroll
         for (int k = 0; k < WIDE; k++) sum = fmaf(x[k], y[k], sum);
     }
-    a.statistic[i % a.heads * a.rows + i / a.heads] = make_float2(a.lse[i] * 1.44269504f, sum / a.drop.scale);
+#pragma unroll
+    for (int lane = PIECES / 2; lane; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
+    if (piece == 0 && i < a.rows * a.heads)
+        a.statistic[i % a.heads * a.rows + i / a.heads] = make_float2(a.lse[i] * 1.44269504f, sum / a.drop.scale);
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     if (a.n > MOST_ORDERED) a.order = NULL;
-    prepare_kernel<T><<<blocks_for(a.rows * a.heads, THREADS) + 1, THREADS, 0, stream(call)>>>(a);
+    prepare_kernel<T, COLS><<<blocks_for(a.rows * a.heads * COLS / WIDE, THREADS) + 1, THREADS, 0, stream(call)>>>(a);
     record(call, cudaFuncSetAttribute(flash_din_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
     flash_din_kernel<T, COLS><<<(unsigned)((a.n + 1) * a.heads), THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention_din");
