@@ -72,7 +72,7 @@ typedef struct tolerance {
 
 static tolerance tolerance_of(tri_dtype type) {
     if (type == TRI_F32) return (tolerance){1e-4, 1e-5, 1e-5};
-    return type == TRI_BF16 ? (tolerance){2e-2, 2e-3, 1e-2} : (tolerance){2e-3, 2e-4, 1e-3};
+    return type == TRI_BF16 ? (tolerance){2e-2, 2e-3, 1e-2} : (tolerance){2e-3, 1e-3, 1e-3};
 }
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg, tolerance limit) {

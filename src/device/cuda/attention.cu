@@ -145,16 +145,16 @@ template <typename T> static void attention_din(const tri_call *call) {
     a.qkv = call->t[QKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
     a.dqkv = call->t[DQKV].data, a.add = adds(call, DQKV);
     a.dq = static_cast<float *>(call->work);
-    if (a.dq) a.delta = a.dq + a.rows * call->t[DCTX].cols, a.order = (int32_t *)(a.delta + a.rows * a.heads);
+    if (a.dq) a.statistic = (float2 *)(a.dq + (a.rows * call->t[DCTX].cols + 1) / 2 * 2), a.order = (int32_t *)(a.statistic + a.rows * a.heads);
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return;
     if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention_din: heads of more than 256 columns");
     else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
     launched(call, "attention_din");
 }
 
-/* Scratch of the tensor cores' gradient, for each element of dqkv 2 bytes: dq in fp32, and a float for each row and head of at least 8
+/* Scratch of the tensor cores' gradient, for each element of dqkv 2 bytes: dq in fp32, and two floats for each row and head of at least 8
  * columns; and the order of up to 1024 sequences. */
-#define DIN_WORK {4096, 0, 0, 2, 0}
+#define DIN_WORK {4096 + 8, 0, 0, 2, 0}
 const tri_kernel_row tri__cuda_attention[] = {
     TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},

@@ -11,7 +11,8 @@ typedef struct attention_args {
     float *lse;              /* [T,heads]; NULL where left out */
     const int32_t *seq;      /* [n + 1] */
     const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
-    float *dq, *delta;       /* backward's scratch: [T,H], [T,heads] sums of dctx * ctx */
+    float *dq;               /* backward's scratch: [T,H] */
+    float2 *statistic;       /* the same: [heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
     int32_t *order;          /* [n] sequences, the longest first */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */

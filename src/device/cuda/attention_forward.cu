@@ -7,7 +7,7 @@ enum { THREADS = 128, QUERIES = 64 };
 
 template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
     enum {
-        KEYS = COLS == 64 ? 128 : 64,
+        KEYS = 64,
         PANELS = COLS / PANEL,
         QUERY_BYTES = QUERIES * COLS * 2,
         KEY_PANEL = KEYS * ROW_BYTES,
@@ -16,18 +16,11 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
     };
 };
 
-/* Rows [first, first + ROWS) of part `part` of qkv (0 query, 1 key, 2 value), zeros from row `end` on and beyond the head's columns. */
+/* Rows from `first` on of part `part` of qkv: 0 query, 1 key, 2 value. */
 template <typename T, int COLS, int ROWS>
 static __device__ __forceinline__ void fetch(const attention_args &a, int head, int part, int first, int end, uint32_t to) {
-    int64_t stride = 3 * (int64_t)a.heads * a.width;
-    const T *from = (const T *)a.qkv + (int64_t)part * a.heads * a.width + (int64_t)head * a.width;
-#pragma unroll
-    for (int i = 0; i < ROWS * COLS / WIDE / THREADS; i++) {
-        int at = threadIdx.x + i * THREADS, row = at / (COLS / WIDE), piece = at % (COLS / WIDE);
-        int valid = first + row < end && piece * WIDE < a.width;
-        const T *source = from + (valid ? (int64_t)(first + row) * stride + piece * WIDE : 0);
-        copy_16(to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(row, piece % 8), source, valid);
-    }
+    int64_t H = (int64_t)a.heads * a.width;
+    copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to);
 }
 
 /* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread draws
@@ -68,14 +61,14 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
         for (int j = 0; j < NS / 4; j++) most = fmaxf(most, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
-        float before = exp2f((largest[h] - most) * log2_scale), offset = most * log2_scale, more = 0;
+        float before = power_of_2((largest[h] - most) * log2_scale), offset = most * log2_scale, more = 0;
         largest[h] = most;
 #pragma unroll
         for (int j = 0; j < NS / 4; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 float &p = s[4 * j + 2 * h + e];
-                p = exp2f(fmaf(p, log2_scale, -offset));
+                p = power_of_2(fmaf(p, log2_scale, -offset));
                 more += p;
             }
         sum[h] = fmaf(sum[h], before, more); /* of this thread's columns; the quad's sums are added at the end */
@@ -111,7 +104,7 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
     for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
 }
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) flash_kernel(attention_args a) {
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };
@@ -126,6 +119,7 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
     uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES,
              values = keys + 2 * size::KEY_BYTES;
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, tiles = (end - begin + KEYS - 1) / KEYS;
+    uint32_t query_tile = tile_at(query);
     fetch<T, COLS, QUERIES>(a, head, 0, first, end, query);
     fetch<T, COLS, KEYS>(a, head, 1, begin, end, keys);
     copy_commit();
@@ -142,7 +136,8 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
 #pragma unroll
     for (int i = 0; i < COLS / 2; i++) out[i] = 0;
     for (int n = 0; n < tiles; n++) {
-        uint32_t key = keys + (uint32_t)(n & 1) * size::KEY_BYTES, value = values + (uint32_t)(n & 1) * size::KEY_BYTES;
+        uint32_t key_tile = tile_at(keys + (uint32_t)(n & 1) * size::KEY_BYTES);
+        uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
         uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES;
         float score[KEYS / 2];
         copy_wait<1>();
@@ -151,8 +146,8 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < COLS / 16; k++)
-            wgmma<T>::template run<0, 0>(score, tile(query + (uint32_t)(k / 4 * QUERIES * ROW_BYTES + k % 4 * 32)),
-                                         tile(key + (uint32_t)(k / 4 * size::KEY_PANEL + k % 4 * 32)), k > 0);
+            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
+                                         tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
         wgmma_commit();
         if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 1, begin + (n + 1) * KEYS, end, keys + next);
         copy_commit();
@@ -178,7 +173,7 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < KEYS / 16; k++)
-            wgmma<T>::template run<1>(out, weight[k], tile(value + (uint32_t)(k * 16 * ROW_BYTES), size::KEY_PANEL), 1);
+            wgmma<T>::template run<1>(out, weight[k], tile(value_tile, k * 16 * ROW_BYTES), 1);
         wgmma_commit();
         if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 2, begin + (n + 1) * KEYS, end, values + next);
         copy_commit();

@@ -7,8 +7,8 @@
 
 /* Phi(x) and exp(-x^2 / 2), by Abramowitz and Stegun 7.1.26: erfc(z) = poly(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), z >= 0. */
 static __device__ __forceinline__ float fast_cdf(float x, float *bell) {
-    float z = fabsf(x) * 0.70710678f, t = __frcp_rn(fmaf(0.3275911f, z, 1.0f));
-    *bell = exp2f(-0.72134752f * x * x); /* x^2 / 2 in powers of 2 */
+    float z = fabsf(x) * 0.70710678f, t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f));
+    *bell = power_of_2(-0.72134752f * x * x); /* x^2 / 2 in powers of 2 */
     float poly = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
     float tail = 0.5f * poly * *bell; /* Phi(-|x|) */
     return x < 0 ? tail : 1.0f - tail;

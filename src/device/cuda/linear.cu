@@ -59,10 +59,11 @@ static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *
 
 static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cublasLtMatmulHeuristicResult_t *out) {
     cublasLtMatmulPreferenceOpaque_t preference;
-    uint32_t align = (uint32_t)p->shape.align;
+    uint32_t align = (uint32_t)p->shape.align, sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of a sum stay fp32 */
     int found = 0;
     cublasLtMatmulPreferenceInit(&preference);
     cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes, sizeof cuda->blas_bytes);
+    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
     static const cublasLtMatmulPreferenceAttributes_t which[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};

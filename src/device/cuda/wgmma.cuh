@@ -25,15 +25,35 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) { retur
 static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
+static __device__ __forceinline__ void copy_8(uint32_t to, const void *from, int valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0) : "memory");
+}
+/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride` elements apart.
+ * Zeros for rows from `left` on and columns from `width` on. */
+template <typename T, int COLS, int ROWS, int THREADS>
+static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to) {
+    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, a multiple of 8 */
+    int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+    const T *source = from + row * stride + piece * WIDE;
+    uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(row, piece % 8);
+    int rows = piece * WIDE < width ? left - row : 0;
+#pragma unroll
+    for (int i = 0; i < ROWS / STEP; i++) {
+        copy_16(at + (uint32_t)(i * STEP * ROW_BYTES), rows > i * STEP ? source : from, rows > i * STEP);
+        source += STEP * stride;
+    }
+}
 static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> static __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 /* What this thread wrote to shared memory is seen by matrix instructions after the next barrier. */
 static __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* Descriptor of a tile that begins at `address`. Columns along the summed dimension: 8-row groups 1024 bytes apart, panels by hand.
- * Turned (rows along the summed dimension): also 1024 bytes between 8-row groups, and `panel` bytes between panels. */
-static __device__ __forceinline__ uint64_t tile(uint32_t address, uint32_t panel = 16) {
-    return (uint64_t)((address & 0x3FFFF) >> 4) | (uint64_t)(panel >> 4) << 16 | (uint64_t)(ATOM_BYTES >> 4) << 32 | (uint64_t)1 << 62;
+/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart. Where the columns lie
+ * along the summed dimension, each panel is a tile; turned (rows along the summed dimension), `panel` bytes lie between panels. */
+static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) { return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16; }
+static __device__ __forceinline__ uint64_t tile(uint32_t at, int bytes) {
+    enum { BETWEEN_GROUPS = ATOM_BYTES >> 4, SWIZZLE_128 = 1 << 30 };
+    return (uint64_t)(BETWEEN_GROUPS | SWIZZLE_128) << 32 | (at + (uint32_t)(bytes >> 4));
 }
 
 static __device__ __forceinline__ void wgmma_begin() {
@@ -100,6 +120,20 @@ template <typename T> struct wgmma;
 WGMMA_TYPE(bf16, "bf16");
 WGMMA_TYPE(f16, "f16");
 #endif
+
+/* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */
+static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_t (&a)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
+#endif
+}
+
+/* Adds two values to memory, behind all that this thread has added there before. */
+static __device__ __forceinline__ void add_behind(float *to, float x, float y) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+#endif
+}
 
 /* Two values as a register of the type. */
 template <typename T> static __device__ __forceinline__ uint32_t pair(float low, float high);
