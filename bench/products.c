@@ -37,7 +37,7 @@ static sgemm_call *find(const char *path) {
 
 static float *take(int64_t n) {
     void *memory;
-    if (tri__device_find("cpu")->alloc((size_t)n * sizeof(float), &memory) != TRI_OK) {
+    if (tri__device_find("cpu")->alloc(NULL, (size_t)n * sizeof(float), &memory) != TRI_OK) {
         fprintf(stderr, "products: out of memory\n");
         exit(1);
     }
@@ -45,7 +45,7 @@ static float *take(int64_t n) {
     return memory;
 }
 
-static void give(float *memory, int64_t n) { tri__device_find("cpu")->free(memory, (size_t)n * sizeof(float)); }
+static void give(float *memory, int64_t n) { tri__device_find("cpu")->free(NULL, memory, (size_t)n * sizeof(float)); }
 
 /* Rows of c are columns of its transpose: c^T = b^T a^T. */
 static void call_library(sgemm_call *call, const tri_gemm *g) {

@@ -1,4 +1,4 @@
-/* test_meshes.c - saved on one mesh, loaded on another, saved there, loaded on the first: the same state to the bit, for pairs of meshes with
+/* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: the same state to the bit, for pairs of meshes with
  * sizes that do not divide the model. What a run on another mesh may change, and what not. */
 #include "session_runs.h"
 #include "soak.h"
