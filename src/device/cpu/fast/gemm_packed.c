@@ -5,7 +5,8 @@
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
-enum { MAX_TILE = 8 * 48, GROUP = 8 }; /* floats of a kernel's tile; panels packed together */
+/* Floats of a kernel's tile; panels packed together; tiles that threads share out evenly enough, of at least so many rows. */
+enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32 };
 
 typedef struct plan {
     const tri_gemm *g;
@@ -17,13 +18,20 @@ typedef struct plan {
 
 static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size - 1) / size : 1; }
 
+/* Tiles from top to bottom. Where a panel of A stays, all of B is read for each, and tiles may as well be low. */
+static int64_t tiles_down(const tri_gemm *g, int64_t across) {
+    int64_t down = blocks_of(g->m, g->simd->tile_rows), wanted = (ENOUGH_TILES + across - 1) / across, most = blocks_of(g->m, FEW_ROWS);
+    if (!g->simd->a_stays || wanted <= down) return down;
+    return wanted < most ? wanted : most;
+}
+
 static plan make_plan(const tri_gemm *g) {
     const tri_simd *simd = g->simd;
     plan p = {.g = g};
     int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
     p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
-    p.tiles_down = blocks_of(g->m, simd->tile_rows);
     p.tiles_across = blocks_of(g->n, simd->tile_columns);
+    p.tiles_down = tiles_down(g, p.tiles_across);
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
     p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, simd->nr);
     if (simd->product_rows && !g->a_turned && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / simd->mr * simd->mr;

@@ -16,6 +16,7 @@
 
 #define VEC 16
 #define MR 8
+#define HEAD_VECTORS 2
 #define TRI_SIMD_OWN_PRODUCT
 #include "device/cpu/fast/simd_vec.h"
 

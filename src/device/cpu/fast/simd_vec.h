@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { NV = 3, NR = NV * VEC }; /* vectors and columns of a product tile */
+/* Vectors and columns of a product tile; in attention there may be fewer, as sequences are short and columns beyond them lost. */
+#ifndef HEAD_VECTORS
+#define HEAD_VECTORS 3
+#endif
+enum { NV = 3, NR = NV * VEC, HV = HEAD_VECTORS, HR = HV * VEC };
 
 typedef float vf __attribute__((vector_size(4 * VEC)));
 typedef int32_t vi __attribute__((vector_size(4 * VEC)));
