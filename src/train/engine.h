@@ -38,6 +38,8 @@ typedef struct tri_engine {
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
+    tri_status (*between)(void *context); /* called between batches of an evaluation, on every rank; not TRI_OK: it ends. NULL: nothing */
+    void *between_context;
 } tri_engine;
 
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */

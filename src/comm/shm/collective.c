@@ -224,9 +224,9 @@ static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_
     for (int m = 0; m < group->n; m++) {
         const tri_cell *cell = tri__cell(shm, m, p->what.sequence);
         int root = m == p->what.root;
-        in[m] = segment->base + cell->in;
+        in[m] = kind->in_root && !root ? NULL : segment->base + cell->in;
         out[m] = kind->out_root && !root ? NULL : segment->base + cell->out;
-        if ((!kind->in_root || root) && !tri__shm_inside(segment, in[m], bytes_of(group, p, kind->in, m)))
+        if (in[m] && !tri__shm_inside(segment, in[m], bytes_of(group, p, kind->in, m)))
             return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
         if (out[m] && !tri__shm_inside(segment, out[m], bytes_of(group, p, kind->out, m)))
             return tri__fail(TRI_DISAGREE, "rank %d gave a buffer outside of the shared memory", group->rank[m]);
