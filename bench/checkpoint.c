@@ -181,12 +181,13 @@ static int run(job *job, int ranks, tri_rank_main *main) {
 }
 
 int main(int argc, char **argv) {
-    char folder[] = "/tmp/trident-bench-XXXXXX";
+    char folder[] = "/tmp/trident-bench-??????";
     job *job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job == MAP_FAILED) return 1;
     job->elements = (argc > 1 ? atoll(argv[1]) : 220) * 1000000;
     job->rounds = argc > 2 ? atoi(argv[2]) : 3;
     if (job->rounds < 1 || job->rounds > ROUNDS_MAX || job->elements < TENSORS) return 2;
+    memset(folder + strlen(folder) - 6, 'X', 6);
     job->folder = argc > 3 ? argv[3] : mkdtemp(folder);
     double mb = 12e-6 * (double)job->elements;
     int good = 1;

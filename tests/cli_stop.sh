@@ -14,6 +14,7 @@ start() { # FOLDER ARGS...: in the background; $pid
     local folder=$1
     shift
     last_command="trident ${common[*]} --output-dir $folder $*"
+    : >"$err"
     "$trident" "${common[@]}" --output-dir "$folder" "$@" >"$out" 2>"$err" &
     pid=$!
 }
@@ -64,6 +65,25 @@ expect_code 75
 expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to go on"
 run "${common[@]}" --output-dir asked --quiet
 expect "a process alone goes on, too" test "$(digest asked)" = "$(digest lone)"
+
+# ---- While it validates: at once, and the validation is made up for ----
+mkdir long && cp data/train.csv long && make_table long/valid.csv 60000 96
+long=(train --config config.json --data-path long --batch-size 4 --epochs 2 --threads 1 --nproc-per-node 2 --log-every 12)
+run "${long[@]}" --output-dir quiet
+expect_code 0
+last_command="trident ${long[*]}"
+: >"$err"
+"$trident" "${long[@]}" --output-dir asked2 >"$out" 2>"$err" &
+pid=$!
+until grep -q 'step 12/24' "$err" || [ ! -d /proc/$pid ]; do sleep 0.02; done # its first line: the epoch's last step
+kill -TERM "$pid"
+stop
+expect_code 75
+expect "the manifest says what is left" grep -q '"validate": true' asked2/checkpoint-12/manifest.json
+run "${long[@]}" --output-dir asked2
+expect_code 0
+expect "both epochs are validated" test "$(grep -c '"event":"epoch"' asked2/metrics.jsonl)" = 2
+expect "and the weights are the same" test "$(digest asked2)" = "$(digest quiet)"
 
 # ---- While ranks start: nothing is trained, and it is no failure ----
 rm -rf early

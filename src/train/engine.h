@@ -38,6 +38,8 @@ typedef struct tri_engine {
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
     int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
+    tri_status (*between)(void *context); /* called between batches of an evaluation, on every rank; not TRI_OK: it ends. NULL: nothing */
+    void *between_context;
 } tri_engine;
 
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */

@@ -131,7 +131,9 @@ static tri_status end_epoch(loop *l, int last) {
     if (s->valid) {
         tri__scores_free(&l->valid);
         l->valid = (tri_scores){0};
+        s->at.open_epoch = 1;
         TRI_TRY(tri__session_scores(s, &l->valid));
+        s->at.open_epoch = 0;
         l->has_valid = 1;
         best = l->valid.loss < s->at.best_loss;
         if (best) s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
@@ -151,6 +153,16 @@ static tri_status end_epoch(loop *l, int last) {
     return TRI_OK;
 }
 
+/* What comes after a step: an epoch's end, checkpoints that are due, the run's end. */
+static tri_status end_step(loop *l) {
+    tri_session *s = l->s;
+    int last = s->at.step == s->steps;
+    if (s->at.batch == 0 || last) TRI_TRY(end_epoch(l, last));
+    if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) TRI_TRY(save(l));
+    if (last && s->settings->save_every) TRI_TRY(save_last(l));
+    return last ? settle(l, 1) : TRI_OK;
+}
+
 static tri_status one_step(loop *l) {
     tri_session *s = l->s;
     double begin = tri__clock();
@@ -166,12 +178,17 @@ static tri_status one_step(loop *l) {
     int last = s->at.step == s->steps;
     if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
     TRI_TRY(settle(l, 0));
-    if (s->at.batch == 0 || last) TRI_TRY(end_epoch(l, last));
-    if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) TRI_TRY(save(l));
-    if (last && s->settings->save_every) TRI_TRY(save_last(l));
-    if (last) TRI_TRY(settle(l, 1));
+    TRI_TRY(end_step(l));
     l->longest = fmax(l->longest, tri__clock() - begin);
     return TRI_OK;
+}
+
+/* A long validation does not keep a run from stopping: it is begun again when the run goes on. */
+static tri_status look_for_stop(void *context) {
+    loop *l = context;
+    int stop;
+    TRI_TRY(tri__stop_agree(l->stop, l->s->place.world, l->longest, &stop));
+    return stop ? tri__fail(TRI_STOPPED, "stopped while validating") : TRI_OK;
 }
 
 /* Somebody asked for the end: what was computed is kept, unless checkpoints are off. */
@@ -233,24 +250,27 @@ static tri_status run(loop *l) {
     TRI_TRY(tri__stage_clock_open(&l->clock, s));
     TRI_TRY(emit_start(l));
     l->begin = l->epoch_begin = tri__clock();
-    if (s->at.step >= s->steps) {
+    if (s->at.step >= s->steps && !s->at.open_epoch) {
         tri__say(&s->log, TRI_LOG_INFO, "all %lld steps are taken already; nothing to train", (long long)s->steps);
         if (s->valid) TRI_TRY(tri__session_scores(s, &l->valid));
         l->has_valid = s->valid != NULL;
     }
     l->first_step = s->at.step;
-    for (int stop;;) {
+    s->engine.between = look_for_stop, s->engine.between_context = l;
+    tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
+    for (int stop; status == TRI_OK;) {
         TRI_TRY(tri__stop_agree(l->stop, s->place.world, l->longest, &stop));
         if (stop && s->at.step < s->steps) return stop_here(l);
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) break;
-        tri_status status = one_step(l);
-        if (status != TRI_OK) return keep_last_good(l, status);
+        status = one_step(l);
     }
+    if (status == TRI_STOPPED) return stop_here(l);
+    if (status != TRI_OK) return keep_last_good(l, status);
     double seconds = tri__clock() - l->begin;
     json_t *pipeline, *ranks;
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
-    tri_status status = tri__pipeline_json(s, &l->clock, &pipeline);
+    status = tri__pipeline_json(s, &l->clock, &pipeline);
     json_t *summary = summary_json(l, seconds);
     if (pipeline) json_object_set_new(summary, "pipeline", pipeline);
     if (ranks) json_object_set_new(summary, "ranks", ranks);

@@ -50,6 +50,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .weight_sum = number(state, "weight_sum", 0),
                            .best_loss = number(state, "best_loss", INFINITY),
                            .best_step = integer(state, "best_step", -1),
+                           .open_epoch = json_is_true(json_object_get(state, "validate")),
                            .scale = tri__loss_scale_start()};
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
     if (!scale) return;

@@ -16,6 +16,7 @@ typedef struct tri_position {
     double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
     double best_loss;                 /* of validation; infinite: none yet */
     int64_t best_step;                /* -1 none */
+    int open_epoch;                   /* 1: the last step before a validation is taken, the validation is not */
     int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
     tri_loss_scale scale;             /* fp16 only */
 } tri_position;

@@ -24,7 +24,7 @@ while [ $stopped -lt "$stops" ] && [ $failures -lt 5 ]; do
     until ready || [ ! -d /proc/$pid ]; do sleep 0.002; done
     sleep "$((RANDOM % 2)).$((RANDOM % 100))"
     target=$pid
-    read -r -a ranks <"/proc/$pid/task/$pid/children" 2>/dev/null
+    { read -r -a ranks <"/proc/$pid/task/$pid/children"; } 2>/dev/null
     # A rank that has joined has its handlers, too.
     ((RANDOM % 3 == 0)) && [ ${#ranks[@]} = 2 ] && grep -q '"event":"train"' run/metrics.jsonl 2>/dev/null && target=${ranks[RANDOM % 2]}
     begin=$(date +%s%N)
