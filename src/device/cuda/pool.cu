@@ -1,5 +1,6 @@
-/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. */
-#include "device/cuda/common.cuh"
+/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a rank's own rows of what
+ * all ranks have whole. */
+#include "device/cuda/map.cuh"
 
 enum { THREADS = 256 };
 
@@ -47,7 +48,14 @@ template <typename T> static void pool_din(const tri_call *call) {
     launched(call, "pool_din");
 }
 
+template <typename T> static void tokens_whole_din(const tri_call *call) {
+    enum { DX, DY };
+    int64_t n = elements(call, DX);
+    map1_on<same_op, T, T>(call, n, data<T>(call, DX), data<T>(call, DY) + call->attr->part * n, adds(call, DX), "tokens_whole_din");
+}
+
 const tri_kernel_row tri__cuda_pool[] = {
+    TRI_CUDA_ROWS(TRI_OP_tokens_whole_din, tokens_whole_din, {}),
     TRI_CUDA_ROWS(TRI_OP_pool_first, pool, {}),
     TRI_CUDA_ROWS(TRI_OP_pool_mean, pool, {}),
     TRI_CUDA_ROWS(TRI_OP_pool_first_din, pool_din, {}),

@@ -43,17 +43,22 @@ static void sumsq(const tri_call *call) {
     else sumsq_of<f16>(call);
 }
 
-static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sum, const float *scale, float max_norm) {
-    double by = scale ? *scale : 1.0, length = sqrt(*sum) / by;
+/* sums [n], added in order: n is that of a model's units. */
+static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sums, int64_t n, const float *scale,
+                                   float max_norm) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += sums[i];
+    double by = scale ? *scale : 1.0, length = sqrt(sum) / by;
     *coef = (float)((max_norm > 0 && length > max_norm ? max_norm / (length + 1e-6) : 1.0) / by);
     *apply = isfinite(length);
     *norm = length;
 }
 
 static void clip(const tri_call *call) {
-    enum { COEF, APPLY, NORM, SUM, SCALE };
+    enum { COEF, APPLY, NORM, SUMS, SCALE };
     clip_kernel<<<1, 1, 0, stream(call)>>>(data<float>(call, COEF), data<int32_t>(call, APPLY), data<double>(call, NORM),
-                                           data<double>(call, SUM), data<float>(call, SCALE), call->attr->max_norm);
+                                           data<double>(call, SUMS), call->t[SUMS].cols, data<float>(call, SCALE),
+                                           call->attr->max_norm);
     launched(call, "clip");
 }
 
