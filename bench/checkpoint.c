@@ -1,5 +1,5 @@
-/* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as many processes, against
- * one memcpy, and a whole state of 220 million parameters from the page cache.
+/* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as many processes,
+ * against one memcpy, and a whole state of 220 million parameters from the page cache.
  *   checkpoint [MILLIONS [ROUNDS [FOLDER]]]     one JSON object a figure; exit 1 when a target is missed (bench/README.md). */
 #include "base/clock.h"
 #include "train/saver.h"
@@ -201,8 +201,8 @@ int main(int argc, char **argv) {
     }
     if (!run(job, 1, measure_stall)) return 1;
     double stall = median(job->stall, job->rounds), copy = median(job->copy, job->rounds);
-    printf("{\"what\": \"stall\", \"mb\": %.0f, \"stall_seconds\": %.3f, \"memcpy_seconds\": %.3f, \"ratio\": %.2f, \"met\": %s}\n", mb, stall,
-           copy, stall / copy, stall <= 1.3 * copy ? "true" : "false");
+    printf("{\"what\": \"stall\", \"mb\": %.0f, \"stall_seconds\": %.3f, \"memcpy_seconds\": %.3f, \"ratio\": %.2f, \"met\": %s}\n", mb,
+           stall, copy, stall / copy, stall <= 1.3 * copy ? "true" : "false");
     good &= stall <= 1.3 * copy;
     tri__checkpoint_prune(job->folder, 0, 0);
     rmdir(job->folder);

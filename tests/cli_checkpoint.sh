@@ -95,6 +95,10 @@ cp -r run anew
 run "${common[@]}" --output-dir anew --resume never --max-steps 4 --quiet
 expect_code 0
 expect "only its own are left" test "$(ls -d anew/checkpoint-*)" = anew/checkpoint-4
+cp -r run/checkpoint-24 anew # as if it had been killed before they were removed
+run "${common[@]}" --output-dir anew --max-steps 4
+expect_code 0
+expect_text "$err" "continuing from anew/checkpoint-4 at step 4"
 
 # ---- Nothing can be written: said at the start ----
 touch file
