@@ -281,6 +281,7 @@ static void copy_pieces(tri_saver *saver) {
 
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
+    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
     end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
@@ -289,7 +290,6 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
                                       .preprocessing = what->preprocessing, .state = what->state, .extras = what->extras,
                                       .context = what->context};
     notice note = {.status = TRI_OK};
-    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
     if (saver->lead) {
         note.status = (int32_t)tri__checkpoint_begin(&saver->out, note.path);
         if (note.status != TRI_OK) keep_words(note.words);
