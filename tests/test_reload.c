@@ -228,7 +228,8 @@ static void other_data_is_refused(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mesh_reads_every_other), cmocka_unit_test(the_run_goes_on_elsewhere), cmocka_unit_test(the_batch_stays),
-        cmocka_unit_test(saving_in_the_background_changes_nothing), cmocka_unit_test(changes_are_told_apart), cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(saving_in_the_background_changes_nothing), cmocka_unit_test(changes_are_told_apart),
+        cmocka_unit_test(other_data_is_refused),
     };
     soak_select(argc, argv);
     return cmocka_run_group_tests(tests, make_data, remove_data);

@@ -209,7 +209,8 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     enum { FRONT = sizeof opening - 1 + sizeof sum_begin - 1, LINE = sizeof sum_begin - 1 + HEX + sizeof sum_end - 1 };
     char hex[33];
     if (*size < FRONT + LINE || memcmp(text, opening, sizeof opening - 1) != 0 ||
-        memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 || memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
+        memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 ||
+        memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
         return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum", path);
     char stated[HEX];
     memcpy(stated, text + FRONT, HEX);

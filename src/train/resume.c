@@ -41,6 +41,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
 
 static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     const json_t *state = tri__checkpoint_state(checkpoint), *scale = json_object_get(state, "loss_scale");
+    s->began = number(state, "began", s->began);
     int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
     if (rows < 1) rows = s->train->n;
     s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
