@@ -2,7 +2,7 @@
  * broken, and the traps that other readers fell into. Each gets its verdict in words, in little memory.
  *   test_foreign                  the tests
  *   test_foreign make FOLDER      writes all the files there
- *   test_foreign read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" or the reason why not
+ *   test_foreign read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" and types and shapes, or the reason why not
  * tools/parity_safetensors.py gives them, and others, to both readers. */
 #include "checkpoint/safetensors.h"
 
@@ -155,7 +155,7 @@ static const struct {
     {"{\"__metadata__\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no string"}, /* a tensor of that name */
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 4, "cut short"},
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-     "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "an overlap"}, /* two names for one range: their sum fits the file */
+     "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "an overlap"}, /* two names for one range; the sum fits */
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
      "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 8, "an overlap"},
     {"{}", 1, "cut short"},
@@ -191,6 +191,7 @@ static const struct {
     RAW("\0\0\0\0\0\0\0\2{}"),                       /* the length by another order of bytes */
     RAW("\4\0\0\0\0\0\0\0{}\0\0"),                 /* padded with 0 instead of blanks */
     RAW("\5\0\0\0\0\0\0\0{\0  }"),
+    RAW("\67\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\",\"shape\":[1\0],\"data_offsets\":[0,4]}}1234"), /* after a number */
     RAW("PK\3\4\24\0\0\0archive/data.pkl"),             /* a pickle in a zip, as torch.save writes it */
     RAW("\x80\2}q\0(X\1\0\0\0a"),                     /* a bare one */
     RAW("GGUF\3\0\0\0\0\0\0\0\0\0\0\0"),
@@ -311,14 +312,17 @@ static int make_all(const char *into) {
 
 static int read_all(const char *from) {
     struct dirent *entry;
-    char name[TRI_PATH_MAX];
+    char name[TRI_PATH_MAX], shape[128];
     DIR *all = opendir(from);
     if (!all) return 1;
     while ((entry = readdir(all))) {
         tri_st_file file;
         if (!strstr(entry->d_name, ".safetensors") || tri__path_join(name, from, entry->d_name) != TRI_OK) continue;
         tri_status status = tri__st_open(name, &file);
-        printf("%s\t%s\n", entry->d_name, status == TRI_OK ? "accepted" : tri_error());
+        printf("%s\t%s", entry->d_name, status == TRI_OK ? "accepted" : tri_error());
+        for (int i = 0; status == TRI_OK && i < file.n; i++)
+            printf(" %s%s", tri__dtype_file_name(file.entry[i].dtype), tri__shape_text(&file.entry[i].shape, shape));
+        printf("\n");
         if (status == TRI_OK) tri__st_close(&file);
     }
     return closedir(all);

@@ -33,6 +33,7 @@ static tri_status check_limits(const char *text, size_t length, const char *name
         else if (c == '}' || c == ']') depth--;
         if (depth > TRI_LIMIT_JSON_DEPTH)
             return tri__fail(bad, "%s:%d:%d: nested deeper than %d", name, at.line, at.column, TRI_LIMIT_JSON_DEPTH);
+        if (c == 0) return tri__fail(bad, "%s:%d:%d: a NUL byte", name, at.line, at.column); /* jansson overlooks it after a number */
         memory += memory_of(c);
         if (memory > TRI_LIMIT_JSON_MEMORY)
             return tri__fail(bad, "%s:%d:%d: so many values that they would take more than %d MB of memory", name, at.line, at.column,
