@@ -31,7 +31,7 @@ MORE = [
     (r"\\u0000 is not allowed|NUL byte", "a NUL in a name or a text"),
     (r"too big integer|overflows", "sizes of 2^63 and more, where the tensor is empty"),
     (r"a negative number|real number overflow", "negative or endless numbers in keys that nobody reads"),
-    (r"a string of more than|nested deeper than|more than \d+ MB of memory", "a string over 1 MiB, nesting over 64, values over 1.5 GB"),
+    (r"a string of more than|nested deeper than|more than \d+ MB of memory", "a string over 1 MiB, nesting over 64, values over 1.6 GB"),
 ]
 
 WORDS = ['"F32"', '"F64"', '"BF16"', '"F16"', '"U8"', '"I64"', '"I32"', '"BOOL"', '"F4"', '"C64"', '"f32"', '"x"', "{", "}", "[", "]", ",",
