@@ -206,7 +206,7 @@ static const struct {
     const char *word;
 } giants[] = {
     {"{\"a\":[", "{},", "{}]}", 3400000, 0, "memory"},
-    {"{\"__metadata__\":{\"a\":[", "0,", "0]}}", 7900000, 0, "memory"},
+    {"{\"__metadata__\":{\"a\":[", "0,", "0]}}", 8500000, 0, "memory"},
     {"{\"__metadata__\":{\"a\":\"", "x", "\"}," A4 "}", (1 << 20) + 1, 4, "a string of more than"},
     {"{\"__metadata__\":{\"a\":\"", "x", "\"}," A4 "}", 1 << 20, 4, NULL},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[", "1,", "1],\"data_offsets\":[0,4]}}", 1000000, 4, "1000001 dims"},

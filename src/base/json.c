@@ -20,7 +20,7 @@ static void step(place *at, char c) {
 
 /* Bytes that jansson allocates, at most, for what such a character begins: an object, a list, another member (a string under a key). Long
  * strings take at most what their text does, twice. */
-enum { OBJECT_BYTES = 320, LIST_BYTES = 128, MEMBER_BYTES = 192 };
+enum { OBJECT_BYTES = 320, LIST_BYTES = 144, MEMBER_BYTES = 192 };
 static int64_t memory_of(char c) { return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0; }
 
 static tri_status check_limits(const char *text, size_t length, const char *name, tri_status bad) {
