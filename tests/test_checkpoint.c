@@ -274,6 +274,24 @@ static void thousands_of_slices(void **state) {
     free(pieces);
 }
 
+/* A manifest that no reader would accept is not written: the save fails, not a resume weeks later. */
+static void too_long_a_manifest(void **state) {
+    (void)state;
+    enum { MANY = 100, EACH = 1000 * 1000 };
+    char *text = malloc(EACH + 1);
+    memset(text, 'x', EACH);
+    text[EACH] = 0;
+    json_t *string = json_string(text), *list = json_array(), *out = json_pack("{s:o}", "list", list);
+    for (int i = 0; i < MANY; i++) json_array_append(list, string); /* the same one */
+    tri_checkpoint_out what = {.folder = run, .step = 1, .state = out};
+    assert_int_equal(tri__checkpoint_save(&what), TRI_RESOURCE);
+    assert_non_null(strstr(tri_error(), "too many slices"));
+    assert_int_equal(entries(), 0);
+    json_decref(out);
+    json_decref(string);
+    free(text);
+}
+
 static void digests(void **state) {
     (void)state;
     model m;
@@ -465,9 +483,9 @@ static void killed(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(round_trip), TEST(slices),   TEST(resharded),   TEST(any_cut_reads_any_other), TEST(thousands_of_slices), TEST(digests),
-        TEST(replaced),   TEST(failed_save), TEST(best_and_prune), TEST(damaged),           TEST(nothing_there),       TEST(killed),
-        TEST(links),
+        TEST(round_trip), TEST(slices),         TEST(resharded), TEST(any_cut_reads_any_other), TEST(thousands_of_slices),
+        TEST(digests),    TEST(too_long_a_manifest), TEST(replaced), TEST(failed_save),         TEST(best_and_prune),
+        TEST(damaged),    TEST(nothing_there),  TEST(killed),    TEST(links),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }
