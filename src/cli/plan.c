@@ -76,6 +76,7 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
             }
         tri__text_table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
     }
+    tri__text_table_fold(&table);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
@@ -84,9 +85,9 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
 static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
     const json_t *largest = json_object_get(facts, "largest_microbatch");
     char count[4][32];
-    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s samples, %s + %s tokens\n\n",
+    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
-            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
+            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]), whole(largest, "samples") == 1 ? "" : "s",
             tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
     const json_t *ranks = json_object_get(facts, "ranks");
