@@ -285,7 +285,7 @@ static void buckets_count_what_travels(void **state) {
     (void)state;
     tiny t;
     const double mb = 0.01;
-    tiny_open_rank(&t, "cpu", 2, 3, 0.1, 1, &(tiny_rank){2, 0, {.bucket_mb = mb}});
+    tiny_open_rank(&t, "cpu", 2, 3, 0.1, 1, &(tiny_rank){.dp = 2, .sharding = {.bucket_mb = mb}});
     int wide = count_buckets(t.program[0], mb * (1 << 20));
     t.in.precision = t.in.reduce_dtype = TRI_BF16;
     tiny_plan(&t);
