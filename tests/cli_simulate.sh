@@ -14,7 +14,7 @@ expect_text "$out" "on h200x8 a step takes" "bubble of the schedule alone" "most
 for columns in 80 200; do
     export COLUMNS=$columns
     run plan "${layout[@]}" --timeline --hardware cpu
-    expect "as wide as asked for, $columns" test "$(grep -c "^rank.\{$((columns - 5))\}\$" "$out")" = 16
+    expect "as wide as asked for, $columns" test "$(grep -c "^rank.\{$((columns - 4))\}\$" "$out")" = 16
     unset COLUMNS
 done
 run plan "${layout[@]}" --timeline --schedule zb-h1
@@ -60,6 +60,9 @@ expect_text "$out" '"hardware":"slow.json"' '"legs":[["F",0,'
 expect "slower hardware takes longer" is "$(json_number step_seconds "$out")" '>' "$fast"
 sed 's/"half_flops"/"half_flop"/' slow.json >typo.json
 refuses 2 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' -- simulate "${layout[@]}" --hardware typo.json
+run simulate "${layout[@]/--quiet/--json}" --pp-size 1 --tp-size 4 --hardware h200x8 --nproc-per-node 8
+expect_code 0
+expect_text "$err" "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
 refuses 2 "simulate needs --hardware" "h200x8" -- simulate "${layout[@]}"
 refuses 2 "--hardware h900: neither a file nor one of h200x8, a100x8, cpu" -- simulate "${layout[@]}" --hardware h900
 refuses 2 "needs stages in a row" -- simulate "${layout[@]}" --hardware cpu --schedule zbv --pipeline-shape branch
