@@ -93,10 +93,13 @@ static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check
     const json_t *ranks = json_object_get(facts, "ranks");
     if (json_array_size(ranks) == 1) TRI_TRY(print_rank(cli, json_array_get(ranks, 0), json_object_get(facts, "infer")));
     else TRI_TRY(print_ranks(cli, ranks));
-    if (check && json_is_true(json_object_get(facts, "checked")))
-        fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went "
-              "to\n"
-              "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+    if (!check || !json_is_true(json_object_get(facts, "checked"))) return TRI_OK;
+    fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went to\n"
+          "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+          cli->out);
+    if (json_array_size(ranks) > 1)
+        fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing is\n"
+              "touched while it is under way; no rank waits for ever\n",
               cli->out);
     return TRI_OK;
 }
