@@ -184,8 +184,8 @@ if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep 
     expect_code 75
     under_mpi mpi
     await mpi 120
-    rank=$(pgrep -f -n "trident train.*--output-dir mpi")
-    [ -n "$rank" ] && kill -9 "$rank"
+    rank=$(pgrep -P "$(pgrep -P "$pid")" | tail -n 1) # of the supervisor's mpirun, and of nobody else's
+    expect "a rank of mpirun to kill" kill -9 "${rank:-none}"
     stop
     expect_code 0
     expect_text "$err" "start 2 of 3"

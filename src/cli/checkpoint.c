@@ -70,7 +70,7 @@ static void add_row(tri_text_table *table, const json_t *row) {
     char bytes[32], mesh[96] = "-";
     const json_t *m = json_object_get(row, "mesh");
     const char *engine = json_string_value(json_object_get(row, "engine")), *reason = json_string_value(json_object_get(row, "reason"));
-    if (m)
+    if (json_integer_value(json_object_get(m, "pp"))) /* of an export: nobody's */
         snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)json_integer_value(json_object_get(m, "pp")),
                  (int)json_integer_value(json_object_get(m, "tp")), (int)json_integer_value(json_object_get(m, "dp")));
     tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)json_integer_value(json_object_get(row, "step")),
