@@ -4,6 +4,8 @@
 #include "session_runs.h"
 #include "soak.h"
 
+#include "checkpoint/folders.h"
+
 /* A further mesh is a row. Vocabularies have 25 words, which neither 2 nor 3 ranks share out evenly; on PP2_DP3 the table's stage has so
  * few elements that its last replica has none. Those from TP2 on have tensor parallelism. */
 enum { ALONE, DP3, DP2, DP4_HYBRID, DP5_WRAP, PP2, PP3, PP2_DP3, TP2, TP3, PP2_TP2_DP2, TP3_DP3, MESHES };
@@ -168,6 +170,46 @@ static void the_run_goes_on_elsewhere(void **state) {
     run_free(cut);
 }
 
+/* As soon as one checkpoint is committed the next is begun, while steps go on. */
+static tri_status save_all_the_time(run *run, tri_session *session, int rank, int step) {
+    tri_saved saved;
+    (void)run, (void)rank;
+    if (step == 0) return TRI_OK;
+    TRI_TRY(tri__session_save_advance(session, 0, &saved));
+    if (saved.result == TRI_SAVE_PENDING) return TRI_OK;
+    if (saved.result == TRI_SAVE_FAILED) return tri__fail(saved.status, "%s", saved.words);
+    return tri__session_save_begin(session);
+}
+
+/* Steps change the pieces under the copy that is being written: what is committed is the state of its step all the same. */
+static void saving_in_the_background_changes_nothing(void **state) {
+    (void)state;
+    enum { N = 20 };
+    for (int ranks = 0; ranks <= 3; ranks += 3) {
+        const char *shard = ranks ? "--shard=zero2" : "--shard=none";
+        run *plain = run_on(&(run){.ranks = ranks, .steps = N, .output = "plain", .option = {shard}});
+        run *busy = run_on(&(run){.ranks = ranks, .steps = N, .output = "busy", .before = save_all_the_time,
+                                  .option = {shard, "--async-save", "--keep=100"}});
+        expect_same_bits(plain, busy, "saving all the time");
+        int64_t *steps;
+        int n;
+        char path[TRI_PATH_MAX], folder[128], want[33], hex[33];
+        snprintf(folder, sizeof folder, "%s/busy", root);
+        OK(tri__checkpoint_steps(folder, &steps, &n));
+        assert_true(n > 0);
+        run *until = run_on(&(run){.ranks = ranks, .steps = (int)steps[n - 1], .save = 1, .output = "until", .option = {shard}});
+        OK(tri__checkpoint_name(path, folder, steps[n - 1], ""));
+        digest_of(path, hex);
+        digest_of(until->folder, want);
+        assert_string_equal(hex, want);
+        print_message("    %d ranks: %d checkpoints in %d steps\n", ranks, n, N);
+        free(steps);
+        run_free(plain);
+        run_free(busy);
+        run_free(until);
+    }
+}
+
 /* Where the batch is given for each replica, another number of replicas gets another share of the same batch. */
 static void the_batch_stays(void **state) {
     (void)state;
@@ -270,7 +312,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mesh_reads_every_other), cmocka_unit_test(so_with_masters_and_second_memory),
         cmocka_unit_test(the_run_goes_on_where_it_was), cmocka_unit_test(the_run_goes_on_elsewhere), cmocka_unit_test(the_batch_stays),
-        cmocka_unit_test(changes_are_told_apart),       cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(saving_in_the_background_changes_nothing), cmocka_unit_test(changes_are_told_apart),
+        cmocka_unit_test(other_data_is_refused),
     };
     soak_select(argc, argv);
     return cmocka_run_group_tests(tests, make_models, remove_data);
