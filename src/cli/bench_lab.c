@@ -2,7 +2,7 @@
  *
  * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then trains on it as
  * `trident train` does, one thread a rank, and its run folder says what it took: summary.json memory and transfers, metrics.jsonl time. A
- * layout that does not fit is refused before it starts, and its line says so. */
+ * layout that does not fit is refused before it starts, or killed by the system when others take the memory meanwhile; its line says so. */
 #include "cli/bench.h"
 #include "cli/launch.h"
 
@@ -14,6 +14,7 @@
 #include "train/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ static void line_of(const lab *b, const struct layout *layout, line *l) {
 /* ---- What a run left behind ---- */
 
 static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
-static void raise(double *most, double value) { *most = value > *most ? value : *most; }
+static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -115,8 +116,8 @@ static void take_planned(const json_t *ranks, result *r) {
     size_t i;
     json_t *rank;
     json_array_foreach(ranks, i, rank) {
-        raise(&r->second, number(rank, "second_bytes"));
-        raise(&r->planned, number(json_object_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
+        raise_to(&r->second, number(rank, "second_bytes"));
+        raise_to(&r->planned, number(json_object_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
     }
 }
 
@@ -130,9 +131,9 @@ static tri_status read_summary(const char *folder, result *r) {
     double n = (double)json_array_size(ranks);
     json_array_foreach(ranks, i, rank) {
         const json_t *transfers = json_object_get(rank, "transfers");
-        raise(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
-        raise(&r->held, number(rank, "held_bytes"));
-        raise(&r->max_rss, number(rank, "max_rss_bytes"));
+        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
+        raise_to(&r->held, number(rank, "held_bytes"));
+        raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
         for (int k = 0; k < KINDS; k++) {
             r->kind[k].seconds += number(json_object_get(transfers, kinds[k]), "seconds") / n;
             r->kind[k].exposed += number(json_object_get(transfers, kinds[k]), "exposed_seconds") / n;
@@ -215,6 +216,11 @@ static tri_status run(const lab *b, line *l, tri_settings *settings, result *r) 
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = read_metrics(b, settings->output_dir, r);
     tri__bench_remove(settings->output_dir);
+    if ((int)status == 128 + SIGKILL) { /* the others may fit all the same */
+        snprintf(r->refusal, sizeof r->refusal,
+                 "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
+        return TRI_OK;
+    }
     r->ran = status == TRI_OK;
     r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->step : 0;
     return status;
