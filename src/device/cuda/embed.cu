@@ -7,7 +7,8 @@
 enum { THREADS = 96, SORT_ALIGN = 256 };
 
 template <typename T, int N>
-static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word, const T *position, const T *type) {
+static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word, const T *position,
+                                    const T *type) {
     int64_t t = blockIdx.x;
     const T *w = word + ids[t] * cols, *p = position + pos[t] * cols;
     for (int64_t c = threadIdx.x * N; c < cols; c += THREADS * N) {
@@ -67,7 +68,8 @@ typedef struct sorting {
 
 static size_t scratch_for(int n) {
     size_t bytes = 0;
-    cub::DeviceRadixSort::SortPairs(nullptr, bytes, (const int32_t *)nullptr, (int32_t *)nullptr, (const int32_t *)nullptr, (int32_t *)nullptr, n);
+    cub::DeviceRadixSort::SortPairs(nullptr, bytes, (const int32_t *)nullptr, (int32_t *)nullptr, (const int32_t *)nullptr,
+                                    (int32_t *)nullptr, n);
     return bytes;
 }
 
