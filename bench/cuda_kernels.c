@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 9, BATCH = 10, NOISE = 1 << 20 }; /* timed batches of calls; elements of noise that operands are filled with, again and again */
+enum {
+    RUNS = 9,
+    BATCH = 10,
+    NOISE = 1 << 20
+}; /* timed batches of calls; elements of noise that operands are filled with, again and again */
 
 typedef struct model {
     const char *name;
@@ -165,9 +169,16 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
 static double time_shape(bench *b, const shape *at) {
     const tri_op_row *row = tri__op_row((tri_op)tri__op_find(at->op));
     const model *m = b->of;
-    tri_attr attr = {.p = 0.1f, .eps = 1e-12f, .id = 7, .heads = (int32_t)m->heads, .max_len = (int32_t)m->length, .beta1 = 0.9f, .beta2 = 0.999f,
+    tri_attr attr = {.p = 0.1f,
+                     .eps = 1e-12f,
+                     .id = 7,
+                     .heads = (int32_t)m->heads,
+                     .max_len = (int32_t)m->length,
+                     .beta1 = 0.9f,
+                     .beta2 = 0.999f,
                      .decay = 0.01f};
-    tri_call call = {.op = (tri_op)tri__op_find(at->op), .attr = &attr, .acc = at->acc, .seed = 1, .step = 1, .context = b->context, .table = &b->table};
+    tri_call call = {
+        .op = (tri_op)tri__op_find(at->op), .attr = &attr, .acc = at->acc, .seed = 1, .step = 1, .context = b->context, .table = &b->table};
     tri_dims dims = {{0}};
     double bytes = 0;
     int64_t halves = 0;
@@ -177,21 +188,25 @@ static double time_shape(bench *b, const shape *at) {
     for (int k = 0; k < row->n_args; k++) {
         tri_tensor *t = &call.t[k];
         int type = row->arg[k].dtype;
-        tri_dtype dtype = type >= 0 ? (tri_dtype)type : type == TRI_DTYPE_ANY && strcmp(row->arg[k].name, "copy") != 0 && at->wide_sums ? TRI_F32 : TRI_BF16;
+        tri_dtype dtype = type >= 0                                                                         ? (tri_dtype)type
+                          : type == TRI_DTYPE_ANY && strcmp(row->arg[k].name, "copy") != 0 && at->wide_sums ? TRI_F32
+                                                                                                            : TRI_BF16;
         t->rows = extent(b, at, row->arg[k].dims[0]), t->cols = extent(b, at, strchr(row->arg[k].dims, ',')[1]);
         call.dtype[k] = (uint8_t)dtype;
         size[k] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
         if (b->device->alloc(b->context, size[k], &t->data) != TRI_OK) fail(at->op);
         fill(b, row->arg[k].name, dtype, t);
         if (tri__dtype_bytes(dtype) == 2) halves += t->rows * t->cols;
-        bytes += (double)(row->arg[k].access == TRI_ACCESS_G ? size[0] / 3 : size[k]) * (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
+        bytes += (double)(row->arg[k].access == TRI_ACCESS_G ? size[0] / 3 : size[k]) *
+                 (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
     }
     tri_dtype type = halves ? TRI_BF16 : TRI_F32;
     size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols, halves);
     if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
-    double seconds = seconds_of(b, b->table.run[call.op][type], &call), all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
-    printf("%-22s %-22s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3, row->flops(&dims) / seconds * 1e-12,
-           bytes / seconds * 1e-12, all);
+    double seconds = seconds_of(b, b->table.run[call.op][type], &call),
+           all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
+    printf("%-22s %-22s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3,
+           row->flops(&dims) / seconds * 1e-12, bytes / seconds * 1e-12, all);
     for (int k = 0; k < row->n_args; k++) b->device->free(b->context, call.t[k].data, size[k]);
     b->device->free(b->context, call.work, scratch + 64);
     return all;

@@ -1,6 +1,6 @@
-/* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged shapes: fp32, bf16 and
- * fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one element; twice, with the same bits; nothing
- * written outside. Skipped with the reason where there is no GPU.
+/* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged shapes: fp32, bf16
+ * and fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one element; twice, with the same bits;
+ * nothing written outside. Skipped with the reason where there is no GPU.
  *
  * Tolerance, fp32: as test_kernels.c. 16-bit types: a few roundings of the type's mantissa. */
 #include "kernel_call.h"
@@ -88,7 +88,8 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg, to
         }
         difference += (a - b) * (a - b), norm += b * b;
     }
-    snprintf(text, sizeof text, "%s: the whole tensor is off by %.3g of its norm", tri__dtype_name(got->type), sqrt(difference / fmax(norm, 1e-300)));
+    snprintf(text, sizeof text, "%s: the whole tensor is off by %.3g of its norm", tri__dtype_name(got->type),
+             sqrt(difference / fmax(norm, 1e-300)));
     if (sqrt(difference) > limit.whole * sqrt(norm)) kernel_call_fail(got, arg, text);
 }
 
@@ -106,7 +107,8 @@ static void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p,
         if (!tri__access_writes(row->arg[a].access) || !got[0].block[a]) continue;
         compare(&got[0], &want, a, tolerance_of(g->type));
         compare(&got[2], &want, a, tolerance_of(g->type));
-        if (memcmp(got[0].block[a], got[1].block[a], got[0].bytes[a] + GUARD) != 0) kernel_call_fail(&got[1], a, "differs from the first run");
+        if (memcmp(got[0].block[a], got[1].block[a], got[0].bytes[a] + GUARD) != 0)
+            kernel_call_fail(&got[1], a, "differs from the first run");
     }
     for (int i = 0; i < 3; i++) kernel_call_close(&got[i]);
     kernel_call_close(&want);
@@ -134,7 +136,8 @@ static void try_case(const kernel_case *at, void *context) {
     g->seen[at->op]++;
 }
 
-/* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns, rows that warps hold. */
+/* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns, rows that warps hold.
+ */
 static const kernel_grid own_grids[] = {
     {"attention attention_din", "L=5,6,7,8 A=2 E=40,64"},
     {"attention attention_din", "L=4,5,7 A=1 E=72,128,136"},

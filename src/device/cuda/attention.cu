@@ -58,7 +58,8 @@ static __device__ __forceinline__ void gather(float weight, int lanes, int width
     }
 }
 
-template <typename T> static __device__ __forceinline__ void put_columns(T *to, int width, const float (&sum)[MOST_COLS], float factor, int add) {
+template <typename T>
+static __device__ __forceinline__ void put_columns(T *to, int width, const float (&sum)[MOST_COLS], float factor, int add) {
     int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int k = 0; k < MOST_COLS; k++)
@@ -86,7 +87,8 @@ template <typename T> static __global__ void plain_kernel(attention_args a) {
 
 /* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
 template <typename T>
-static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other, float *weight, float *ds) {
+static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other, float *weight,
+                                                       float *ds) {
     int64_t at = query * a.heads + head;
     const T *dctx = (const T *)a.dctx + at * a.width, *ctx = (const T *)a.ctx + at * a.width; /* [width] */
     float p = expf(score<T>(a, head, query, other) - a.lse[at]), factor = kept_weight(a, head, query, other);
@@ -139,8 +141,8 @@ template <typename T> static void attention(const tri_call *call) {
     launched(call, "attention");
 }
 
-/* Scratch of the tensor cores' gradient: the order of the sequences, and for each element of dqkv 2 bytes: dq in fp32, and two floats for each row
- * and head of at least 8 columns. */
+/* Scratch of the tensor cores' gradient: the order of the sequences, and for each element of dqkv 2 bytes: dq in fp32, and two floats for
+ * each row and head of at least 8 columns. */
 #define DIN_WORK {MOST_ORDERED * sizeof(attention_place), 0, 0, 2, 0}
 static void share_scratch(attention_args *a) {
     a->order = (attention_place *)a->dq;

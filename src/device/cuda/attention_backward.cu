@@ -7,7 +7,8 @@
 
 enum { THREADS = 256, GROUP = 128, QUERIES = 64, KEYS = 128, GROUP_KEYS = 64, STAGES = 3 };
 
-template <int COLS> struct sizes { /* bytes of shared memory: keys, values, two of score gradients, STAGES of queries, dctx and statistics */
+template <int COLS>
+struct sizes { /* bytes of shared memory: keys, values, two of score gradients, STAGES of queries, dctx and statistics */
     enum {
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = COLS / PANEL * KEY_PANEL,
@@ -30,9 +31,10 @@ typedef attention_place place;
     return at;
 }
 
-/* Bit 4 j + 2 e + h: whether the weight of query 8 j + 2 c + e and key g + 8 h of this warp's 16 keys is kept. A thread makes 4 of the 128 draws that
- * decide for the warp's 8 keys at a time; the 8 threads of the same queries pass them on. */
-[[maybe_unused]] static __device__ __forceinline__ uint32_t kept_queries(const dropper &d, const place &at, int first_query, int first_key) {
+/* Bit 4 j + 2 e + h: whether the weight of query 8 j + 2 c + e and key g + 8 h of this warp's 16 keys is kept. A thread makes 4 of the 128
+ * draws that decide for the warp's 8 keys at a time; the 8 threads of the same queries pass them on. */
+[[maybe_unused]] static __device__ __forceinline__ uint32_t kept_queries(const dropper &d, const place &at, int first_query,
+                                                                         int first_key) {
     int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
     uint32_t feature = at.feature + (uint32_t)first_key, word = 0, bits = 0;
     if (feature % 8 == 0) {
@@ -55,8 +57,8 @@ typedef attention_place place;
 
 /* From scores and gradients of weights (both keys by queries) to weights after dropout and gradients of scores, in place, both still to be
  * multiplied by dropout's scale. `statistic` [QUERIES]; `left` keys exist from the thread's first on. */
-[[maybe_unused]] static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 *statistic, float log2_scale,
-                                                     uint32_t kept, int left) {
+[[maybe_unused]] static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 *statistic,
+                                                                      float log2_scale, uint32_t kept, int left) {
     int c = threadIdx.x % 4;
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -78,64 +80,58 @@ typedef attention_place place;
     }
 }
 
-/* What earlier tiles of keys gave to a tile's dq: N / 4 groups of 8 columns of two rows. */
-template <int N>
-static __device__ __forceinline__ void load_dq(const attention_args &a, const float *sum, int left, int column, float2 (&before)[2][N / 4]) {
+/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that no column is looked at. A thread's columns are `column` and
+ * the next, and those 8, 16, ... further; of its rows, the first and that 8 further, `left` exist from the first on. */
+
+/* What earlier tiles of keys gave to row h of a tile's dq. */
+template <bool PLAIN, int N>
+static __device__ __forceinline__ void load_dq(const attention_args &a, const float *sum, int left, int column, int h,
+                                               float2 (&before)[N]) {
+    sum += (int64_t)8 * h * a.heads * a.width;
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (int j = 0; j < N; j++)
+        before[j] =
+            left > 8 * h && (PLAIN || column + 8 * j < a.width) ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j)) : make_float2(0, 0);
+}
+template <int N> static __device__ __forceinline__ void add_before(float (&dq)[4 * N], int h, const float2 (&before)[N]) {
 #pragma unroll
-        for (int j = 0; j < N / 4; j++)
-            before[h][j] = left > 8 * h && column + 8 * j < a.width
-                               ? __ldcg(reinterpret_cast<const float2 *>(sum + (int64_t)8 * h * a.heads * a.width + 8 * j)) : make_float2(0, 0);
+    for (int j = 0; j < N; j++) dq[4 * j + 2 * h] += before[j].x, dq[4 * j + 2 * h + 1] += before[j].y;
 }
 
-/* Keeps this tile's part of dq, or adds it to what earlier tiles of keys gave. `sum` is where this thread's first two columns are, `column` which they
- * are, of `left` rows that exist from its first on. */
-template <int N>
-static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left, int column, int is_first) {
+/* Keeps this tile's part of dq, or adds it to what earlier tiles of keys gave. */
+template <bool PLAIN, int N>
+static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left, int column,
+                                              int is_first) {
 #pragma unroll
     for (int h = 0; h < 2; h++, sum += (int64_t)8 * a.heads * a.width) {
         if (left <= 8 * h) return;
+        if (is_first) {
 #pragma unroll
-        for (int j = 0; j < N / 4; j++) {
-            if (column + 8 * j >= a.width) continue;
-            if (is_first) *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
-            else add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+            for (int j = 0; j < N / 4; j++)
+                if (PLAIN || column + 8 * j < a.width)
+                    *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N / 4; j++)
+                if (PLAIN || column + 8 * j < a.width) add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
         }
     }
 }
 
-/* Ends a tile's dq: the last tile of keys gave dq. */
-template <typename T, int N>
-static __device__ __forceinline__ void end_dq(const attention_args &a, const place &at, const float (&dq)[N], const float2 (&before)[2][N / 4], int left,
-                                              int column) {
+/* Writes two rows of N / 4 groups of 8 columns: of dq (part 0), dk (1) or dv (2), the first of them row t. */
+template <typename T, bool PLAIN, int N>
+static __device__ __forceinline__ void write_rows(const attention_args &a, const place &at, int part, int t, int column,
+                                                  const float (&d)[N], float factor) {
     int64_t H = (int64_t)a.heads * a.width;
-    float factor = a.scale * a.drop.scale;
+    T *row = (T *)a.dqkv + t * 3 * H + part * H + at.head * a.width + column;
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        if (left <= 8 * h) return;
-        T *end = (T *)a.dqkv + (int64_t)(at.end - left + 8 * h) * 3 * H + at.head * a.width + column;
+    for (int h = 0; h < 2; h++, row += 8 * 3 * H) {
+        if (t + 8 * h >= at.end) return;
 #pragma unroll
         for (int j = 0; j < N / 4; j++) {
-            float value[2] = {(before[h][j].x + dq[4 * j + 2 * h]) * factor, (before[h][j].y + dq[4 * j + 2 * h + 1]) * factor};
-            if (column + 8 * j < a.width) put<2>(end + 8 * j, value, a.add);
-        }
-    }
-}
-
-/* dk (part 1) or dv (part 2) of this warpgroup's keys. */
-template <typename T, int COLS>
-static __device__ __forceinline__ void write_keys(const attention_args &a, const place &at, int part, int first, const float (&d)[COLS / 2], float factor) {
-    int lane = threadIdx.x % WARP, c = lane % 4, H = a.heads * a.width;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int t = first + threadIdx.x / WARP * 16 + lane / 4 + 8 * h;
-        if (t >= at.end) continue;
-#pragma unroll
-        for (int j = 0; j < COLS / 8; j++) {
-            int col = 8 * j + 2 * c;
             float value[2] = {d[4 * j + 2 * h] * factor, d[4 * j + 2 * h + 1] * factor};
-            if (col < a.width) put<2>((T *)a.dqkv + (int64_t)t * 3 * H + part * H + at.head * a.width + col, value, a.add);
+            if (PLAIN) store<2>(row + 8 * j, value);
+            else if (column + 8 * j < a.width) put<2>(row + 8 * j, value, a.add);
         }
     }
 }
@@ -189,7 +185,8 @@ template <typename T, int COLS> struct tiles {
             copy_16(dctx + to + (uint32_t)(k * STEP * ROW_BYTES), c.dctx, has && c.left > k * STEP);
             c.query += STEP * 3 * H, c.dctx += STEP * H;
         }
-        if (threadIdx.x < QUERIES) copy_8(shared_address(statistics + stage * QUERIES + threadIdx.x), c.statistic, c.left + row > (int)threadIdx.x);
+        if (threadIdx.x < QUERIES)
+            copy_8(shared_address(statistics + stage * QUERIES + threadIdx.x), c.statistic, c.left + row > (int)threadIdx.x);
         c.statistic += QUERIES;
         c.left -= QUERIES;
     }
@@ -202,12 +199,13 @@ template <typename T, int COLS> struct tiles {
     /* Begins the scores of a tile of queries and the gradients of their weights, both turned: this warpgroup's keys by queries. */
     __device__ __forceinline__ void begin_scores(int at_stage, float (&score)[32], float (&dweight)[32]) const {
         uint32_t rows = (uint32_t)(threadIdx.x / GROUP * GROUP_KEYS * ROW_BYTES), stage = (uint32_t)at_stage * size::QUERY_BYTES;
-        uint32_t key = tile_at(keys + rows), value = tile_at(values + rows), query = tile_at(queries + stage), gradient = tile_at(dctx + stage);
+        uint32_t key = tile_at(keys + rows), value = tile_at(values + rows), query = tile_at(queries + stage),
+                 gradient = tile_at(dctx + stage);
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < COLS / 16; k++)
-            wgmma<T>::template run<0, 0>(score, tile(key, k / 4 * size::KEY_PANEL + k % 4 * 32), tile(query, k / 4 * size::QUERY_PANEL + k % 4 * 32),
-                                         k > 0);
+            wgmma<T>::template run<0, 0>(score, tile(key, k / 4 * size::KEY_PANEL + k % 4 * 32),
+                                         tile(query, k / 4 * size::QUERY_PANEL + k % 4 * 32), k > 0);
 #pragma unroll
         for (int k = 0; k < COLS / 16; k++)
             wgmma<T>::template run<0, 0>(dweight, tile(value, k / 4 * size::KEY_PANEL + k % 4 * 32),
@@ -215,8 +213,8 @@ template <typename T, int COLS> struct tiles {
         wgmma_commit();
     }
     /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. */
-    __device__ __forceinline__ void begin_key_sums(int at_stage, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4], float (&dk)[COLS / 2],
-                                                   float (&dv)[COLS / 2]) const {
+    __device__ __forceinline__ void begin_key_sums(int at_stage, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4],
+                                                   float (&dk)[COLS / 2], float (&dv)[COLS / 2]) const {
         uint32_t stage = (uint32_t)at_stage * size::QUERY_BYTES;
         uint32_t query = tile_at(queries + stage, size::QUERY_PANEL), gradient = tile_at(dctx + stage, size::QUERY_PANEL);
         wgmma_begin();
@@ -228,17 +226,20 @@ template <typename T, int COLS> struct tiles {
     }
     /* Begins dq = gradients of scores * k, for half of the head's columns. */
     __device__ __forceinline__ void begin_dq(float (&dq)[COLS / 4], int odd) const {
-        uint32_t group = threadIdx.x / GROUP, slope = tile_at(gradients + (uint32_t)odd * size::GRADIENT_BYTES), key = tile_at(keys + group * (COLS == 64 ? 64 : size::KEY_PANEL));
+        uint32_t group = threadIdx.x / GROUP, slope = tile_at(gradients + (uint32_t)odd * size::GRADIENT_BYTES),
+                 key = tile_at(keys + group * (COLS == 64 ? 64 : size::KEY_PANEL));
         wgmma_begin();
 #pragma unroll
-        for (int k = 0; k < KEYS / 16; k++) wgmma<T>::template run<1, 1>(dq, tile(slope, k * 16 * ROW_BYTES), tile(key, k * 16 * ROW_BYTES), k > 0);
+        for (int k = 0; k < KEYS / 16; k++)
+            wgmma<T>::template run<1, 1>(dq, tile(slope, k * 16 * ROW_BYTES), tile(key, k * 16 * ROW_BYTES), k > 0);
         wgmma_commit();
     }
     /* Gradients of scores of this warp's 16 keys, for all threads: into [keys, queries] of shared memory. */
     __device__ __forceinline__ void share(const uint32_t (&slope)[4][4], int odd) const {
         int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane % 16, piece = lane / 16;
 #pragma unroll
-        for (int k = 0; k < 4; k++) store_matrices(gradients + (uint32_t)odd * size::GRADIENT_BYTES + piece_at(row, 2 * k + piece), slope[k]);
+        for (int k = 0; k < 4; k++)
+            store_matrices(gradients + (uint32_t)odd * size::GRADIENT_BYTES + piece_at(row, 2 * k + piece), slope[k]);
     }
 };
 
@@ -247,10 +248,10 @@ template <int COLS> struct sums {
     float dk[COLS / 2], dv[COLS / 2], score[32], dweight[32];
 };
 
-/* Tile i of queries, in stage i % 3, with the keys from first_key on. Its scores have been begun; those of the next are where there is a NEXT:
- * before the matrix units are done with this one where registers allow (heads of up to 64 columns), else after. One barrier a tile: behind it
- * nobody reads the tile before, so the tile after the next and the next gradients of scores may be written. */
-template <typename T, int COLS, bool NEXT>
+/* Tile i of queries, in stage i % 3, with the keys from first_key on. Its scores have been begun; those of the next are where there is a
+ * NEXT: before the matrix units are done with this one where registers allow (heads of up to 64 columns), else after. One barrier a tile:
+ * behind it nobody reads the tile before, so the tile after the next and the next gradients of scores may be written. */
+template <typename T, int COLS, bool PLAIN, bool NEXT>
 static __device__ __forceinline__ void walk_one(const tiles<T, COLS> &m, sums<COLS> &to, cursor<T> &c, int i, int stage, int first_key) {
     enum { AHEAD = COLS == 64 && NEXT };
     const attention_args &a = m.a;
@@ -275,35 +276,47 @@ static __device__ __forceinline__ void walk_one(const tiles<T, COLS> &m, sums<CO
     if (AHEAD) m.begin_scores(next, to.score, to.dweight);
     if (NEXT && at.begin + (i + 2) * QUERIES < at.end) m.fetch_queries(c, behind);
     copy_commit();
-    int column = threadIdx.x / GROUP * COLS / 2 + threadIdx.x % 4 * 2, is_first = first_key == at.begin, is_last = first_key + KEYS >= at.end;
-    float2 before[2][COLS / 16] = {};
-    if (COLS == 64 && is_last && !is_first) load_dq<COLS / 4>(a, c.dq, c.dq_left, column, before);
+    int column = threadIdx.x / GROUP * COLS / 2 + threadIdx.x % 4 * 2, is_first = first_key == at.begin,
+        is_last = first_key + KEYS >= at.end;
+    int sooner = COLS == 64 && is_last && !is_first; /* where registers allow, before the matrix units are done */
+    float2 before[2][COLS / 16];
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        if (sooner) load_dq<PLAIN>(a, c.dq, c.dq_left, column, h, before[h]);
     wgmma_wait<AHEAD>();
     pin(dq);
     pin(to.dk);
     pin(to.dv);
-    if (COLS != 64 && is_last && !is_first) load_dq<COLS / 4>(a, c.dq, c.dq_left, column, before); /* not sooner: no registers are left */
-    if (is_last) end_dq<T>(a, at, dq, before, c.dq_left, column);
-    else add_dq(a, dq, c.dq, c.dq_left, column, is_first);
+    if (is_last) {
+#pragma unroll
+        for (int h = 0; h < 2 && !is_first; h++) {
+            if (COLS != 64) load_dq<PLAIN>(a, c.dq, c.dq_left, column, h, before[h]);
+            add_before(dq, h, before[h]);
+        }
+        write_rows<T, PLAIN>(a, at, 0, at.end - c.dq_left, column, dq, a.scale * a.drop.scale);
+    } else add_dq<PLAIN>(a, dq, c.dq, c.dq_left, column, is_first);
     c.dq += QUERIES * (int64_t)a.heads * a.width;
     c.dq_left -= QUERIES;
     if (NEXT && !AHEAD) m.begin_scores(next, to.score, to.dweight);
 }
 
 /* One tile of 128 keys: all queries look at them. */
-template <typename T, int COLS> static __device__ __forceinline__ void walk_queries(const tiles<T, COLS> &m, cursor<T> &c, int first_key) {
+template <typename T, int COLS, bool PLAIN>
+static __device__ __forceinline__ void walk_queries(const tiles<T, COLS> &m, cursor<T> &c, int first_key) {
     int last = (m.at.end - m.at.begin - 1) / QUERIES, stage = 0;
     sums<COLS> to;
 #pragma unroll
     for (int i = 0; i < COLS / 2; i++) to.dk[i] = to.dv[i] = 0;
     m.begin_scores(0, to.score, to.dweight);
-    for (int i = 0; i < last; i++, stage = stage == STAGES - 1 ? 0 : stage + 1) walk_one<T, COLS, true>(m, to, c, i, stage, first_key);
-    walk_one<T, COLS, false>(m, to, c, last, stage, first_key);
-    write_keys<T, COLS>(m.a, m.at, 1, first_key, to.dk, m.a.scale * m.a.drop.scale);
-    write_keys<T, COLS>(m.a, m.at, 2, first_key, to.dv, m.a.drop.scale);
+    for (int i = 0; i < last; i++, stage = stage == STAGES - 1 ? 0 : stage + 1)
+        walk_one<T, COLS, PLAIN, true>(m, to, c, i, stage, first_key);
+    walk_one<T, COLS, PLAIN, false>(m, to, c, last, stage, first_key);
+    int t = first_key + threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4, column = threadIdx.x % 4 * 2;
+    write_rows<T, PLAIN>(m.a, m.at, 1, t, column, to.dk, m.a.scale * m.a.drop.scale);
+    write_rows<T, PLAIN>(m.a, m.at, 2, t, column, to.dv, m.a.drop.scale);
 }
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, 1) flash_din_kernel(attention_args a) {
+template <typename T, int COLS, bool PLAIN> static __global__ void __launch_bounds__(THREADS, 1) flash_din_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
@@ -316,7 +329,8 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
     at.head = head;
     at.feature += (uint32_t)(head * a.max_len);
     uint32_t base = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = base, values = keys + size::KEY_BYTES,
-             gradients = values + size::KEY_BYTES, queries = gradients + 2 * size::GRADIENT_BYTES, dctx = queries + STAGES * size::QUERY_BYTES;
+             gradients = values + size::KEY_BYTES, queries = gradients + 2 * size::GRADIENT_BYTES,
+             dctx = queries + STAGES * size::QUERY_BYTES;
     float2 *statistics = reinterpret_cast<float2 *>(raw + (dctx + STAGES * size::QUERY_BYTES - shared_address(raw)));
     tiles<T, COLS> m = {a, at, keys, values, gradients, queries, dctx, statistics};
     for (int first_key = at.begin; first_key < at.end; first_key += KEYS) {
@@ -330,7 +344,7 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         copy_wait<1>();
         show_to_matrix_units();
         __syncthreads();
-        walk_queries<T, COLS>(m, c, first_key);
+        walk_queries<T, COLS, PLAIN>(m, c, first_key);
     }
 #endif
 }
@@ -372,10 +386,13 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
+    /* Heads of 128 columns have no registers for what it keeps: it spilled more and was slower. */
+    auto *kernel = flash_din_kernel<T, COLS, false>;
+    if (COLS == 64 && a.width == COLS && !a.add) kernel = flash_din_kernel<T, COLS, COLS == 64>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     prepare_kernel<T, COLS><<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, THREADS), THREADS, 0, stream(call)>>>(a);
-    record(call, cudaFuncSetAttribute(flash_din_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
-    flash_din_kernel<T, COLS><<<(unsigned)((a.n + 1) * a.heads), THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
+    kernel<<<(unsigned)((a.n + 1) * a.heads), THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention_din");
 }
 

@@ -23,8 +23,8 @@ static __device__ __forceinline__ void fetch(const attention_args &a, int head, 
     copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to);
 }
 
-/* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread draws
- * for every fourth group of 8 keys and its quad passes the results on. */
+/* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread
+ * draws for every fourth group of 8 keys and its quad passes the results on. */
 template <int KEYS>
 static __device__ __forceinline__ uint32_t kept_keys(const dropper &d, uint32_t sample, uint32_t place, uint32_t feature) {
     int c = threadIdx.x % 4;
@@ -47,7 +47,8 @@ static __device__ __forceinline__ uint32_t kept_keys(const dropper &d, uint32_t 
 /* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest` keeps for
  * the two rows; `sum` and what is in `out` are put in proportion. Keys from `valid` on do not exist. */
 template <int NS, int NO>
-static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2], int valid, float log2_scale) {
+static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2], int valid,
+                                              float log2_scale) {
     int c = threadIdx.x % 4;
     if (valid < NS * 2) {
 #pragma unroll

@@ -5,7 +5,8 @@
 
 #include "device/cuda/common.cuh"
 
-/* Phi(-|x|) and exp(-x^2 / 2), by Abramowitz and Stegun 7.1.26: erfc(z) = poly(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), z = |x| / sqrt 2. */
+/* Phi(-|x|) and exp(-x^2 / 2), by Abramowitz and Stegun 7.1.26: erfc(z) = poly(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), z = |x| / sqrt 2;
+ * the coefficients here are halved. */
 static __device__ __forceinline__ float fast_tail(float x, float *bell) {
     float t;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(fmaf(0.23164189f, fabsf(x), 1.0f)));

@@ -68,7 +68,8 @@ static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cubl
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     for (int i = 0; i < 4; i++) cublasLtMatmulPreferenceSetAttribute(&preference, which[i], &align, sizeof align);
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, &preference, n, out, &found);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, &preference, n, out, &found);
     return status == CUBLAS_STATUS_SUCCESS ? found : 0;
 }
 
@@ -207,7 +208,8 @@ static void linear_dw(const tri_call *call) {
     int64_t rows = call->t[DY].rows, out = call->t[DW].rows, in = call->t[DW].cols;
     if (rows == 0) {
         if (!adds(call, DW))
-            record(call, cudaMemsetAsync(call->t[DW].data, 0, (size_t)(out * in) * (call->dtype[DW] == TRI_F32 ? 4 : 2), stream(call)), "linear_dw");
+            record(call, cudaMemsetAsync(call->t[DW].data, 0, (size_t)(out * in) * (call->dtype[DW] == TRI_F32 ? 4 : 2), stream(call)),
+                   "linear_dw");
         return;
     }
     product p = new_product(in, out, rows, call->dtype[X], call->dtype[DW]);

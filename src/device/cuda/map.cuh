@@ -33,7 +33,8 @@ template <class F, typename T, int N> static __global__ void map2_kernel(int64_t
         for (; i < n; i++) y[i] = narrow<T>(F::at(wide(a[i]), wide(b[i])) + (add ? wide(y[i]) : 0.0f));
 }
 
-template <class F, typename Y, typename A> static void map1_on(const tri_call *call, int64_t n, Y *y, const A *a, int add, const char *name) {
+template <class F, typename Y, typename A>
+static void map1_on(const tri_call *call, int64_t n, Y *y, const A *a, int add, const char *name) {
     if (n == 0 || !y) return;
     if (aligned(y) && aligned(a))
         map1_kernel<F, Y, A, WIDE><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, add);

@@ -1,5 +1,5 @@
-/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. One, two or four warps have a
- * row in their registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. One, two or four warps
+ * have a row in their registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
 #include "device/cuda/columns.cuh"
 
 enum { ROW_WARPS = 4, MOST_PACKS = 3 }; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */

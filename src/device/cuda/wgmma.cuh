@@ -28,8 +28,8 @@ static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, in
 static __device__ __forceinline__ void copy_8(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0) : "memory");
 }
-/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride` elements apart.
- * Zeros for rows from `left` on and columns from `width` on. */
+/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride`
+ * elements apart. Zeros for rows from `left` on and columns from `width` on. */
 template <typename T, int COLS, int ROWS, int THREADS>
 static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to) {
     enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, a multiple of 8 */
@@ -48,9 +48,11 @@ template <int LEFT> static __device__ __forceinline__ void copy_wait() { asm vol
 /* What this thread wrote to shared memory is seen by matrix instructions after the next barrier. */
 static __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart. Where the columns lie
- * along the summed dimension, each panel is a tile; turned (rows along the summed dimension), `panel` bytes lie between panels. */
-static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) { return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16; }
+/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart. Where the columns
+ * lie along the summed dimension, each panel is a tile; turned (rows along the summed dimension), `panel` bytes lie between panels. */
+static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) {
+    return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16;
+}
 static __device__ __forceinline__ uint64_t tile(uint32_t at, int bytes) {
     enum { BETWEEN_GROUPS = ATOM_BYTES >> 4, SWIZZLE_128 = 1 << 30 };
     return (uint64_t)(BETWEEN_GROUPS | SWIZZLE_128) << 32 | (at + (uint32_t)(bytes >> 4));
@@ -124,7 +126,8 @@ WGMMA_TYPE(f16, "f16");
 /* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */
 static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_t (&a)[4]) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+                 : "memory");
 #endif
 }
 
