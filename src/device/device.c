@@ -2,10 +2,11 @@
 #include "device/device.h"
 
 #include "device/cpu/cpu.h"
+#include "device/null/null.h"
 
 #include <string.h>
 
-#define DEVICES(X) X(cpu) X(reference)
+#define DEVICES(X) X(cpu) X(reference) X(null) X(timed)
 
 static const tri_device *const devices[] = {
 #define X(name) &tri__device_##name,
@@ -35,7 +36,7 @@ void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) 
 void tri__device_target(const tri_device *device, tri_target *target) {
     tri_kernel_table table;
     device->kernels(&table);
-    *target = (tri_target){.name = device->name, .granule = 1};
+    *target = (tri_target){.name = device->name, .granule = 1, .flops = device->flops, .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
             target->has[op][dtype] = table.run[op][dtype] != NULL;

@@ -44,6 +44,8 @@ struct tri_kernel_table {
 typedef struct tri_device tri_device;
 struct tri_device {
     const char *name;
+    int hollow;            /* 1: its kernels compute nothing */
+    double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
@@ -55,9 +57,9 @@ struct tri_device {
     const char *(*describe)(void);
 };
 
-/* "cpu" or "reference" (plain kernels only). NULL when there is none of that name. */
+/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing). NULL when there is none of that name. */
 const tri_device *tri__device_find(const char *name);
-/* The names there are, for messages: "cpu, reference". */
+/* The names there are, for messages: "cpu, reference, null, timed". */
 const char *tri__device_names(void);
 /* Adds rows to a table; later rows override earlier ones. */
 void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows);

@@ -59,6 +59,8 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     engine->device = tri__device_find(s->device);
     if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
+    if (engine->device->hollow && !train)
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu", s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));

@@ -36,7 +36,7 @@ static void cpu_kernels(tri_kernel_table *table) {
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
 static size_t mapped(size_t bytes) { return bytes ? bytes : 1; }
 
-static tri_status alloc(size_t bytes, void **out) {
+tri_status tri__cpu_alloc(size_t bytes, void **out) {
     void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         *out = NULL;
@@ -63,7 +63,7 @@ static int open_nameless(const char *folder) {
     return -1;
 }
 
-static tri_status alloc_second(const char *folder, size_t bytes, void **out) {
+tri_status tri__cpu_alloc_second(const char *folder, size_t bytes, void **out) {
     *out = NULL;
     int file = open_nameless(folder), error = file < 0 ? errno : posix_fallocate(file, 0, (off_t)mapped(bytes));
     if (error == 0) {
@@ -80,15 +80,14 @@ static tri_status alloc_second(const char *folder, size_t bytes, void **out) {
     return TRI_OK;
 }
 
-static void release(void *memory, size_t bytes) {
+void tri__cpu_free(void *memory, size_t bytes) {
     if (memory) munmap(memory, mapped(bytes));
 }
 
 static const char *describe_reference(void) { return "plain C, fp32, one thread"; }
 
-const tri_device tri__device_cpu = {
-    .name = "cpu", .kernels = cpu_kernels, .alloc = alloc, .free = release, .alloc_second = alloc_second, .describe = tri__cpu_fast_name};
+#define MEMORY .alloc = tri__cpu_alloc, .free = tri__cpu_free, .alloc_second = tri__cpu_alloc_second
 
-const tri_device tri__device_reference = {
-    .name = "reference", .kernels = reference_kernels, .alloc = alloc, .free = release, .alloc_second = alloc_second,
-    .describe = describe_reference};
+const tri_device tri__device_cpu = {.name = "cpu", .kernels = cpu_kernels, MEMORY, .describe = tri__cpu_fast_name};
+
+const tri_device tri__device_reference = {.name = "reference", .kernels = reference_kernels, MEMORY, .describe = describe_reference};

@@ -16,6 +16,11 @@ void tri__cpu_half_rows(tri_kernel_table *table);
 /* The row that it adds for dense layers and their gradients, for rows that cannot take every call. */
 void tri__cpu_half_linear(const tri_call *call);
 
+/* Memory of this machine, as tri_device has it; also that of devices which compute nothing. */
+tri_status tri__cpu_alloc(size_t bytes, void **out);
+tri_status tri__cpu_alloc_second(const char *folder, size_t bytes, void **out);
+void tri__cpu_free(void *memory, size_t bytes);
+
 extern const tri_device tri__device_cpu, tri__device_reference;
 
 #endif
