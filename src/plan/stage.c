@@ -263,6 +263,43 @@ static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeli
     pipeline->depth = depth;
 }
 
+/* ---- When within an action something is handed over ---- */
+
+/* The share of its stage's time that units first..last take. */
+static double share_of(const cutter *c, const int *of_unit, int stage, int first, int last, int back) {
+    double part = 0, all = 0;
+    for (int u = 0; u < c->model->n_units; u++) {
+        double time = of_unit[u] != stage ? 0 : back ? c->time[u].input + c->time[u].weight : c->time[u].forward;
+        all += time;
+        if (u >= first && u <= last) part += time;
+    }
+    return all > 0 ? part / all : 0;
+}
+
+/* Whether a feed brings what edge[0] makes to, or towards, edge[1]: in a row it may be handed on from stage to stage. */
+static int carries(const cutter *c, const int *of_unit, const int feed[2], const int edge[2]) {
+    int from = of_unit[edge[0]], to = of_unit[edge[1]];
+    return c->branches ? from == feed[0] && to == feed[1] : from <= feed[0] && to >= feed[1];
+}
+
+/* What is only handed on leaves when an action begins. Of several values the last one counts; a row needs all of them at once. */
+static void find_shares(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
+    int last = c->model->n_units - 1;
+    tri_feed_share *share = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *share);
+    for (int k = 0; k < pipeline->n_feeds; k++) {
+        const int *feed = pipeline->feed[k];
+        share[k] = (tri_feed_share){.needed = c->branches};
+        for (int i = 0; i < c->n_edges; i++) {
+            int maker = c->edge[i][0], reader = c->edge[i][1];
+            if (!carries(c, of_unit, feed, c->edge[i])) continue;
+            if (of_unit[maker] == feed[0]) share[k].made = fmax(share[k].made, share_of(c, of_unit, feed[0], 0, maker, 0));
+            if (of_unit[reader] == feed[1]) share[k].returned = fmax(share[k].returned, share_of(c, of_unit, feed[1], reader, last, 1));
+            if (c->branches) share[k].needed = fmin(share[k].needed, share_of(c, of_unit, feed[1], 0, reader - 1, 0));
+        }
+    }
+    pipeline->share = share;
+}
+
 static tri_status finish(cutter *c, tri_stages *out) {
     size_t n = (size_t)c->n_stages;
     int *number = tri__arena_alloc(c->arena, n * sizeof *number), *rank = tri__arena_alloc(c->arena, n * sizeof *rank);
@@ -278,6 +315,7 @@ static tri_status finish(cutter *c, tri_stages *out) {
         rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
     out->pipeline = (tri_pipeline){.n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
     find_feeds(c, out->of_unit, &out->pipeline);
+    find_shares(c, out->of_unit, &out->pipeline);
     return TRI_OK;
 }
 
