@@ -108,6 +108,7 @@ examples: $(EXAMPLES)
 bench: all $(BENCHES)
 	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
 	@python3 bench/comm.py $(BUILD)
+	@python3 bench/pipeline.py $(BUILD)
 	@tools/venv
 	@.venv/bin/python bench/table.py $(BUILD)
 	@.venv/bin/python bench/tokenizing.py $(BUILD)

@@ -180,8 +180,8 @@ static tri_status print_json(const lab *b, int which) {
     if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
     if (o && r->ran) {
         json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
-                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
-                                 r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
+                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate,
+                                 "loader_share", r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
         json_object_update(o, more);
         json_decref(more);
         if (r->efficiency > 0) json_object_set_new(o, "efficiency", json_real(r->efficiency));

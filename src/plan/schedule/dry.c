@@ -20,7 +20,9 @@ static run *run_of(const dry *d, const tri_action *a, int stage) {
 }
 
 /* When a share of an action is done. */
-static double done_at(const run *r, double share) { return share <= r->pause ? r->begin + share * r->length : r->end - (1 - share) * r->length; }
+static double done_at(const run *r, double share) {
+    return share <= r->pause ? r->begin + share * r->length : r->end - (1 - share) * r->length;
+}
 
 /* What a feed brings to an action of its taker (backward: of its giver): when, and the share of the action that needs it not. Returns 0
  * where that is not known yet. */
