@@ -4,8 +4,10 @@
 #include "base/status.h"
 #include "comm/segment.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,6 +98,34 @@ static void more_than_the_entries_hold(void **unused) {
     (void)unused;
     run_well(2, 0, many, NULL);
     run_well(2, 1, many, NULL);
+}
+
+/* A rank that only posts, and looks at what its peer has taken, never waits. */
+static tri_status post_only(tri_world *world, void *argument) {
+    enum { MANY = 3 * TRI_SEGMENT_PAIR_ENTRIES };
+    _Atomic int *taken = argument;
+    tri_group *group = tri_group_world(world);
+    int32_t data[MANY];
+    tri_request request[MANY];
+    for (int i = 0; i < MANY && tri_world_rank(world); i++, ++*taken) TRI_TRY(tri_recv(group, &data[i], 1, TRI_I32, 0, 0));
+    if (tri_world_rank(world)) return TRI_OK;
+    for (int i = 0; i < MANY; i++) {
+        tri_collective send = {.kind = TRI_SEND, .dtype = TRI_I32, .root = 1, .in = &data[i], .count = 1};
+        double begun = tri__clock();
+        while (*taken <= i - TRI_SEGMENT_PAIR_ENTRIES && tri__clock() - begun < 20) sched_yield();
+        if (*taken <= i - TRI_SEGMENT_PAIR_ENTRIES) return tri__fail(TRI_INTERNAL, "the peer has taken %d messages of %d", *taken, i);
+        data[i] = i;
+        TRI_TRY(tri_post(group, &send, &request[i]));
+    }
+    for (int i = 0; i < MANY; i++) TRI_TRY(tri_wait(world, request[i]));
+    return TRI_OK;
+}
+
+/* Posting a send makes room for it: a receiver does not wait for its sender to wait for something. */
+static void posting_is_enough(void **unused) {
+    (void)unused;
+    _Atomic int taken = 0;
+    run_well(2, 0, post_only, &taken);
 }
 
 /* A collective between a send's two ends does not hold it up: a wait moves everything. */
@@ -305,6 +335,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_round_a_ring),
         cmocka_unit_test(more_than_the_entries_hold),
+        cmocka_unit_test(posting_is_enough),
         cmocka_unit_test(waits_in_any_order),
         cmocka_unit_test(misuse_is_refused_and_nothing_began),
         cmocka_unit_test(a_peer_that_left_ends_the_wait),

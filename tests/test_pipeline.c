@@ -76,6 +76,33 @@ static void layouts(void **state) {
     tiny_close(&t);
 }
 
+static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_kind shape) {
+    tri_stages stages;
+    tri_dry dry;
+    t->in.n_mb = n_mb;
+    OK(cut(t, layers, pp, (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = shape}, &stages));
+    const tri_actions *orders = tri__stages_orders(&t->arena, &t->in, &stages);
+    OK(tri__schedule_dry(&t->arena, &stages.pipeline, orders, stages.time, 0, &dry));
+    return tri__dry_bubble(&stages.pipeline, &dry);
+}
+
+/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a branch, not all. The fusion
+ * waits for the other branch only when its own is done. A row has the bubble of all its stages. */
+static void branches_wait_less(void **state) {
+    (void)state;
+    const int layers[2] = {12, 12};
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    for (int k = 1; k <= 3; k++)
+        for (int m = 4; m <= 8; m += 4) {
+            double want = (k - 1.0) / (m + k - 1), have = bubble(&t, layers, 2 * k, m, TRI_SHAPE_BRANCH);
+            double row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN), want_row = (2 * k - 1.0) / (m + 2 * k - 1);
+            if (fabs(have - want) > 0.03 || fabs(row - want_row) > 0.03)
+                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have, row, want, want_row);
+        }
+    tiny_close(&t);
+}
+
 /* The slowest stage of the best cut, by trying all: `from` is the first unit of what is left. */
 static double best_by_trial(const tri_stage_time *time, int from, int n, int parts) {
     double best = INFINITY, part = 0;
@@ -350,7 +377,7 @@ static void open_large(tiny *t) {
     t->in.n_mb = 3;
 }
 
-/* All schedules, shapes and ways to share out on one mesh. In `make test`, one in `every`. */
+/* All schedules, shapes and ways to share out on one mesh, or one of `every` so many. */
 static int check_layouts(tiny *t, int every, int *number) {
     int legal = 0;
     for (int schedule = 0; schedule < TRI_SCHEDULE_COUNT; schedule++)
@@ -368,16 +395,42 @@ static int check_layouts(tiny *t, int every, int *number) {
 
 static void meshes(void **state) {
     (void)state;
-    int legal = 0, number = 0;
+    int legal = 0, number = 0, every = whole ? 1 : 89;
     tiny t;
     open_large(&t);
     for (int pp = 1; pp <= 16; pp++)
         for (int tp = 1; pp * tp <= 16; tp++)
             for (int dp = 1; pp * tp * dp <= 16; dp++) {
                 t.in.mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
-                legal += check_layouts(&t, whole ? 1 : 41, &number);
+                legal += check_layouts(&t, every, &number);
             }
-    print_message("    programs of %d layouts fit together, of %d asked for\n", legal, whole ? number : (number + 40) / 41);
+    print_message("    programs of %d layouts fit together, of %d asked for\n", legal, (number + every - 1) / every);
+    tiny_close(&t);
+}
+
+/* Bytes of activations of a rank of four stages. */
+static int64_t activations(tiny *t, tri_schedule_kind schedule, int n_mb, int rank) {
+    tri_plan plan;
+    t->in.n_mb = n_mb, t->in.rank = rank, t->in.staging = (tri_staging){.schedule = schedule};
+    OK(tri__plan(&t->arena, &t->in, 1, &plan));
+    return plan.train.program->bytes[TRI_MEM_ACT];
+}
+
+/* GPipe holds all microbatches; 1F1B as many as stages follow and one, however many there are; the others no more with more of them. */
+static void memory_follows_the_schedule(void **state) {
+    (void)state;
+    enum { P = 4 };
+    tiny t;
+    open_large(&t);
+    t.in.mesh.pp = P;
+    for (int rank = 0; rank < P; rank++) {
+        double each = (double)activations(&t, TRI_SCHEDULE_GPIPE, 2 * P, rank) / (2 * P);
+        int64_t alternate = activations(&t, TRI_SCHEDULE_1F1B, 2 * P, rank);
+        assert_true((double)activations(&t, TRI_SCHEDULE_GPIPE, P, rank) < 1.1 * P * each);
+        assert_true((double)alternate > 0.9 * (P - rank) * each && (double)alternate < 1.1 * (P - rank) * each);
+        for (int schedule = TRI_SCHEDULE_1F1B; schedule < TRI_SCHEDULE_COUNT; schedule++)
+            assert_true((double)activations(&t, schedule, 4 * P, rank) < 1.05 * (double)activations(&t, schedule, 2 * P, rank));
+    }
     tiny_close(&t);
 }
 
@@ -400,9 +453,10 @@ int main(int argc, char **argv) {
     soak_select(argc, argv);
     whole = soak_count("SOAK_STEPS", 0) > 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),   cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals), cmocka_unit_test(golden_programs),
+        cmocka_unit_test(layouts),   cmocka_unit_test(branches_wait_less), cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals),
+        cmocka_unit_test(golden_programs),
         cmocka_unit_test(schedules), cmocka_unit_test(replicas),         cmocka_unit_test(mixtures), cmocka_unit_test(blocks),
-        cmocka_unit_test(meshes),    cmocka_unit_test(dry_runs),
+        cmocka_unit_test(meshes),    cmocka_unit_test(memory_follows_the_schedule), cmocka_unit_test(dry_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -286,28 +286,19 @@ static void hops(void **state) {
     close_line(&l);
 }
 
-/* What is handed over within actions: a gradient that leaves when a backward begins saves that backward once; a branch that is needed only
- * after half of the last stage's forward makes its way half a forward shorter; and such a wait on the way takes no time that is busy. */
-static void shares_of_actions(void **state) {
+/* Half of the last stage needs nothing of the first one, forward; backward it hands the gradient back before its last half. */
+static void slack_of_feeds(void **state) {
     (void)state;
     line l;
-    tri_feed_share share[MOST_STAGES] = {{1, 0, 1}, {1, 0, 0}, {1, 0, 1}};
-    open_chain(&l, TRI_SCHEDULE_1F1B, 4, 1, 8, equal);
-    double whole = l.dry.span;
-    l.pipeline.share = share;
-    run(&l, 0);
-    SAME(l.dry.span, whole - 2);
-    close_line(&l);
-
-    const tri_feed_share half[] = {{1, 0.5, 0}};
+    const tri_stage_time half[] = {{0.5, 0.5, 0.5}};
     open_chain(&l, TRI_SCHEDULE_GPIPE, 2, 1, 1, equal);
-    l.pipeline.share = half;
-    run(&l, 0); /* forwards to 1 and 1.5; backwards, both from 1.5 on */
-    SAME(l.dry.span, 3.5);
-    SAME(l.dry.begin[1][0], 0);
+    SAME(l.dry.span, 6);
+    l.pipeline.slack = half;
+    run(&l, 0); /* forwards to 1 and 1.5; backwards to 3.5, and from 2.5 on */
+    SAME(l.dry.span, 4.5);
     SAME(l.dry.busy[1], 3);
     run(&l, 0.25);
-    SAME(l.dry.span, 4); /* the value comes at 1.25, the gradient at 2 */
+    SAME(l.dry.span, 5); /* the value comes at 1.25, the gradient at 3 */
     close_line(&l);
 }
 
@@ -316,7 +307,7 @@ int main(void) {
         cmocka_unit_test(golden_orders), cmocka_unit_test(never_stuck),           cmocka_unit_test(stuck_is_told),
         cmocka_unit_test(spans),         cmocka_unit_test(spans_beyond_formulas), cmocka_unit_test(peaks),
         cmocka_unit_test(branches),      cmocka_unit_test(hops),
-        cmocka_unit_test(shares_of_actions),
+        cmocka_unit_test(slack_of_feeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,7 @@ static const struct {
     {{"--batch-size", "64", "--global-batch-size", "64"}, NULL},
     {{"--global-batch-size", "64"}, NULL},
     {{"--num-microbatches", "32"}, NULL},
+    {{"--num-microbatches", "0"}, NULL},
     {{"--num-microbatches", "33"}, "num_microbatches 33 is more than the 32 samples"},
 };
 
@@ -232,6 +233,32 @@ static void test_check(void **state) {
         if (status != (check_cases[i].error ? TRI_USAGE : TRI_OK) ||
             (check_cases[i].error && !strstr(tri_error(), check_cases[i].error)))
             fail_msg("%s %s: got %d \"%s\"", check_cases[i].args[0], check_cases[i].args[1], status, tri_error());
+        tri__settings_free(&s);
+    }
+}
+
+/* Microbatches of a replica follow the stages and the batch, unless given. */
+static void test_microbatches(void **state) {
+    (void)state;
+    static const struct {
+        const char *args[ARGS];
+        int64_t want;
+    } cases[] = {
+        {{NULL}, 1},
+        {{"--nproc-per-node", "8"}, 1},
+        {{"--nproc-per-node", "8", "--pp-size", "4"}, 8},
+        {{"--nproc-per-node", "8", "--pp-size", "4", "--num-microbatches", "0"}, 8},
+        {{"--nproc-per-node", "8", "--pp-size", "4", "--num-microbatches", "3"}, 3},
+        {{"--nproc-per-node", "8", "--pp-size", "4", "--batch-size", "5"}, 5},
+        {{"--nproc-per-node", "8", "--pp-size", "4", "--global-batch-size", "12"}, 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_settings s;
+        int n_words;
+        tri__settings_init(&s);
+        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words), TRI_OK);
+        assert_int_equal(s.num_microbatches, cases[i].want);
+        assert_int_equal(tri__settings_check(&s), TRI_OK);
         tri__settings_free(&s);
     }
 }
@@ -323,7 +350,7 @@ static void test_shipped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),    cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_launched), cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_microbatches), cmocka_unit_test(test_launched), cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

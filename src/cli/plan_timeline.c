@@ -96,9 +96,9 @@ static void print_sums(const tri_cli *cli, const json_t *simulation) {
             json_string_value(json_object_get(simulation, "hardware")), 1e3 * real(simulation, "step_seconds"),
             real(simulation, "samples_per_second"), 100 * real(simulation, "computing"), 100 * real(simulation, "exposed"),
             100 * real(simulation, "waiting"));
-    fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatches at once\n",
+    fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
             100 * real(simulation, "bubble"), (int)real(most, "rank"), tri__text_bytes(real(most, "activation_bytes"), bytes),
-            real(most, "microbatches_held"));
+            real(most, "microbatches_held"), real(most, "microbatches_held") == 1 ? "" : "es");
 }
 
 tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation) {

@@ -126,6 +126,9 @@ static tri_status move_all(tri_world *world, int *moved) {
     return TRI_OK;
 }
 
+/* A send that nobody can see yet: all that may be announced are. Some of them may have been taken since this rank last looked. */
+static int has_no_room(const tri_pending *p) { return p->what.kind == TRI_SEND && ((const tri_message *)p->state)->stage == 0; }
+
 tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *request) {
     if (!group || !what || !request) return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
     tri_world *world = group->world;
@@ -145,9 +148,10 @@ tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *r
     world->n_pending++;
     int moved = 0;
     status = move_one(p, &moved);
-    if (status == TRI_OK) return TRI_OK;
-    *request = 0;
-    return fail(world, status);
+    if (status != TRI_OK) status = fail(world, status);
+    else if (has_no_room(p)) status = move_all(world, &moved);
+    if (status != TRI_OK) *request = 0;
+    return status;
 }
 
 /* ---- Ending ---- */

@@ -5,6 +5,7 @@
  * such a wait never blocks, so that all that ranks ever wait for is what their schedule needs, and that has no circle. */
 #include "plan/handover.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static void add_way(finder *f, tri_hop way, int to) {
         for (int i = 0; i < f->n; i++) had |= f->hop[i].slot == way.slot && f->hop[i].from == from && f->hop[i].to == from + step;
         if (had) continue;
         *TRI_PUSH(f->arena, f->hop, f->n, f->cap) =
-            (tri_hop){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : -1};
+            (tri_hop){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : INT_MAX};
     }
 }
 

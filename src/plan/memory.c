@@ -1,13 +1,15 @@
 /* memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
  * Weights, gradients, state and results keep their place; activations, gathered weights and what is under way share memory
- * by lifetime: the largest first, each at the lowest offset where no slot placed before it lives at the same time. A wait
+ * by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
  * names the slots of its transfer, so they live until then. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
+static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
 
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
@@ -22,7 +24,10 @@ static int larger_first(const void *a, const void *b) {
     return x->slot < y->slot ? -1 : 1;
 }
 
-static int earlier_first(const void *a, const void *b) { return ((const life *)a)->first - ((const life *)b)->first; }
+static int earlier_first(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM; }
 
@@ -46,17 +51,63 @@ static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
     return n;
 }
 
-/* Offsets of `placed` lives that overlap in time, kept sorted by offset, tell where the next one fits. */
-static int64_t lowest_fit(const tri_program *program, const life *lives, const int *order, int placed, const life *want) {
+/* A life that has its place: instructions, and bytes of the class. */
+typedef struct placed {
+    int first, last;
+    int64_t begin, end;
+} placed;
+
+enum { TILES = 64, NEAR = 4 };
+
+typedef struct shelf {
+    placed *at; /* by begin */
+    int n, cap;
+} shelf;
+
+/* All places that are taken. Time is cut into tiles, so that a short life is compared with those around it only. */
+typedef struct space {
+    tri_arena *arena;
+    int each;            /* instructions of a tile */
+    shelf tile[TILES];   /* lives that touch it, of those that touch at most NEAR of them */
+    shelf wide;          /* the others */
+} space;
+
+/* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
+static int64_t lowest_fit(const space *space, const life *want) {
+    const shelf *shelves[TILES + 1] = {&space->wide};
+    int n = 1, next[TILES + 1] = {0}, lifted = 1;
     int64_t at = 0;
-    for (int i = 0; i < placed; i++) {
-        const life *other = &lives[order[i]];
-        if (other->last < want->first || want->last < other->first) continue;
-        int64_t begin = program->slot[other->slot].offset;
-        if (begin >= at + want->bytes) return at;
-        if (begin + other->bytes > at) at = begin + other->bytes;
+    for (int t = want->first / space->each; t <= want->last / space->each; t++) shelves[n++] = &space->tile[t];
+    while (lifted) {
+        lifted = 0;
+        for (int i = 0; i < n; i++)
+            for (; next[i] < shelves[i]->n && shelves[i]->at[next[i]].begin < at + want->bytes; next[i]++) {
+                const placed *other = &shelves[i]->at[next[i]];
+                if (other->last < want->first || want->last < other->first || other->end <= at) continue;
+                at = other->end;
+                lifted = 1;
+            }
     }
     return at;
+}
+
+static void put_on(tri_arena *arena, shelf *shelf, placed place) {
+    int at = 0;
+    for (int step = shelf->n; step > 0;) { /* the first that begins behind it */
+        int half = step / 2;
+        if (shelf->at[at + half].begin > place.begin) step = half;
+        else at += half + 1, step -= half + 1;
+    }
+    TRI_PUSH(arena, shelf->at, shelf->n, shelf->cap);
+    memmove(shelf->at + at + 1, shelf->at + at, (size_t)(shelf->n - 1 - at) * sizeof *shelf->at);
+    shelf->at[at] = place;
+}
+
+static void take(space *space, placed place) {
+    int first = place.first / space->each, last = place.last / space->each;
+    if (last - first >= NEAR) put_on(space->arena, &space->wide, place);
+    else
+        for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
 }
 
 /* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps otherwise.
@@ -79,21 +130,71 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     program->bytes[mem] = used * each;
 }
 
+/* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
+static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
+    const tri_places *known = pass->places;
+    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0)) return 0;
+    for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
+    pass->program->bytes[mem] = known->bytes[mem];
+    return 1;
+}
+
+/* `found`: [n] lives in the order of larger_first, in the memory of pass->places. */
+static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
+    tri_places *known = pass->places;
+    known->lives[mem] = found, known->n[mem] = n, known->bytes[mem] = pass->program->bytes[mem];
+    known->offset[mem] = tri__arena_alloc(known->arena, (size_t)n * sizeof *known->offset[mem]);
+    for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
+}
+
+/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. */
+static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
+    tri_program *program = pass->program;
+    space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
+        program->slot[lives[i].slot].offset = offset;
+        take(&space, (placed){lives[i].first, lives[i].last, offset, end});
+        if (end > bytes) bytes = end;
+    }
+    return bytes;
+}
+
+/* Bytes alive at the worst moment: no plan takes less. */
+static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
+    int64_t *change = tri__arena_alloc(pass->arena, ((size_t)pass->program->n_instrs + 1) * sizeof *change), now = 0, most = 0;
+    for (int i = 0; i < n; i++) change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
+    for (int i = 0; i < pass->program->n_instrs; i++) {
+        now += change[i];
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+/* Earliest first, where that takes less. */
+static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
+    tri_program *program = pass->program;
+    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    int64_t bytes = place_in_turn(pass, lives, n);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
+    else place_in_turn(pass, lives, n);
+}
+
+/* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
-    int *order = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *order); /* placed lives, by offset */
     int n = find_lives(program, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
-    for (int i = 0; i < n; i++) {
-        int64_t offset = lowest_fit(program, lives, order, i, &lives[i]);
-        program->slot[lives[i].slot].offset = offset;
-        int j = i;
-        for (; j > 0 && program->slot[lives[order[j - 1]].slot].offset > offset; j--) order[j] = order[j - 1];
-        order[j] = i;
-        if (offset + lives[i].bytes > program->bytes[mem]) program->bytes[mem] = offset + lives[i].bytes;
-    }
+    if (place_as_before(pass, mem, lives, n)) return;
+    life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
+    if (found) memcpy(found, lives, (size_t)n * sizeof *found);
+    program->bytes[mem] = place_in_turn(pass, lives, n);
+    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
     place_in_buffers(pass, mem, lives, n);
+    if (found) remember(pass, mem, found, n);
 }
 
 /* Scratch space: one slot, as large as the neediest kernel wants it. */

@@ -96,6 +96,15 @@ tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
 
+/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena: nothing yet. */
+typedef struct tri_places {
+    tri_arena *arena;
+    void *lives[TRI_MEM_COUNT];       /* as the memory pass has them, [n] */
+    int64_t *offset[TRI_MEM_COUNT];   /* [n] */
+    int64_t bytes[TRI_MEM_COUNT];
+    int n[TRI_MEM_COUNT];
+} tri_places;
+
 /* What passes share. */
 typedef struct tri_pass {
     tri_arena *arena;
@@ -112,6 +121,7 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
     tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard */
     int n_shards;          /* ranks of that group */
+    tri_places *places;    /* found for other ranks, for the memory pass; NULL: none are kept */
     tri_planned out;
 } tri_pass;
 

@@ -12,6 +12,7 @@ typedef struct ranks {
     tri_stages stages;
     tri_pass shared[2];            /* of training, of prediction: after `schedule` */
     const tri_program *last[2];    /* the programs kept last */
+    tri_places places[2];
 } ranks;
 
 static int same_units(const tri_program *a, const tri_program *b) {
@@ -30,7 +31,7 @@ static const char **keep_units(tri_arena *arena, const tri_program *made) {
 /* A copy of an array, or the array that it is equal to. */
 static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_like, size_t element) {
     size_t bytes = (size_t)n * element;
-    if (n == n_like && memcmp(made, like, bytes) == 0) return like;
+    if (n == n_like && (!n || memcmp(made, like, bytes) == 0)) return like;
     return memcpy(tri__arena_alloc(arena, bytes), made, bytes);
 }
 
@@ -73,6 +74,8 @@ static tri_status plan_own(ranks *r, int training, const tri_program **out) {
 static tri_status plan_shared(ranks *r, int training) {
     tri_pass *pass = &r->shared[!training];
     *pass = (tri_pass){.arena = &r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages};
+    r->places[!training] = (tri_places){.arena = r->keep};
+    pass->places = &r->places[!training];
     return tri__passes_shared(pass, training);
 }
 

@@ -21,6 +21,10 @@ typedef struct cutter {
     int *place;                  /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
 } cutter;
 
+static void add_time(tri_stage_time *to, const tri_stage_time *time) {
+    to->forward += time->forward, to->input += time->input, to->weight += time->weight;
+}
+
 static double total(const tri_stage_time *time) { return time->forward + time->input + time->weight; }
 
 static int loss_at(const tri_program *program) {
@@ -242,6 +246,24 @@ static tri_status number_places(const cutter *c, int *number) {
     return TRI_OK;
 }
 
+/* Units of a stage before the first that reads what it is fed go without it: between branches forward; backward everywhere, unless the stage
+ * also hands on what others computed, which it does when it is done. */
+static const tri_stage_time *find_slack(const cutter *c, const int *of_unit, const tri_pipeline *pipeline) {
+    tri_stage_time *slack = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *slack);
+    for (int k = 0; k < pipeline->n_feeds; k++) {
+        int giver = pipeline->feed[k][0], taker = pipeline->feed[k][1], reader = c->model->n_units;
+        for (int i = 0; i < c->n_edges; i++) {
+            int from = of_unit[c->edge[i][0]], to = of_unit[c->edge[i][1]], unit = to == taker ? c->edge[i][1] : 0;
+            int crosses = c->branches ? from == giver && to == taker : from <= giver && to >= taker;
+            if (crosses && unit < reader) reader = unit;
+        }
+        for (int u = 0; u < reader; u++)
+            if (of_unit[u] == taker) add_time(&slack[k], &c->time[u]);
+        if (!c->branches) slack[k].forward = 0;
+    }
+    return slack;
+}
+
 static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
     int (*feed)[2] = NULL, cap = 0;
     for (int s = 0; s + 1 < c->n_stages && !c->branches; s++) {
@@ -261,43 +283,7 @@ static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeli
             if (feed[k][0] == s && depth[feed[k][1]] + 1 > depth[s]) depth[s] = depth[feed[k][1]] + 1;
     pipeline->feed = (const int(*)[2])feed;
     pipeline->depth = depth;
-}
-
-/* ---- When within an action something is handed over ---- */
-
-/* The share of its stage's time that units first..last take. */
-static double share_of(const cutter *c, const int *of_unit, int stage, int first, int last, int back) {
-    double part = 0, all = 0;
-    for (int u = 0; u < c->model->n_units; u++) {
-        double time = of_unit[u] != stage ? 0 : back ? c->time[u].input + c->time[u].weight : c->time[u].forward;
-        all += time;
-        if (u >= first && u <= last) part += time;
-    }
-    return all > 0 ? part / all : 0;
-}
-
-/* Whether a feed brings what edge[0] makes to, or towards, edge[1]: in a row it may be handed on from stage to stage. */
-static int carries(const cutter *c, const int *of_unit, const int feed[2], const int edge[2]) {
-    int from = of_unit[edge[0]], to = of_unit[edge[1]];
-    return c->branches ? from == feed[0] && to == feed[1] : from <= feed[0] && to >= feed[1];
-}
-
-/* What is only handed on leaves when an action begins. Of several values the last one counts; a row needs all of them at once. */
-static void find_shares(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
-    int last = c->model->n_units - 1;
-    tri_feed_share *share = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *share);
-    for (int k = 0; k < pipeline->n_feeds; k++) {
-        const int *feed = pipeline->feed[k];
-        share[k] = (tri_feed_share){.needed = c->branches};
-        for (int i = 0; i < c->n_edges; i++) {
-            int maker = c->edge[i][0], reader = c->edge[i][1];
-            if (!carries(c, of_unit, feed, c->edge[i])) continue;
-            if (of_unit[maker] == feed[0]) share[k].made = fmax(share[k].made, share_of(c, of_unit, feed[0], 0, maker, 0));
-            if (of_unit[reader] == feed[1]) share[k].returned = fmax(share[k].returned, share_of(c, of_unit, feed[1], reader, last, 1));
-            if (c->branches) share[k].needed = fmin(share[k].needed, share_of(c, of_unit, feed[1], 0, reader - 1, 0));
-        }
-    }
-    pipeline->share = share;
+    pipeline->slack = find_slack(c, of_unit, pipeline);
 }
 
 static tri_status finish(cutter *c, tri_stages *out) {
@@ -308,14 +294,13 @@ static tri_status finish(cutter *c, tri_stages *out) {
     out->of_unit = tri__arena_alloc(c->arena, (size_t)c->model->n_units * sizeof *out->of_unit);
     out->time = tri__arena_alloc(c->arena, n * sizeof *out->time);
     for (int u = 0; u < c->model->n_units; u++) {
-        tri_stage_time *time = &out->time[out->of_unit[u] = number[c->place[u]]];
-        time->forward += c->time[u].forward, time->input += c->time[u].input, time->weight += c->time[u].weight;
+        out->of_unit[u] = number[c->place[u]];
+        add_time(&out->time[out->of_unit[u]], &c->time[u]);
     }
     for (int place = 0; place < c->n_stages; place++)
         rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
     out->pipeline = (tri_pipeline){.n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
     find_feeds(c, out->of_unit, &out->pipeline);
-    find_shares(c, out->of_unit, &out->pipeline);
     return TRI_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "program/transfer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef tri_range range; /* of a root's elements */
 
@@ -18,7 +19,8 @@ typedef struct root {
     int n;
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
     int is_read;       /* since it was written: its sum is complete */
-    int is_live;       /* it is among the live ones: no other live one shares bytes with it */
+    int is_live;       /* it is among the live ones */
+    int64_t begin, end; /* bytes of its class */
 } root;
 
 /* A transfer that was posted and not yet waited for. */
@@ -31,7 +33,7 @@ typedef struct checker {
     const tri_program *program;
     tri_arena *arena;
     root *root;        /* [n_slots], used for roots */
-    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value, for the search of overlaps */
+    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share bytes */
     int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
@@ -116,22 +118,24 @@ static tri_status check_read(checker *c, int slot) {
 
 /* A root comes to life by the writing of `slot`: those that it shares bytes with lose their values. */
 static void take_memory(checker *c, int at, int slot) {
-    const tri_program *p = c->program;
-    tri_mem mem = p->slot[at].mem;
-    int kept = 0, *live = c->live[mem];
-    for (int i = 0; i < c->n_live[mem]; i++) {
-        root *other = &c->root[live[i]];
-        if (!share_bytes(p, at, live[i])) {
-            live[kept++] = live[i];
-            continue;
-        }
+    tri_mem mem = c->program->slot[at].mem;
+    root *own = &c->root[at];
+    int first = 0, last, n = c->n_live[mem], *live = c->live[mem];
+    own->is_live = 1, own->taken_by = -1;
+    if (own->begin == own->end) return;
+    for (int step = n; step > 0;) { /* the first that ends behind the beginning */
+        int half = step / 2;
+        if (c->root[live[first + half]].end > own->begin) step = half;
+        else first += half + 1, step -= half + 1;
+    }
+    for (last = first; last < n && c->root[live[last]].begin < own->end; last++) {
+        root *other = &c->root[live[last]];
         other->n = other->is_live = 0;
         other->taken_by = slot;
     }
-    live[kept] = at;
-    c->n_live[mem] = kept + 1;
-    c->root[at].is_live = 1;
-    c->root[at].taken_by = -1;
+    memmove(live + first + 1, live + last, (size_t)(n - last) * sizeof *live);
+    live[first] = at;
+    c->n_live[mem] = n + 1 - (last - first);
 }
 
 static void write_slot(checker *c, int slot) {
@@ -306,7 +310,7 @@ static tri_status check_slots(checker *c) {
         }
         if (slot->offset < 0 || slot->offset + tri__slot_bytes(slot, &p->max) > p->bytes[slot->mem])
             return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
-        c->root[s].taken_by = -1;
+        c->root[s] = (root){.taken_by = -1, .begin = slot->offset, .end = slot->offset + tri__slot_bytes(slot, &p->max)};
     }
     return TRI_OK;
 }

@@ -103,7 +103,7 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
     all->infer = tri__arena_alloc(&engine->arena, world * sizeof *all->infer);
     int training = engine->train >= 0;
-    TRI_TRY(tri__plan_programs(&engine->arena, &engine->in, training ? all->train : NULL, all->infer));
+    if (world > 1) TRI_TRY(tri__plan_programs(&engine->arena, &engine->in, training ? all->train : NULL, all->infer));
     if (training) all->train[engine->place.rank] = engine->plan.train.program;
     all->infer[engine->place.rank] = engine->plan.infer.program;
     if (training) TRI_TRY(tri__check(all->train, all->world));

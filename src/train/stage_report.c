@@ -200,20 +200,16 @@ static void say_crowded(const tri_session *s) {
     if (ranks > cores) tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks, cores);
 }
 
-/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry run. */
+/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry run. stages: with the
+ * measured times. */
 static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all, json_t *facts) {
     const tri_pipeline *p = &stages->pipeline;
-    tri_stage_time *time = tri__arena_alloc(arena, (size_t)p->n_stages * sizeof *time); /* zeroed */
     tri_dry dry;
     double begin = INFINITY, end = 0, busy = 0;
-    for (int u = 0; u < in->model->n_units; u++) {
-        tri_stage_time *stage = &time[stages->of_unit[u]];
-        stage->forward += all->unit[u].forward, stage->input += all->unit[u].input, stage->weight += all->unit[u].weight;
-        busy += (all->unit[u].forward + all->unit[u].input + all->unit[u].weight) * p->n_mb;
-    }
     for (int rank = 0; rank < tri__mesh_world(&in->mesh); rank++)
         begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
-    TRI_TRY(tri__schedule_dry(arena, p, tri__stages_orders(arena, in, stages), time, 0, &dry));
+    TRI_TRY(tri__schedule_dry(arena, p, tri__stages_orders(arena, in, stages), stages->time, 0, &dry));
+    for (int place = 0; place < p->n_ranks; place++) busy += dry.busy[place];
     json_object_set_new(facts, "flow_seconds", json_real(end - begin));
     json_object_set_new(facts, "flow_bubble", json_real(1 - busy / (p->n_ranks * (end - begin))));
     json_object_set_new(facts, "dry_bubble", json_real(tri__dry_bubble(p, &dry)));
@@ -237,7 +233,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
                      tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
                      now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
-    TRI_TRY(add_flow(arena, &in, &stages, all, *out));
+    TRI_TRY(add_flow(arena, &in, &now.stages, all, *out));
     say_crowded(s);
     TRI_TRY(advise(s, arena, &in, now.seconds, at, *out));
     return save_profile(s, all->unit);

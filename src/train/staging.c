@@ -162,7 +162,7 @@ static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_
 
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
     tri_arena scratch;
-    if (in->mesh.pp == 1) return TRI_OK;
+    if (in->mesh.pp == 1 || !log->say) return TRI_OK; /* words that nobody hears need no simulation */
     TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
     tri_status status = say_stages(s, &scratch, in, log);
     tri__arena_close(&scratch);

@@ -1,40 +1,39 @@
 /* dry.c - runs the orders of a pipeline's ranks with given times: span, bubble, peak, or the proof that they wait for ever. */
 #include "plan/schedule/schedule.h"
 
-/* An action of one stage and microbatch. */
-typedef struct run {
-    double begin, end;           /* end < 0: not yet known */
-    double length;               /* of its computing */
-    double pause;                /* the share of it that was done when it waited on its way; 1: it did not */
-} run;
-
 typedef struct dry {
     const tri_pipeline *pipeline;
     const tri_stage_time *time;
     double hop;
-    run *forward, *backward;     /* [n_stages * n_mb]; backward: gradients of inputs, or of both */
+    double *forward, *backward;  /* [n_stages * n_mb] when it ended: outputs, gradients of inputs; < 0: not yet */
 } dry;
 
-static run *run_of(const dry *d, const tri_action *a, int stage) {
-    return &(a->act == TRI_ACT_F ? d->forward : d->backward)[stage * d->pipeline->n_mb + a->mb];
+/* When what one stage computed is at another; < 0: not yet. */
+static double arrival(const dry *d, const double *ended, int from, int to, int mb) {
+    double at = ended[from * d->pipeline->n_mb + mb];
+    return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->hop;
 }
 
-/* When a share of an action is done. */
-static double done_at(const run *r, double share) {
-    return share <= r->pause ? r->begin + share * r->length : r->end - (1 - share) * r->length;
+/* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage needs. */
+static double slack_of(const tri_pipeline *p, int i, tri_act act) {
+    if (!p->slack) return 0;
+    return act == TRI_ACT_F ? p->slack[i].forward : act == TRI_ACT_B ? p->slack[i].input : p->slack[i].input + p->slack[i].weight;
 }
 
-/* What a feed brings to an action of its taker (backward: of its giver): when, and the share of the action that needs it not. Returns 0
- * where that is not known yet. */
-static int arrival(const dry *d, const tri_action *a, int feed, double *at, double *share) {
+/* When an action can begin so that all it needs is there in time; < 0: not yet known. */
+static double ready(const dry *d, const tri_action *a) {
     const tri_pipeline *p = d->pipeline;
-    int back = a->act != TRI_ACT_F, from = p->feed[feed][back], to = p->feed[feed][!back];
-    tri_feed_share whole = {1, 0, 1}, of = p->share ? p->share[feed] : whole;
-    const run *giver = run_of(d, a, from);
-    if (giver->end < 0) return 0;
-    *at = done_at(giver, back ? of.returned : of.made) + (p->rank[from] == p->rank[to] ? 0 : d->hop);
-    *share = back ? 0 : of.needed;
-    return 1;
+    int own = a->stage * p->n_mb + a->mb;
+    double at = a->act == TRI_ACT_F ? 0 : a->act == TRI_ACT_W ? d->backward[own] : d->forward[own];
+    if (a->act == TRI_ACT_W) return at;
+    for (int i = 0; i < p->n_feeds && at >= 0; i++) {
+        int giver = p->feed[i][a->act != TRI_ACT_F], taker = p->feed[i][a->act == TRI_ACT_F];
+        if (taker != a->stage) continue;
+        double there = arrival(d, a->act == TRI_ACT_F ? d->forward : d->backward, giver, taker, a->mb);
+        if (there < 0) return there;
+        if (there - slack_of(p, i, a->act) > at) at = there - slack_of(p, i, a->act);
+    }
+    return at;
 }
 
 static double length(const dry *d, const tri_action *a) {
@@ -42,35 +41,18 @@ static double length(const dry *d, const tri_action *a) {
     return a->act == TRI_ACT_F ? t->forward : a->act == TRI_ACT_B ? t->input : a->act == TRI_ACT_W ? t->weight : t->input + t->weight;
 }
 
-/* Times an action that can begin when its rank is free; 0: something that it needs is not known yet. */
-static int time_action(const dry *d, const tri_action *a, double free, run *out) {
-    const tri_pipeline *p = d->pipeline;
-    const run *forward = &d->forward[a->stage * p->n_mb + a->mb], *backward = &d->backward[a->stage * p->n_mb + a->mb];
-    *out = (run){.begin = free, .length = length(d, a), .pause = 1};
-    if (a->act != TRI_ACT_F && (forward->end < 0 || (a->act == TRI_ACT_W && backward->end < 0))) return 0;
-    double at, share;
-    for (int pass = 0; pass < 2; pass++) { /* what it needs at its begin, then what it waits for on its way */
-        for (int i = 0; i < p->n_feeds && a->act != TRI_ACT_W; i++) {
-            if (p->feed[i][a->act == TRI_ACT_F] != a->stage) continue;
-            if (!arrival(d, a, i, &at, &share)) return 0;
-            if (pass == 0 && share == 0 && at > out->begin) out->begin = at;
-            double end = at + (1 - share) * out->length;
-            if (pass == 1 && share > 0 && end > out->end) out->end = end, out->pause = share;
-        }
-        if (pass == 0) out->end = out->begin + out->length;
-    }
-    return 1;
-}
-
 /* Runs a rank from action *at on until one is not ready; *free is when the rank is. */
 static void run_rank(const dry *d, const tri_actions *order, int *at, double *free, double *begin, double *busy) {
-    run timed;
-    for (; *at < order->n && time_action(d, &order->at[*at], *free, &timed); ++*at) {
+    for (; *at < order->n; ++*at) {
         const tri_action *a = &order->at[*at];
-        begin[*at] = timed.begin;
-        *busy += timed.length;
-        *free = timed.end;
-        if (a->act != TRI_ACT_W) *run_of(d, a, a->stage) = timed;
+        double from = ready(d, a);
+        if (from < 0) return;
+        begin[*at] = from > *free ? from : *free;
+        *busy += length(d, a);
+        *free = begin[*at] + length(d, a);
+        int own = a->stage * d->pipeline->n_mb + a->mb;
+        if (a->act == TRI_ACT_F) d->forward[own] = *free;
+        else if (a->act != TRI_ACT_W) d->backward[own] = *free;
     }
 }
 
@@ -101,7 +83,7 @@ tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, con
     dry d = {.pipeline = pipeline, .time = times, .hop = hop};
     d.forward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.forward);
     d.backward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.backward);
-    for (int i = 0; i < cells; i++) d.forward[i].end = d.backward[i].end = -1;
+    for (int i = 0; i < cells; i++) d.forward[i] = d.backward[i] = -1;
     *out = (tri_dry){.busy = tri__arena_alloc(arena, (size_t)n * sizeof *out->busy),
                      .peak = tri__arena_alloc(arena, (size_t)n * sizeof *out->peak),
                      .begin = tri__arena_alloc(arena, (size_t)n * sizeof *out->begin)};

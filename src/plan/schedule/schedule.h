@@ -15,12 +15,10 @@ typedef enum tri_schedule_kind { /* in the order of the option's choices */
     TRI_SCHEDULE_COUNT
 } tri_schedule_kind;
 
-/* When within an action something is handed over, as a share of the action's time. */
-typedef struct tri_feed_share {
-    double made;            /* of the giver's forward, until what it hands on is there */
-    double needed;          /* of the taker's forward, until it needs that */
-    double returned;        /* of the taker's backward, until the gradient is there; the giver needs it at once */
-} tri_feed_share;
+/* Seconds (or any unit) of one microbatch on one stage. */
+typedef struct tri_stage_time {
+    double forward, input, weight;
+} tri_stage_time;
 
 /* Stages and what they hand on. Stages are numbered so that each comes after those that feed it. */
 typedef struct tri_pipeline {
@@ -28,8 +26,8 @@ typedef struct tri_pipeline {
     int n_stages, n_mb;
     const int *rank;        /* [n_stages] who holds it: a place on the pp axis */
     const int (*feed)[2];   /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
-    const tri_feed_share *share; /* [n_feeds]; NULL: all is handed on at an action's end, and needed at its begin */
     int n_feeds;
+    const tri_stage_time *slack; /* [n_feeds] the part of stage feed[i][1] that needs nothing of it: first forward, last backward; NULL: none */
     const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
 } tri_pipeline;
 
@@ -81,13 +79,8 @@ int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the
  * action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
-/* Seconds (or any unit) of one microbatch on one stage. */
-typedef struct tri_stage_time {
-    double forward, input, weight;
-} tri_stage_time;
-
-/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs at its begin is there, `hop` after
- * a stage of another rank computed it; for what it needs later it waits on its way. */
+/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `hop` after a stage of
+ * another rank computed it. */
 typedef struct tri_dry {
     double span;            /* from the first action's begin to the last one's end */
     double *busy;           /* [n_ranks] */
