@@ -1,5 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
 #   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
+#   make cuda | test-cuda [NVCC=/usr/local/cuda/bin/nvcc] [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
 SONAME := libtrident.so.0
@@ -31,7 +32,12 @@ LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
 # The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
 MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so)
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c,$(sort $(shell find src -name '*.c'))))
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%,$(sort $(shell find src -name '*.c'))))
+# So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what comes later.
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
+CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(wildcard src/device/cuda/*.c src/device/cuda/*.cu)))
+CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 # Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
@@ -43,13 +49,13 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
+.PHONY: all announce cuda test-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
-	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only), CUDA $(or $(NVCC),not found (not needed yet))"
+	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only), CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)"
 
 # Changes when the compiler or a flag does, and then everything is compiled again.
 $(BUILD)/flags: always
@@ -72,6 +78,18 @@ $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 $(BUILD)/libtrident_mpi.so: src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/remote.h $(BUILD)/flags
 	@echo "  MPICC $@"
 	@$(MPI) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Isrc -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
+$(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -c $< -o $@
+$(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	@$(NVCC) -std=c++17 -O3 -lineinfo -ccbin $(CC) $(CUDA_ARCH) -D_GNU_SOURCE -Iinclude -Isrc -Werror all-warnings \
+	  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+$(BUILD)/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES)
+	@echo "  LINK $@"
+	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) $(OPENMP:%=-Xcompiler %) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
@@ -92,6 +110,13 @@ $(BUILD)/examples/%: examples/%.c include/trident.h $(BUILD)/libtrident.so $(BUI
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
+cuda: all
+	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is: make cuda NVCC=/path/to/nvcc'; exit 1; }
+	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
+# On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
+CUDA_TESTS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/test_cuda_*.c)))
+test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
+	@tests/run $(BUILD) test_cuda_ cli_cuda_
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)
@@ -109,6 +134,7 @@ bench: all $(BENCHES)
 	@for program in $(BENCHES); do echo "$$program"; $$program || exit 1; done
 	@python3 bench/comm.py $(BUILD)
 	@python3 bench/pipeline.py $(BUILD)
+	@python3 bench/restart.py $(BUILD)
 	@tools/venv
 	@.venv/bin/python bench/table.py $(BUILD)
 	@.venv/bin/python bench/tokenizing.py $(BUILD)
@@ -123,7 +149,7 @@ parity:
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
-TSAN_TESTS := collectives exchange join loader messages mismatch parallel ranks replicas segment session_meshes session_ranks shard tensor
+TSAN_TESTS := collectives exchange join loader messages mismatch parallel pipeline ranks reload replicas segment session_meshes session_ranks shard tensor
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
@@ -147,6 +173,7 @@ install: all
 	install -m 644 $(BUILD)/libtrident.a $(DESTDIR)$(PREFIX)/lib/libtrident.a
 	install -m 755 $(BUILD)/libtrident.so $(DESTDIR)$(PREFIX)/lib/libtrident.so.$(VERSION)
 	$(if $(MPI),install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/libtrident_mpi.so)
+	if [ -e $(BUILD)/libtrident_cuda.so ]; then install -m 755 $(BUILD)/libtrident_cuda.so $(DESTDIR)$(PREFIX)/lib/libtrident_cuda.so; fi
 	ln -sf libtrident.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libtrident.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' trident.pc.in \

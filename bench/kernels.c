@@ -1,19 +1,19 @@
 /* kernels.c - times kernel rows one by one, on the shapes of a training step of two 6-layer, 384-wide encoders (12 heads of 32,
  * 1536 in between) with 16 sequences of 128 tokens each, and adds them up to a step. Prints the time of a call (median, and
  * the best of the repetitions), GFLOP/s, GB/s of operands, ns an element of the largest operand, and the share of the
- * hardware limit that is the nearer one: fp32 peak or memory bandwidth (../shared/reference/cpu_limits.md; a tensor that
- * stays in cache may exceed the latter).
+ * limit that is the nearer one, measured at the start: the product kernel's rate in the first-level cache, or that of adding in
+ * memory (a tensor that stays in cache may exceed it). Times as bench/measure.h says.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
-#include "base/clock.h"
+#include "device/cpu/fast/simd.h"
 #include "device/device.h"
+
+#include "measure.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double peak_flops = 83.2e9, peak_bytes = 48e9; /* one core of the machine that limits were measured on */
 
 typedef struct shape {
     const char *op, *dims;
@@ -94,7 +94,7 @@ static void fill(const char *name, tri_tensor *t, size_t element) {
 
 static void *take(const tri_device *device, size_t bytes) {
     void *memory;
-    if (device->alloc(bytes, &memory) != TRI_OK) {
+    if (device->alloc(NULL, bytes, &memory) != TRI_OK) {
         fprintf(stderr, "kernels: out of memory\n");
         exit(1);
     }
@@ -129,13 +129,8 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
 }
 
 static void close_bench(bench *b, const tri_device *device) {
-    for (int k = 0; k < TRI_MAX_ARGS; k++) device->free(b->call.t[k].data, b->bytes[k]);
-    device->free(b->call.work, b->work_bytes);
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) device->free(NULL, b->call.t[k].data, b->bytes[k]);
+    device->free(NULL, b->call.work, b->work_bytes);
 }
 
 /* Median seconds of a call; the best to *best. */
@@ -144,15 +139,36 @@ static double time_call(tri_kernel *run, const tri_call *call, double seconds, d
     double sample[MOST], end;
     int n = 0;
     run(call);
-    end = tri__clock() + seconds;
+    end = bench_clock(call->threads) + seconds;
     do {
-        double begin = tri__clock();
+        double begin = bench_clock(call->threads);
         run(call);
-        sample[n++] = tri__clock() - begin;
-    } while (n < MOST && (n < 3 || tri__clock() < end));
-    qsort(sample, (size_t)n, sizeof *sample, ascending);
+        sample[n++] = bench_clock(call->threads) - begin;
+    } while (n < MOST && (n < 3 || bench_clock(call->threads) < end));
+    qsort(sample, (size_t)n, sizeof *sample, bench_ascending);
     *best = sample[0];
     return sample[n / 2];
+}
+
+/* One core's limits, a second: operations on fp32 in the product kernel, bytes read and written by y += x. */
+static void find_limits(const tri_device *device, double *flops, double *bytes) {
+    enum { DEPTH = 128, CALLS = 2000, TRIES = 20 };
+    const tri_simd *simd = tri__simd();
+    size_t half = (size_t)64 << 20;
+    char *memory = take(device, 2 * half);
+    float *a = (float *)(void *)memory, *b = a + (1 << 14), *c = b + (1 << 14);
+    float *restrict y = a, *restrict x = a + half / sizeof *x;
+    *flops = *bytes = 0;
+    memset(memory, 0, 2 * half);
+    for (int i = 0; i < TRIES; i++) {
+        double begin = bench_clock(1);
+        for (int k = 0; k < CALLS; k++) simd->product(DEPTH, a, b, NULL, 0, c, simd->nr);
+        *flops = fmax(*flops, 2.0 * DEPTH * CALLS * simd->mr * simd->nr / (bench_clock(1) - begin));
+        begin = bench_clock(1);
+        for (size_t k = 0; k < half / sizeof *x; k++) y[k] += x[k];
+        *bytes = fmax(*bytes, 3.0 * (double)half / (bench_clock(1) - begin));
+    }
+    device->free(NULL, memory, 2 * half);
 }
 
 static int wanted(const char *op, char **names, int n) {
@@ -163,7 +179,7 @@ static int wanted(const char *op, char **names, int n) {
 
 int main(int argc, char **argv) {
     int threads = 2, at = 1;
-    double seconds = 0.2, step = 0, step_best = 0, products = 0, flops = 0;
+    double seconds = 0.2, step = 0, step_best = 0, products = 0, flops = 0, peak_flops, peak_bytes;
     const char *name = "cpu";
     for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
         if (strcmp(argv[at], "--threads") == 0) threads = atoi(argv[at + 1]);
@@ -175,7 +191,8 @@ int main(int argc, char **argv) {
     if (!device) return fprintf(stderr, "kernels: no device '%s'; there are %s\n", name, tri__device_names()), 64;
     tri_kernel_table table;
     device->kernels(&table);
-    printf("device %s (%s), %d threads\n", name, device->describe(), threads);
+    find_limits(device, &peak_flops, &peak_bytes);
+    printf("device %s (%s), %d threads; a core: %.0f GFLOP/s, %.1f GB/s\n", name, device->describe(NULL), threads, peak_flops / 1e9, peak_bytes / 1e9);
     printf("%-22s %-32s %9s %9s %8s %7s %7s %6s %9s\n", "operation", "shape", "median us", "best us", "GFLOP/s", "GB/s", "ns/el",
            "limit", "ms a step");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

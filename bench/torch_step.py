@@ -5,11 +5,15 @@ reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padde
 Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product attention. The
 batches are made and padded before the clock starts, so that only the step is measured.
 With WORLD_SIZE above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
+
+base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or
+with --compile. MFU counts only real tokens, three times the products of the forward pass, against an 8192^3 product timed here.
 Prints one JSON object.
 """
 import argparse
 import csv
 import json
+import math
 import os
 import random
 import statistics
@@ -19,10 +23,21 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHARED = os.path.join(HERE, "..", "..", "shared")
 
+# texts, layers, width, heads, samples, tokens, ragged: as in src/cli/step_cases.c
+GPU_CASES = {
+    "base128": (2, 12, 768, 12, 256, 128, False),
+    "base512": (2, 12, 768, 12, 64, 512, False),
+    "base512real": (2, 12, 768, 12, 64, 512, True),
+    "large512": (2, 24, 1024, 16, 32, 512, False),
+    "oneb": (1, 24, 2048, 16, 16, 1024, False),
+}
+GPU_VOCABULARY, GPU_BATCHES = 28996, 4
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("case", choices=("fixed", "reviews"))
+    parser.add_argument("case", choices=("fixed", "reviews", *GPU_CASES))
+    parser.add_argument("--compile", action="store_true", help="GPU cases: through torch.compile")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
@@ -72,8 +87,89 @@ def review_rows(shared, count, max_len):
     return rows
 
 
+def gpu_lengths(texts, samples, tokens, ragged):
+    """Tokens of each text of each sample of GPU_BATCHES batches: as src/cli/step_cases.c."""
+    count = texts * samples * GPU_BATCHES
+    if not ragged:
+        return [tokens] * count
+    return [max(4, int(tokens * math.fmod((k + 0.5) * 0.6180339887498949, 1) ** 2.7)) for k in range(count)]
+
+
+def gpu_ceiling(torch):
+    """FLOP/s of an 8192^3 bf16 product of random numbers: the median of ten after three."""
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    times = []
+    for turn in range(13):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        a @ b
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 1000)
+    return 2 * 8192 ** 3 / statistics.median(times[3:])
+
+
+def gpu_case(options):
+    texts, layers, width, heads, samples, tokens, ragged = GPU_CASES[options.case]
+    sys.path.insert(0, os.path.join(HERE, "..", "tools"))
+    import torch
+    from model import Trimodal, make_optimizer, pad, parameter_count
+    torch.manual_seed(options.seed)
+    ceiling = gpu_ceiling(torch)
+    encoder = {"model_type": "bert", "vocab_size": GPU_VOCABULARY, "hidden_size": width, "num_hidden_layers": layers,
+               "num_attention_heads": heads, "intermediate_size": 4 * width, "max_position_embeddings": tokens, "type_vocab_size": 2,
+               "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
+    config = {"primary_text_name": "first", "secondary_text_name": "second" if texts > 1 else None, "primary_encoder": encoder,
+              "secondary_encoder": encoder, "tab_field_list": ["a", "b", "c"], "hidden_common_dim": 256, "fusion_hidden_dim": 128,
+              "fusion_dropout": options.dropout, "num_classes": 2}
+    lengths = gpu_lengths(texts, samples, tokens, ragged)
+    rng = random.Random(1)
+    batches, flops = [], []
+    for at in range(0, len(lengths), texts * samples):
+        part = lengths[at:at + texts * samples]
+        made = {}
+        for text, name in enumerate(("primary", "secondary")[:texts]):
+            rows = [[rng.randrange(5, GPU_VOCABULARY) for _ in range(length)] for length in part[text::texts]]
+            ids, mask = pad(rows, 0)
+            made[name] = (ids.cuda(), None if mask is None else mask.cuda())
+        batches.append((made, torch.randn(samples, 3).cuda(), torch.randint(0, 2, (samples,)).cuda()))
+        flops.append(3 * layers * sum(24 * length * width ** 2 + 4 * length ** 2 * width for length in part))
+    model = Trimodal(config).cuda().train()
+    optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
+    forward = torch.compile(model) if options.compile else model
+    times, losses, start = [], [], time.perf_counter()
+    for step in range(options.warmup + options.steps):
+        made, numbers, labels = batches[step % len(batches)]
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            logits = forward(made, numbers)
+        loss = model.loss(logits.float(), labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+        if step == 0:
+            first = time.perf_counter() - start
+    timed = times[options.warmup:]
+    done = sum(flops[step % len(batches)] for step in range(options.warmup, options.warmup + options.steps))
+    print(json.dumps({
+        "engine": "pytorch " + torch.__version__, "case": options.case, "compiled": options.compile,
+        "step_ms": round(1000 * statistics.median(timed), 2), "step_ms_min": round(1000 * min(timed), 2),
+        "first_step_seconds": round(first, 2), "samples_per_second": round(samples * len(timed) / sum(timed), 2),
+        "mfu": round(done / sum(timed) / ceiling, 4), "ceiling_tflops": round(ceiling / 1e12, 1),
+        "step_tflop": round(done / len(timed) / 1e12, 3), "parameters": parameter_count(model),
+        "allocated_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
+        "loss_first": losses[0], "loss_last": losses[-1]}))
+
+
 def main():
     options = arguments()
+    if options.case in GPU_CASES:
+        return gpu_case(options)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     sys.path.insert(0, os.path.join(HERE, "..", "tools"))
     import torch

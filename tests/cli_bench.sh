@@ -113,6 +113,7 @@ run train --config config.json --data-path data --output-dir hollow --device nul
 expect_code 0
 expect_text "$err" "--device null computes nothing: weights stay as they are"
 refuses 2 "--device null computes nothing, so there are no predictions" -- eval --checkpoint hollow --data-path data/test.csv --device null
+refuses 2 "--device null computes nothing, so there is no step to time" -- bench step --device null
 run plan --config config.json --device null --json
 expect_code 0
 

@@ -48,7 +48,7 @@ rm -rf again/checkpoint-6 again/checkpoint-10 again/checkpoint-12 again/best_che
 trains again "${stopped[@]}"
 expect_digest whole again "a run that goes on from step 5"
 expect "it went on from step 5" test "$(grep -c '"event":"start".*"start_step":5,' again/metrics.jsonl)" = 1
-refuses 2 "was written with shard" "--resume never" -- train "${common[@]}" --output-dir again --nproc-per-node 4 --shard none --precision bf16
+refuses 2 "was written with precision" "--resume never" "--allow-change precision" -- train "${common[@]}" --output-dir again --nproc-per-node 4 --shard zero3
 
 # ---- fp16: steps that overflow are skipped by all, said and counted ----
 mkdir big

@@ -18,7 +18,8 @@ enum { GUARD = 72, GUARD_BYTE = 0xA5 }; /* 72: operands start at a multiple of 8
 
 typedef struct kernel_call {
     kernel_case at;
-    tri_dtype type;  /* of operands that ops.def gives none */
+    tri_dtype type;  /* of operands of the computing type */
+    tri_dtype loose; /* of operands of any type */
     tri_attr attr;
     tri_call call;
     char *block[TRI_MAX_ARGS], *before[TRI_MAX_ARGS]; /* GUARD + bytes + GUARD; the same as filled */
@@ -38,7 +39,7 @@ static inline double uniform(uint64_t *state, double low, double high) {
 
 static inline tri_dtype operand_dtype(const kernel_call *k, int arg) {
     int dtype = tri__op_row(k->at.op)->arg[arg].dtype;
-    return dtype < 0 ? k->type : (tri_dtype)dtype;
+    return dtype == TRI_DTYPE_COMPUTE ? k->type : dtype == TRI_DTYPE_ANY ? k->loose : (tri_dtype)dtype;
 }
 static inline int64_t operand_extent(const kernel_case *at, const char *dim) {
     return *dim >= 'A' && *dim <= 'Z' ? at->dim[*dim - 'A'] : strtol(dim, NULL, 10);
@@ -108,9 +109,10 @@ static inline void fill_attention(kernel_call *k) {
 }
 
 /* acc and left_out are bits by operand. Operands that are written and not read are poisoned: NaN, or -1. */
-static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tri_dtype type, float p, unsigned acc, unsigned left_out) {
+static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose, float p, unsigned acc,
+                                          unsigned left_out) {
     const tri_op_row *row = tri__op_row(at->op);
-    *k = (kernel_call){.at = *at, .type = type, .random = 1234567 + (uint64_t)at->op};
+    *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = 1234567 + (uint64_t)at->op};
     k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
                          .row0 = 3, .part = 1, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
@@ -137,6 +139,10 @@ static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tr
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }
 
+static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tri_dtype type, float p, unsigned acc, unsigned left_out) {
+    kernel_call_open_mixed(k, at, type, type, p, acc, left_out);
+}
+
 static inline void kernel_call_open(kernel_call *k, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
     kernel_call_open_as(k, at, TRI_F32, p, acc, left_out);
 }
@@ -154,26 +160,23 @@ static inline void kernel_call_fail(const kernel_call *k, int arg, const char *w
              k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
 }
 
-/* Runs with scratch space of exactly the size that the table asks for; then looks at guards and at what is only read. */
-static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
+/* The type of the row that runs a call, and the scratch bytes that it asks for. */
+static inline tri_dtype kernel_call_row(const kernel_call *k, const tri_kernel_table *table, size_t *scratch) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    const tri_tensor *first = &k->call.t[0];
     int64_t halves = 0;
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a] && tri__dtype_bytes(operand_dtype(k, a)) == 2) halves += operand_count(k, a);
     tri_dtype type = halves ? k->type : TRI_F32;
-    size_t scratch = (size_t)tri__workspace_bytes(&table->work[k->at.op][type], first->rows, first->cols, halves);
-    char *space = aligned_alloc(64, (scratch + GUARD + 63) / 64 * 64);
-    assert_non_null(space);
-    memset(space, GUARD_BYTE, scratch + GUARD);
-    k->call.work = space;
-    k->call.threads = threads;
-    k->call.table = table;
+    *scratch = (size_t)tri__workspace_bytes(&table->work[k->at.op][type], k->call.t[0].rows, k->call.t[0].cols, halves);
     assert_non_null(table->run[k->at.op][type]);
-    table->run[k->at.op][type](&k->call);
+    return type;
+}
+
+/* Looks at guards and at what is only read. `space` is the scratch space's end. */
+static inline void kernel_call_check(const kernel_call *k, const char *space) {
+    const tri_op_row *row = tri__op_row(k->at.op);
     for (int i = 0; i < GUARD; i++)
-        if (space[scratch + (size_t)i] != (char)GUARD_BYTE) kernel_call_fail(k, 0, "wrote past its scratch space");
-    free(space);
+        if (space[i] != (char)GUARD_BYTE) kernel_call_fail(k, 0, "wrote past its scratch space");
     for (int a = 0; a < row->n_args; a++) {
         if (!k->block[a]) continue;
         if (memcmp(k->block[a], k->before[a], GUARD) != 0) kernel_call_fail(k, a, "wrote before its beginning");
@@ -181,6 +184,39 @@ static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table
         if (memcmp(k->block[a] + end, k->before[a] + end, GUARD) != 0) kernel_call_fail(k, a, "wrote past its end");
         if (!tri__access_writes(row->arg[a].access) && memcmp(k->block[a], k->before[a], end) != 0)
             kernel_call_fail(k, a, "is an input and was changed");
+    }
+}
+
+/* Runs with scratch space of exactly the size that the table asks for. */
+static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
+    size_t scratch;
+    tri_dtype type = kernel_call_row(k, table, &scratch);
+    char *space = aligned_alloc(64, (scratch + GUARD + 63) / 64 * 64);
+    assert_non_null(space);
+    memset(space, GUARD_BYTE, scratch + GUARD);
+    k->call.work = space;
+    k->call.threads = threads;
+    k->call.table = table;
+    table->run[k->at.op][type](&k->call);
+    kernel_call_check(k, space + scratch);
+    free(space);
+}
+
+/* Gives both the same numbers: what `wide`, of fp32, has, rounded to the other's types. */
+static inline void kernel_call_equalise(kernel_call *wide, kernel_call *half) {
+    const tri_op_row *row = tri__op_row(wide->at.op);
+    for (int a = 0; a < row->n_args; a++) {
+        if (!wide->block[a] || !(tri__access_reads(row->arg[a].access) || (wide->call.acc >> a & 1))) continue;
+        int rounds = tri__dtype_bytes(operand_dtype(half, a)) == 2;
+        for (int64_t i = 0; i < operand_count(wide, a) && rounds; i++) {
+            float *x = (float *)wide->call.t[a].data + i;
+            uint16_t *y = (uint16_t *)half->call.t[a].data + i;
+            *y = half->type == TRI_BF16 ? tri__to_bf16(*x) : tri__to_f16(*x);
+            *x = half->type == TRI_BF16 ? tri__from_bf16(*y) : tri__from_f16(*y);
+        }
+        if (!rounds) memcpy(half->block[a], wide->block[a], half->bytes[a] + GUARD);
+        memcpy(half->before[a], half->block[a], half->bytes[a] + 2 * GUARD);
+        memcpy(wide->before[a], wide->block[a], wide->bytes[a] + 2 * GUARD);
     }
 }
 

@@ -35,7 +35,7 @@ static inline void write_table(const char *name, int rows, uint32_t seed) {
 static inline int make_data(void **state) {
     (void)state;
     char text[1024] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-    snprintf(root, sizeof root, "/tmp/trident-session-%d", (int)getpid());
+    snprintf(root, sizeof root, "/dev/shm/tri-session-%d", (int)getpid()); /* in memory: nothing waits for a disk */
     OK(tri__folder_make(root));
     for (int w = 0; w < 20; w++) sprintf(text + strlen(text), "w%d\n", w);
     char path[128];
@@ -65,8 +65,8 @@ static inline int remove_data(void **state) {
     return system(command);
 }
 
-/* As a rank of `world`; NULL: alone. extra: further options, ended by NULL. */
-static inline tri_status join_status(tri_world *world, tri_session **session, const char *output, const char *const *extra) {
+/* As a rank of `world`; NULL: alone. extra: further options, ended by NULL. guard: bytes after each class of memory. */
+static inline tri_status join_guarded(tri_world *world, size_t guard, tri_session **session, const char *output, const char *const *extra) {
     char config[128], out[128], models[128], data[128];
     snprintf(config, sizeof config, "--config=%s/config.json", root);
     snprintf(data, sizeof data, "--data-path=%s", root);
@@ -75,7 +75,11 @@ static inline tri_status join_status(tri_world *world, tri_session **session, co
     const char *options[24] = {config, data, models, out};
     int n = 4;
     for (; extra && *extra; extra++) options[n++] = *extra;
-    return tri_session_join(world, n, options, session);
+    return tri__session_join(world, n, options, guard, session);
+}
+
+static inline tri_status join_status(tri_world *world, tri_session **session, const char *output, const char *const *extra) {
+    return join_guarded(world, 0, session, output, extra);
 }
 
 #define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})

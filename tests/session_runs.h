@@ -3,6 +3,7 @@
 #ifndef TESTS_SESSION_RUNS_H
 #define TESTS_SESSION_RUNS_H
 
+#include "canary.h"
 #include "session_data.h"
 
 #include <math.h>
@@ -15,6 +16,8 @@ struct run {
     int steps, evaluate, save;
     const char *option[RUN_OPTIONS + 1];    /* beside those that all runs share; ended by NULL */
     const char *output, *config;            /* folder of the run; of root; NULL: "run", "config.json" */
+    long (*allocated)(void);                /* of the process; NULL: it does not matter whether steps after the first allocate */
+    int canary;                             /* memory is looked at (canary.h) */
     int keep_going;                         /* the run folder's last checkpoint is where it begins */
     /* On every rank, when a step's batch is there and nothing of it computed; NULL: nothing happens. */
     tri_status (*before)(run *run, tri_session *session, int rank, int step);
@@ -50,9 +53,10 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
 }
 
 /* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes, or with none. */
-static inline tri_status run_keep(run *run, const tri_session *s) {
+static inline tri_status run_keep(run *run, tri_session *s) {
     static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
     const tri_engine *e = &s->engine;
+    TRI_TRY(tri__engine_fetch(&s->engine));
     for (int i = 0; i < e->n_saved_weights + e->n_saved_optimizer; i++) {
         int is_weight = i < e->n_saved_weights, kind = 0;
         const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
@@ -86,11 +90,21 @@ static inline tri_status run_room(run *run, tri_world *world, int rank, const tr
     return world ? tri_barrier(tri_group_world(world)) : TRI_OK;
 }
 
+/* *count is set on rank 0, while all ranks are between steps; elsewhere it stays. */
+static inline tri_status run_allocations(const run *run, tri_world *world, int rank, long *count) {
+    if (world) TRI_TRY(tri_barrier(tri_group_world(world)));
+    if (rank == 0) *count = run->allocated();
+    return world ? tri_barrier(tri_group_world(world)) : TRI_OK;
+}
+
 static inline tri_status run_opened(run *run, tri_world *world, int rank, tri_session *session) {
     char folder[TRI_PATH_MAX];
     int more = 1;
+    long before = 0, after = 0; /* allocations */
+    if (run->canary) canary_guard(&session->engine);
     TRI_TRY(run_room(run, world, rank, session));
     for (int k = 0; k < run->steps; k++) {
+        if (k == 1 && run->allocated) TRI_TRY(run_allocations(run, world, rank, &before));
         TRI_TRY(tri_next_batch(session, &more));
         if (!more) return tri__fail(TRI_INTERNAL, "the run ended after %d steps", k);
         if (run->before) TRI_TRY(run->before(run, session, rank, k));
@@ -98,11 +112,14 @@ static inline tri_status run_opened(run *run, tri_world *world, int rank, tri_se
         TRI_TRY(tri_update(session));
         run->norm[rank][k] = session->last.grad_norm;
     }
+    if (run->allocated) TRI_TRY(run_allocations(run, world, rank, &after));
+    if (after != before) return tri__fail(TRI_INTERNAL, "%ld allocations after the first step", after - before);
     run->skipped[rank] = session->at.skipped;
     TRI_TRY(run_keep(run, session));
     if (run->evaluate) TRI_TRY(tri_evaluate(session, &run->scores[rank]));
     if (run->save) TRI_TRY(tri_save(session, folder, sizeof folder));
     if (run->save && rank == 0) memcpy(run->folder, folder, sizeof folder);
+    if (run->canary) TRI_TRY(canary_check(session));
     return TRI_OK;
 }
 
@@ -114,7 +131,7 @@ static inline tri_status run_main(tri_world *world, void *context) {
     const char *options[RUN_OPTIONS + 5] = {config, "--epochs=200", "--threads=1", run->keep_going ? "--resume=auto" : "--resume=never"};
     snprintf(config, sizeof config, "--config=%s/%s", root, run->config ? run->config : "config.json");
     for (int i = 0; run->option[i]; i++) options[4 + i] = run->option[i];
-    TRI_TRY(join_status(world, &session, run->output ? run->output : "run", options));
+    TRI_TRY(join_guarded(world, run->canary ? CANARY_GUARD : 0, &session, run->output ? run->output : "run", options));
     tri_status status = run_opened(run, world, world ? tri_world_rank(world) : 0, session);
     tri_session_close(session);
     return status;

@@ -72,11 +72,11 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    if (tri__checkpoint_prune(run, 0) != TRI_OK) return -1;
+    if (tri__checkpoint_prune(run, 0, INT64_MAX) != TRI_OK) return -1;
     char best[TRI_PATH_MAX];
     if (tri__path_join(best, run, "best_checkpoint.json") == TRI_OK && tri__is_file(best)) {
         unlink(best);
-        if (tri__checkpoint_prune(run, 0) != TRI_OK) return -1;
+        if (tri__checkpoint_prune(run, 0, INT64_MAX) != TRI_OK) return -1;
     }
     return tri__folder_remove(run) == TRI_OK ? 0 : -1;
 }
@@ -261,7 +261,7 @@ static void best_and_prune(void **state) {
     assert_int_equal(tri__path_join(stray, run, "checkpoint-60.tmp.123"), TRI_OK);
     assert_int_equal(tri__folder_make(stray), TRI_OK);
     assert_int_equal(newest(), 50);
-    assert_int_equal(tri__checkpoint_prune(run, 2), TRI_OK);
+    assert_int_equal(tri__checkpoint_prune(run, 2, INT64_MAX), TRI_OK);
     assert_int_equal(entries(), 4); /* 50, 40, the best, and its mark */
     assert_int_equal(tri__checkpoint_open(run, 1, &checkpoint), TRI_OK);
     assert_int_equal(tri__checkpoint_step(checkpoint), 20);
@@ -274,7 +274,7 @@ static void best_and_prune(void **state) {
     /* One cut short does not count among the newest. */
     assert_int_equal(tri__path_join(stray, run, "checkpoint-50/weights-00000.safetensors"), TRI_OK);
     assert_int_equal(truncate(stray, 10), 0);
-    assert_int_equal(tri__checkpoint_prune(run, 1), TRI_OK);
+    assert_int_equal(tri__checkpoint_prune(run, 1, INT64_MAX), TRI_OK);
     assert_int_equal(newest(), 40);
 }
 
@@ -364,7 +364,7 @@ static void killed(void **state) {
             for (int step = 1;; step++) {
                 make_model(&m, (float)step);
                 if (save(&m, step, NULL) != TRI_OK || write(pipes[1], &byte, 1) != 1 || save(&m, step, NULL) != TRI_OK ||
-                    tri__checkpoint_prune(run, 2) != TRI_OK)
+                    tri__checkpoint_prune(run, 2, INT64_MAX) != TRI_OK)
                     _exit(1);
             }
         }
@@ -382,7 +382,7 @@ static void killed(void **state) {
         assert_int_equal(tri__checkpoint_read(checkpoint, &piece), TRI_OK);
         assert_true(back[0] == (float)tri__checkpoint_step(checkpoint));
         tri__checkpoint_close(checkpoint);
-        assert_int_equal(tri__checkpoint_prune(run, 0), TRI_OK);
+        assert_int_equal(tri__checkpoint_prune(run, 0, INT64_MAX), TRI_OK);
         assert_int_equal(entries(), 0);
     }
 }

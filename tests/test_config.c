@@ -31,7 +31,7 @@ static const char *const run_list[] = {
     "global_batch_size=0", "num_microbatches=0", "epochs=10", "max_steps=0", "max_tokens=0", "lr=2e-5", "warmup_steps=0",
     "weight_decay=0.01", "no_decay=bias,LayerNorm.weight,norm.weight", "adam_beta1=0.9", "adam_beta2=0.999",
     "adam_eps=1e-8", "max_grad_norm=1.0", "precision=fp32", "reduce_dtype=fp32", "seed=42", "resume=auto", "save_every=1", "save_steps=0",
-    "keep=2", "device=cpu", "threads=0", "num_workers=4", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
+    "keep=2", "async_save=false", "allow_change", "max_restarts=0", "device=cpu", "threads=0", "num_workers=4", "nproc_per_node=1", "world_size=1", "pp_size=1", "tp_size=1", "dp_size=0",
     "mesh_order=pp,tp,dp", "transport=auto", "progress_timeout=30", "bind_cores=none", "nnodes=1", "node_rank=0", "standalone=false",
     "rdzv_backend=static", "rdzv_endpoint", "rdzv_id=none", "rdzv_conf", "master_addr", "master_port=0", "log_dir", "redirects=0", "tee=0",
     "local_ranks_filter",
@@ -39,7 +39,7 @@ static const char *const run_list[] = {
     "check_replicas=0",
     "schedule=1f1b", "virtual_stages=0", "pipeline_shape=auto", "stages", "stage_profile", "sequence_parallel=auto", "recompute=none", "offload=none", "memory_limit", "log_every=1", "profile", "print_program=-1",
     "timeline=false", "csv=false", "params=false", "hardware", "tiny=false",
-    "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M", "lab_model=small",
+    "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M", "cases=tiny", "lab_model=small",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
 
 static void test_frozen_list(void **state) {

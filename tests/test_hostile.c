@@ -223,7 +223,7 @@ static void names_in_a_manifest(void **state) {
         json_t *manifest;
         snprintf(text, sizeof text, "{\"files\": [{\"name\": \"%s\", \"bytes\": 1, \"xxh3\": \"0\"}]}", names[i].name);
         tri_status status = tri__json_parse(text, strlen(text), "manifest.json", TRI_DATA, &manifest);
-        if (status == TRI_OK) status = tri__manifest_check(folder, manifest, 1);
+        if (status == TRI_OK) status = tri__manifest_check(folder, manifest, 0, 1);
         expect(names[i].name, status, names[i].status == TRI_NOINPUT ? TRI_DATA : names[i].status, names[i].word);
         json_decref(manifest);
     }

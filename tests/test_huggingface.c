@@ -22,7 +22,7 @@ static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, const
 static void write_file(const char *name, const tri_piece *pieces, int n) {
     char path[TRI_PATH_MAX];
     assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
-    assert_int_equal(tri__st_write(path, pieces, n, NULL), TRI_OK);
+    assert_int_equal(tri__st_write(path, pieces, n, NULL, NULL), TRI_OK);
 }
 
 static void write_text(const char *name, const char *text) {

@@ -252,20 +252,20 @@ static void test_devices(void **state) {
     assert_null(tri__device_find("abacus"));
     assert_string_equal(tri__device_names(), "cpu, reference, null, timed");
     const tri_device *device = tri__device_find("cpu");
-    assert_true(strlen(device->describe()) > 0);
+    assert_true(strlen(device->describe(NULL)) > 0);
     size_t sizes[] = {0, 1, 4096, 5 << 20};
     for (int i = 0; i < 4; i++) {
         char *memory;
-        assert_int_equal(device->alloc(sizes[i], (void **)&memory), TRI_OK);
+        assert_int_equal(device->alloc(NULL, sizes[i], (void **)&memory), TRI_OK);
         assert_int_equal((uintptr_t)memory % 4096, 0);
         for (size_t b = 0; b < sizes[i]; b++) assert_int_equal(memory[b], 0);
-        device->free(memory, sizes[i]);
+        device->free(NULL, memory, sizes[i]);
     }
     void *none = &none;
-    assert_int_equal(device->alloc((size_t)1 << 60, &none), TRI_RESOURCE);
+    assert_int_equal(device->alloc(NULL, (size_t)1 << 60, &none), TRI_RESOURCE);
     assert_null(none);
     assert_non_null(strstr(tri_error(), "1152921504606846976 bytes"));
-    device->free(NULL, 0);
+    device->free(NULL, NULL, 0);
 }
 
 int main(void) {

@@ -166,14 +166,14 @@ static void no_room_is_an_error(void **state) {
     char folder[64];
     void *memory = folder;
     make_folder(folder);
-    assert_int_equal(device->alloc_second(folder, (size_t)1 << 60, &memory), TRI_RESOURCE);
+    assert_int_equal(device->alloc_second(NULL, folder, (size_t)1 << 60, &memory), TRI_RESOURCE);
     assert_null(memory);
     assert_non_null(strstr(tri_error(), "1152921504606846976 bytes"));
     assert_non_null(strstr(tri_error(), folder));
     rmdir(folder);
-    assert_int_equal(device->alloc_second(folder, 4096, &memory), TRI_RESOURCE);
-    OK(device->alloc_second("/tmp", 0, &memory));
-    device->free(memory, 0);
+    assert_int_equal(device->alloc_second(NULL, folder, 4096, &memory), TRI_RESOURCE);
+    OK(device->alloc_second(NULL, "/tmp", 0, &memory));
+    device->free(NULL, memory, 0);
 }
 
 int main(void) {

@@ -1,6 +1,8 @@
 /* test_parallel.c - every way to share out the replicas' work, on ranks that are threads, against one rank: the same losses and weights,
- * the same bits twice, and the same bits as plain replicas wherever the same sums are taken. `make test` has a sample; SOAK_STEPS=100: all,
+ * the same bits twice, and the same bits as plain replicas wherever the same sums are taken; every rank uses the memory that its plan says,
+ * all of it and nothing else, and allocates nothing after the first step. `make test` has a sample; SOAK_STEPS=100: all,
  * that long. */
+#include "allocations.h"
 #include "session_runs.h"
 #include "soak.h"
 
@@ -20,9 +22,11 @@ static int whole; /* the whole matrix */
 /* Ranks of a copy in hybrid sharding: copies of one, three, two and two ranks in worlds of 2, 3, 4 and 8. */
 static const char *shard_size(int ranks) { return ranks == 2 ? "--shard-size=1" : ranks == 3 ? "--shard-size=3" : "--shard-size=2"; }
 
+static long allocated(void) { return allocations; }
+
 /* Batches of 32: 32, 32, 32 and the last of an epoch of 5, which leaves ranks and microbatches without a sample. */
 static run *run_cell(cell c) {
-    run what = {.ranks = c.ranks, .steps = steps, .option = {"--global-batch-size=32"}};
+    run what = {.ranks = c.ranks, .steps = steps, .allocated = allocated, .canary = 1, .option = {"--global-batch-size=32"}};
     int n = 1;
     what.option[n++] = c.n_mb == 1 ? "--num-microbatches=1" : "--num-microbatches=4";
     what.option[n++] = shard_option[c.kind];

@@ -17,23 +17,6 @@ typedef struct rows {
     int seen[TRI_OP_COUNT];
 } rows;
 
-/* The same numbers in both: what fp32 has, rounded to 16 bits. */
-static void equalise(kernel_call *wide, kernel_call *half) {
-    const tri_op_row *row = tri__op_row(wide->at.op);
-    for (int a = 0; a < row->n_args; a++) {
-        if (!wide->block[a] || !(tri__access_reads(row->arg[a].access) || (wide->call.acc >> a & 1))) continue;
-        for (int64_t i = 0; i < operand_count(wide, a) && row->arg[a].dtype < 0; i++) {
-            float *x = (float *)wide->call.t[a].data + i;
-            uint16_t *y = (uint16_t *)half->call.t[a].data + i;
-            *y = half->type == TRI_BF16 ? tri__to_bf16(*x) : tri__to_f16(*x);
-            *x = half->type == TRI_BF16 ? tri__from_bf16(*y) : tri__from_f16(*y);
-        }
-        if (row->arg[a].dtype >= 0) memcpy(half->block[a], wide->block[a], half->bytes[a] + GUARD);
-        memcpy(half->before[a], half->block[a], half->bytes[a] + 2 * GUARD);
-        memcpy(wide->before[a], wide->block[a], wide->bytes[a] + 2 * GUARD);
-    }
-}
-
 static void compare(const kernel_call *got, const kernel_call *want, int arg, double relative) {
     double difference = 0, norm = 0, largest = 0;
     int64_t n = operand_count(want, arg);
@@ -56,7 +39,7 @@ static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc,
         kernel_call want, got;
         kernel_call_open(&want, at, p, acc, left_out);
         kernel_call_open_as(&got, at, all->type, p, acc, left_out);
-        equalise(&want, &got);
+        kernel_call_equalise(&want, &got);
         kernel_call_run(&want, &all->reference, 1);
         kernel_call_run(&got, threads == 1 ? &all->reference : &all->cpu, threads);
         for (int a = 0; a < row->n_args; a++)

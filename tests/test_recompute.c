@@ -77,7 +77,8 @@ static void what_is_repeated(void **state) {
     t.in.recompute = TRI_RECOMPUTE_FULL;
     tiny_plan(&t);
     assert_true(repeats(t.program[0], "primary.layer.0.qkv"));
-    assert_true(repeats(t.program[0], "primary.layer.0.norm2.xhat"));
+    assert_true(repeats(t.program[0], "primary.layer.0.norm1.xhat"));
+    assert_false(repeats(t.program[0], "primary.layer.0.norm2.xhat")); /* beside the boundary */
     assert_true(repeats(t.program[0], "secondary.layer.0.ctx"));
     assert_false(repeats(t.program[0], "fusion.logits")); /* nothing backward reads needs them */
     for (int s = 0; s < t.program[1]->n_slots; s++) assert_false(strncmp(t.program[1]->slot[s].name, "r.", 2) == 0);

@@ -48,7 +48,7 @@ static void contract_bytes(void **state) {
     tri_piece piece = whole("a", TRI_F32, tri__shape_1d(2), a);
     json_t *metadata = json_pack("{s:s}", "format", "pt");
     unlink(path);
-    assert_int_equal(tri__st_write(path, &piece, 1, metadata), TRI_OK);
+    assert_int_equal(tri__st_write(path, &piece, 1, metadata, NULL), TRI_OK);
     json_decref(metadata);
     tri_map map;
     assert_int_equal(tri__file_map(path, &map), TRI_OK);
@@ -56,7 +56,7 @@ static void contract_bytes(void **state) {
     assert_memory_equal(map.data, "\x58\0\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\",", 56);
     assert_memory_equal(map.data + 96, a, 8);
     tri__file_unmap(&map);
-    assert_int_equal(tri__st_write(path, &piece, 1, NULL), TRI_IO); /* it exists */
+    assert_int_equal(tri__st_write(path, &piece, 1, NULL, NULL), TRI_IO); /* it exists */
 }
 
 /* All of the golden file's tensors, read and written again. */
@@ -76,7 +76,7 @@ static void reference_bytes(void **state) {
     }
     json_t *metadata = json_pack("{s:s}", "format", "pt");
     unlink(path);
-    assert_int_equal(tri__st_write(path, piece, 10, metadata), TRI_OK);
+    assert_int_equal(tri__st_write(path, piece, 10, metadata, NULL), TRI_OK);
     json_decref(metadata);
     assert_same_files(path, golden);
     tri__st_close(&file);

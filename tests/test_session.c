@@ -1,21 +1,9 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
+#include "allocations.h"
 #include "session_data.h"
 
 #include <math.h>
-#include <stdatomic.h>
-
-/* Every allocation of the process, through any library. Sanitizers bring their own malloc; there the count stays 0. */
-static atomic_long allocations;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-static void count(void) { atomic_fetch_add(&allocations, 1); }
-void *malloc(size_t n) { return count(), __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { return count(), __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { return count(), __libc_realloc(p, n); }
-#endif
 
 static int step(tri_session *session, double *loss) {
     int more;

@@ -89,7 +89,7 @@ static const struct {
     {"train", NULL, {"--nnodes", "0"}, "--nnodes: expected a number of machines, not \"0\"", {NULL}},
     {"train", NULL, {"--nnodes", "2:"}, "not \"2:\"", {NULL}},
     {"train", NULL, {"--nnodes", "two"}, "not \"two\"", {NULL}},
-    {"train", NULL, {"--nproc-per-node", "gpu"}, "--nproc-per-node gpu: this build computes on the CPU", {NULL}},
+    {"train", NULL, {"--nproc-per-node", "gpu"}, "--nproc-per-node gpu: this machine has no NVIDIA GPU", {NULL}},
     {"train", NULL, {"--nproc-per-node", "0"}, "--nproc-per-node: 0 is out of range", {NULL}},
     {"train", NULL, {"--progress-timeout", "0.1"}, "--progress-timeout: 0.1 is out of range", {NULL}},
     {"train", NULL, {"--rdzv-backend", "etcd"}, "--rdzv-backend: expected static or c10d, not \"etcd\"", {NULL}},

@@ -269,6 +269,31 @@ static void planned_bytes(void **state) {
         }
 }
 
+/* Buckets of gradients; every one of several units has at most the wanted bytes. */
+static int count_buckets(const tri_program *p, double most) {
+    int n = 0;
+    for (int s = 0; s < p->n_slots; s++) {
+        if (p->slot[s].mem != TRI_MEM_GRAD || p->slot[s].parent >= 0) continue;
+        if (strstr(p->slot[s].name, "bucket")) assert_true((double)tri__slot_bytes(&p->slot[s], &p->max) <= most);
+        n++;
+    }
+    return n;
+}
+
+/* A bucket's size is that of what travels: gradients of half the size, more of them in one. */
+static void buckets_count_what_travels(void **state) {
+    (void)state;
+    tiny t;
+    const double mb = 0.01;
+    tiny_open_rank(&t, "cpu", 2, 3, 0.1, 1, &(tiny_rank){.dp = 2, .sharding = {.bucket_mb = mb}});
+    int wide = count_buckets(t.program[0], mb * (1 << 20));
+    t.in.precision = t.in.reduce_dtype = TRI_BF16;
+    tiny_plan(&t);
+    int half = count_buckets(t.program[0], mb * (1 << 20));
+    if (!(half < wide && half > 1)) fail_msg("%d buckets of fp32, %d of bf16", wide, half);
+    tiny_close(&t);
+}
+
 static tri_status spoiled_main(tri_world *world, void *argument) {
     job *j = argument;
     int rank = tri_world_rank(world), line = -1, slot = -1;
@@ -316,7 +341,7 @@ int main(void) {
         cmocka_unit_test(processes_or_threads),
         cmocka_unit_test(golden_programs), cmocka_unit_test(planned_bytes),       cmocka_unit_test(refusals),
         cmocka_unit_test(one_rank_or_many), cmocka_unit_test(blocks_and_prefetch), cmocka_unit_test(again),
-        cmocka_unit_test(bad_numbers_are_everyones),
+        cmocka_unit_test(bad_numbers_are_everyones), cmocka_unit_test(buckets_count_what_travels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

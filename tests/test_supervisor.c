@@ -284,7 +284,7 @@ static int stop_supervisor(const char *action, int signal, int times) {
     read_pids(N, rank);
     for (int i = 0; i < times; i++) {
         kill(supervisor, signal);
-        usleep(50000);
+        usleep(400000);
     }
     assert_int_equal(waitpid(supervisor, &status, 0), supervisor);
     for (int i = 0; i < N; i++) assert_true(kill(rank[i], 0) == -1 && errno == ESRCH);

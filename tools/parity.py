@@ -6,6 +6,8 @@
 2. Trains a small model on the reviews for some steps (where ../shared/data/reviews is there), loads the checkpoint's weights
    into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities with
    `trident predict` and the scores with `trident eval`.
+3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the file is the
+   reference writer's to the byte, and weights that transformers saved come back unchanged.
 Before them, tokenizers: every id of parity_tokenizer.py's texts.
 """
 import argparse
@@ -19,8 +21,9 @@ import time
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tokenizers import BertWordPieceTokenizer
+from transformers import AutoModel, AutoTokenizer
 
 import golden
 import parity_tokenizer
@@ -67,15 +70,20 @@ def standardise(rows, preprocessing):
     return torch.tensor(table, dtype=torch.float32)
 
 
-def torch_probabilities(checkpoint, rows, shared):
+def load_model(checkpoint):
     with open(os.path.join(checkpoint, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    with open(os.path.join(checkpoint, "preprocessing.json"), encoding="utf-8") as file:
-        preprocessing = json.load(file)
     for name in ("primary", "secondary"):
         config[f"{name}_encoder"] = encoder_spec(config, name)
     model = Trimodal(config).eval()
     model.load_state_dict(load_file(os.path.join(checkpoint, "weights-00000.safetensors")))
+    return model, config
+
+
+def torch_probabilities(checkpoint, rows, shared):
+    with open(os.path.join(checkpoint, "preprocessing.json"), encoding="utf-8") as file:
+        preprocessing = json.load(file)
+    model, config = load_model(checkpoint)
     vocabulary = os.path.join(shared, "tokenizers", "bert-base-cased", "vocab.txt")
     tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=False)
     tokenizer.enable_truncation(config["max_sen_len"])
@@ -119,6 +127,43 @@ def compare_reviews(build, folder, shared, config, steps):
           f"{scores['accuracy']:.4f} here {accuracy:.4f}; log loss {scores['log_loss']:.6f} here {log_loss:.6f}")
     if got.shape != expected.shape or worst > PROBABILITY_BOUND or abs(scores["log_loss"] - log_loss) > 1e-5:
         sys.exit("parity: predict or eval disagrees with PyTorch")
+    compare_export(trident, folder, checkpoint, rows)
+
+
+def compare_export(trident, folder, checkpoint, rows):
+    exported = os.path.join(folder, "export")
+    run(trident, "export", "--checkpoint", checkpoint, "--output-dir", exported)
+    whole = os.path.join(exported, "model.safetensors")
+    again = os.path.join(folder, "again.safetensors")
+    save_file(load_file(whole), again, metadata={"format": "pt"})
+    with open(whole, "rb") as one, open(again, "rb") as other:
+        if one.read() != other.read():
+            sys.exit("parity: model.safetensors is not what the reference writer writes")
+    model, config = load_model(checkpoint)
+    worst = 0.0
+    for name in model.branches:
+        encoder = AutoModel.from_pretrained(os.path.join(exported, name)).eval()
+        tokenizer = AutoTokenizer.from_pretrained(os.path.join(exported, name))
+        texts = [row[config[f"{name}_text_name"]] for row in rows[:64]]
+        batch = tokenizer(texts, padding=True, truncation=True, max_length=config["max_sen_len"], return_tensors="pt")
+        with torch.no_grad():
+            got = encoder(**batch).last_hidden_state
+            want = getattr(model, name)(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        worst = max(worst, float((got - want).abs()[batch["attention_mask"].bool()].max()))
+        lines = "\n".join(text.replace("\n", " ") for text in texts) + "\n"
+        ids = subprocess.run([trident, "tokenize", "--tokenizer", os.path.join(exported, name)], input=lines, capture_output=True,
+                             text=True, check=True).stdout.splitlines()
+        for line, text in zip(ids, texts, strict=True):
+            if [int(word) for word in line.split()] != tokenizer(text.replace("\n", " "))["input_ids"]:
+                sys.exit(f"parity: {name}: ids differ for {text!r}")
+        saved = os.path.join(folder, f"saved-{name}")
+        encoder.save_pretrained(saved)
+        before, after = load_file(os.path.join(exported, name, "model.safetensors")), load_file(os.path.join(saved, "model.safetensors"))
+        if any(not torch.equal(before[key], after[key]) for key in before):
+            sys.exit(f"parity: {name}: transformers saves other weights than it opened")
+    print(f"export: hidden states of transformers' encoders differ by {worst:.1e} at most; files and ids are the same")
+    if worst > PROBABILITY_BOUND:
+        sys.exit("parity: an exported encoder gives other hidden states")
 
 
 def main():

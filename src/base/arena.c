@@ -37,13 +37,18 @@ void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
 }
 
 char *tri__arena_print(tri_arena *arena, const char *format, ...) {
-    char text[1024]; /* names and labels */
+    char text[256]; /* names and labels are shorter: they are formatted once */
     va_list args;
     va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    TRI_ASSERT(length >= 0 && length < (int)sizeof text);
-    return tri__arena_copy(arena, text);
+    TRI_ASSERT(length >= 0);
+    if (length < (int)sizeof text) return tri__arena_copy(arena, text);
+    char *longer = tri__arena_alloc(arena, (size_t)length + 1);
+    va_start(args, format);
+    vsnprintf(longer, (size_t)length + 1, format, args);
+    va_end(args);
+    return longer;
 }
 
 char *tri__arena_copy(tri_arena *arena, const char *text) {

@@ -220,6 +220,21 @@ tri_status tri__folder_sync(const char *path) {
     return status;
 }
 
+tri_status tri__folder_probe(const char *path, int who) {
+    char name[TRI_PATH_MAX], file[32];
+    static const char block[4096];
+    snprintf(file, sizeof file, ".probe-%d", who);
+    TRI_TRY(tri__folder_make(path));
+    TRI_TRY(tri__path_join(name, path, file));
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) return fail_errno("write to the folder", path, TRI_IO);
+    tri_status status = tri__write_all(fd, block, sizeof block, name);
+    if (status == TRI_OK && fsync(fd)) status = fail_errno("bring to disk", name, TRI_IO);
+    if (close(fd) && status == TRI_OK) status = fail_errno("write", name, TRI_IO);
+    unlink(name);
+    return status;
+}
+
 int tri__is_file(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);

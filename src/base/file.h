@@ -28,6 +28,9 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
 tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
 tri_status tri__folder_remove(const char *path);            /* and what is in it, one level of plain files */
 tri_status tri__folder_sync(const char *path);              /* fsync of a folder */
+/* Writes some bytes to a file of its own in the folder, which it makes where it is missing, brings them to disk and removes them: TRI_IO
+ * when that is not possible. `who` tells apart those who do so at the same time. */
+tri_status tri__folder_probe(const char *path, int who);
 int tri__is_file(const char *path);
 int tri__is_folder(const char *path);
 

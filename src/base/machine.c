@@ -70,3 +70,14 @@ uint64_t tri__process_ticks(int pid) {
     if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
     return user + system;
 }
+
+int tri__gpus(void) {
+    enum { MOST = 64 };
+    int n = 0;
+    for (int i = 0; i < MOST; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/dev/nvidia%d", i);
+        n += access(path, F_OK) == 0;
+    }
+    return n;
+}

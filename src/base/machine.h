@@ -15,5 +15,7 @@ int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to
 uint64_t tri__process_ticks(int pid);
 /* Cores that this process may use. */
 int tri__cores(void);
+/* NVIDIA GPUs that this machine has device files for. */
+int tri__gpus(void);
 
 #endif

@@ -184,6 +184,20 @@ static tri_status set_texts(const char *origin, tri_texts *into, const char *tex
     return TRI_OK;
 }
 
+static tri_status add_texts(const char *origin, tri_texts *into, const char *text) {
+    tri_texts more = {0};
+    TRI_TRY(set_texts(origin, &more, text));
+    char **at = realloc(into->at, (size_t)(into->n + more.n + 1) * sizeof *at);
+    if (!at) {
+        free_texts(&more);
+        return no_memory(origin);
+    }
+    into->at = at;
+    for (int i = 0; i < more.n; i++) at[into->n++] = more.at[i];
+    free(more.at);
+    return TRI_OK;
+}
+
 static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
     tri_texts items = {0};
     TRI_TRY(set_texts(origin, &items, text));
@@ -209,7 +223,7 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
     case TRI_OPTION_REAL: return set_real(row, origin, to, text);
     case TRI_OPTION_TEXT: return set_string(origin, to, text);
     case TRI_OPTION_CHOICE: return set_choice(row, origin, to, text);
-    case TRI_OPTION_TEXTS: return set_texts(origin, to, text);
+    case TRI_OPTION_TEXTS: return row->repeats ? add_texts(origin, to, text) : set_texts(origin, to, text);
     case TRI_OPTION_REALS: return set_reals(row, origin, to, text);
     case TRI_OPTION_OBJECT: break;
     }

@@ -1,7 +1,7 @@
 /* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors carry logical names; which
  * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
  *
- *   manifest.json              version, step, tensors (name, dtype, shape, slices), files (bytes, xxh3-128), state
+ *   manifest.json              version, step, tensors (name, dtype, shape, slices with their xxh3-128), files (bytes, xxh3-128), state
  *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*      (one pair a rank)
  *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
  */
@@ -18,7 +18,7 @@ typedef struct tri_checkpoint_out {
     const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
     int n_weights, n_optimizer;
     const json_t *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
-    /* Writes vocabularies and the like into the folder being made; NULL: none. */
+    /* Writes vocabularies and the like into the folder being made, as tri__file_write does: to the disk; NULL: none. */
     tri_status (*extras)(void *context, const char *folder);
     void *context;
 } tri_checkpoint_out;
@@ -27,12 +27,15 @@ typedef struct tri_checkpoint_out {
  * step is replaced only by the rename. */
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
 
-/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets the manifest's rows for them; the
- * first rank joins all ranks' rows and ends. When a part fails, the first rank drops what was made. */
+/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets its part of the manifest, {tensors,
+ * files}, a new reference; the first rank joins all ranks' parts and ends. When one of them fails, the first rank drops what was made. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
-tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **rows);
-tri_status tri__checkpoint_join(json_t *rows, const json_t *more); /* appends rows of another rank, slices of one tensor to one row */
-tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, json_t *rows);
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part);
+tri_status tri__checkpoint_join(json_t *part, const json_t *more); /* adds another rank's part, slices of one tensor to one row */
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part);
+/* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others, but for the
+ * optimizer's state. TRI_BUSY when the folder is there and not empty. */
+tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
 void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
 
 typedef struct tri_checkpoint tri_checkpoint;
@@ -40,6 +43,8 @@ typedef struct tri_checkpoint tri_checkpoint;
 /* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that
  * best_checkpoint.json names, if there). Verifies sizes and checksums; TRI_DATA naming file and reason. */
 tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out);
+/* One checkpoint's folder, of whose files only those that fall to `part` of `of` are hashed: `of` readers prove it whole together. */
+tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out);
 void tri__checkpoint_close(tri_checkpoint *checkpoint);
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);
@@ -47,6 +52,7 @@ int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);
 const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint);
 const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
 const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint);
+const json_t *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
 /* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice; data is read-only and NULL when
  * the tensor does not lie in one piece in its file. */
@@ -57,8 +63,11 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
 
 /* Names which checkpoint of a run folder was best; atomic. */
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
-/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. */
-tri_status tri__checkpoint_prune(const char *folder, int keep);
+/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. `last`: the step that the run has
+ * just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). */
+tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
+/* Temporary folders and files that a killed run left. Nobody else may be saving there. */
+tri_status tri__checkpoint_sweep(const char *folder);
 
 /* 32 hex digits: one hash of all logical tensors (weights and optimizer state), independent of files and slices:
  * xxh3-128 over the sorted list of (name, dtype, shape, xxh3-128 of the whole tensor's bytes). */

@@ -144,9 +144,9 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
     return TRI_OK;
 }
 
-static tri_status open_whole(tri_checkpoint *checkpoint) {
+static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
-    TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, 1));
+    TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, part, of));
     const json_t *step = json_object_get(checkpoint->manifest, "step");
     if (!json_is_integer(step) || json_integer_value(step) < 0)
         return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);
@@ -157,19 +157,22 @@ static tri_status open_whole(tri_checkpoint *checkpoint) {
     return load_listed(checkpoint, "preprocessing.json", &checkpoint->preprocessing);
 }
 
-static tri_status open_folder(const char *path, tri_checkpoint **out) {
+tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out) {
+    *out = NULL;
     tri_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     checkpoint->path = strdup(path);
     checkpoint->tensors = json_object();
     checkpoint->shards = json_object();
     tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards
-                            ? open_whole(checkpoint)
+                            ? open_whole(checkpoint, part, of)
                             : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) *out = checkpoint;
     else tri__checkpoint_close(checkpoint);
     return status;
 }
+
+static tri_status open_folder(const char *path, tri_checkpoint **out) { return tri__checkpoint_open_part(path, 0, 1, out); }
 
 /* The newest valid one; the first reason stands in the message when there is none. */
 static tri_status open_newest(const char *folder, tri_checkpoint **out) {
@@ -221,6 +224,7 @@ int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint) { return checkpoi
 const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint) { return checkpoint->config; }
 const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint) { return checkpoint->preprocessing; }
 const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint) { return json_object_get(checkpoint->manifest, "state"); }
+const json_t *tri__checkpoint_manifest(const tri_checkpoint *checkpoint) { return checkpoint->manifest; }
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name) {
     return json_object_get(checkpoint->tensors, name) != NULL;
 }

@@ -21,8 +21,8 @@ static json_t *sizes_json(const int64_t *value, int n) {
     return list;
 }
 
-/* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`. */
-static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, int n, json_t *tensors) {
+/* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`; hash: [n] of their data. */
+static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n, json_t *tensors) {
     json_t *slices_of = json_object(); /* name -> list of slices, borrowed from the rows */
     int failed = slices_of == NULL;
     for (int i = 0; i < n && !failed; i++) {
@@ -35,10 +35,10 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
                                     sizes_json(piece->shape.dim, piece->shape.n), "slices", slices);
             failed |= json_array_append_new(tensors, row);
         }
-        json_t *slice = json_pack("{s:s, s:s, s:o, s:o, s:I, s:I}", "file", file, "tensor", stored[i].name, "start",
+        json_t *slice = json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
                                   sizes_json(piece->slice.start, piece->shape.n), "extent",
                                   sizes_json(piece->slice.extent, piece->shape.n), "begin", (json_int_t)piece->slice.begin, "end",
-                                  (json_int_t)piece->slice.end);
+                                  (json_int_t)piece->slice.end, "xxh3", hash[i]);
         failed |= json_array_append_new(slices, slice);
     }
     json_decref(slices_of);
@@ -46,15 +46,14 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
 }
 
 /* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
-static tri_status save_pieces(const char *folder, const char *kind, int rank, const tri_piece *pieces, int n, json_t *tensors) {
-    char path[TRI_PATH_MAX], file[64];
+static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, json_t *part) {
+    char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
-    snprintf(file, sizeof file, "%s-%05d.safetensors", kind, rank);
     TRI_TRY(tri__path_join(path, folder, file));
     size_t names = 0;
     for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
     tri_arena arena;
-    TRI_TRY(tri__arena_open(&arena, (size_t)n * (sizeof(tri_piece) + 32) + names + 4096));
+    TRI_TRY(tri__arena_open(&arena, (size_t)n * (sizeof(tri_piece) + 33 + 32) + names + 4096));
     tri_piece *stored = tri__arena_alloc(&arena, (size_t)n * sizeof *stored);
     for (int i = 0; i < n; i++) {
         stored[i] = pieces[i];
@@ -64,8 +63,12 @@ static tri_status save_pieces(const char *folder, const char *kind, int rank, co
         stored[i].slice = tri__slice_whole(&stored[i].shape);
     }
     json_t *metadata = json_pack("{s:s}", "format", "pt");
-    tri_status status = tri__st_write(path, stored, n, metadata);
-    if (status == TRI_OK) status = list_tensors(file, pieces, stored, n, tensors);
+    tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
+    tri_status status = tri__st_write(path, stored, n, metadata, &written);
+    if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, json_object_get(part, "tensors"));
+    if (status == TRI_OK && json_array_append_new(json_object_get(part, "files"), json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
+                                                                                          (json_int_t)written.bytes, "xxh3", written.xxh3)))
+        status = tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     json_decref(metadata);
     tri__arena_close(&arena);
     return status;
@@ -78,11 +81,11 @@ static tri_status save_json(const char *folder, const char *name, const json_t *
     return tri__json_save_exact(path, value);
 }
 
-static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, json_t *tensors) {
+static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const json_t *part) {
     json_t *files;
-    TRI_TRY(tri__manifest_files(folder, &files));
-    json_t *manifest = json_pack("{s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "engine", tri_version(), "tensors", tensors,
-                                 "files", files);
+    TRI_TRY(tri__manifest_files(folder, json_object_get(part, "files"), &files));
+    json_t *manifest = json_pack("{s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "engine", tri_version(), "tensors",
+                                 json_object_get(part, "tensors"), "files", files);
     json_t *state = out->state ? json_deep_copy(out->state) : json_object();
     tri_status status = TRI_OK;
     if (!manifest || json_object_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
@@ -91,18 +94,21 @@ static tri_status save_manifest(const tri_checkpoint_out *out, const char *folde
     return status;
 }
 
-tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **rows) {
-    *rows = json_array();
-    if (!*rows) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    tri_status status = save_pieces(made, "weights", rank, out->weights, out->n_weights, *rows);
-    if (status == TRI_OK && out->optimizer) status = save_pieces(made, "optimizer", rank, out->optimizer, out->n_optimizer, *rows);
-    return status;
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part) {
+    *part = json_pack("{s:[], s:[]}", "tensors", "files");
+    if (!*part) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    char file[64];
+    snprintf(file, sizeof file, "weights-%05d.safetensors", rank);
+    TRI_TRY(save_pieces(made, file, out->weights, out->n_weights, *part));
+    snprintf(file, sizeof file, "optimizer-%05d.safetensors", rank);
+    return out->optimizer ? save_pieces(made, file, out->optimizer, out->n_optimizer, *part) : TRI_OK;
 }
 
-tri_status tri__checkpoint_join(json_t *rows, const json_t *more) {
+tri_status tri__checkpoint_join(json_t *part, const json_t *added) {
     json_t *slices_of = json_object(), *row; /* name -> list of slices, borrowed from the rows */
+    json_t *rows = json_object_get(part, "tensors"), *more = json_object_get(added, "tensors");
     size_t i;
-    int failed = slices_of == NULL;
+    int failed = slices_of == NULL || json_array_extend(json_object_get(part, "files"), json_object_get(added, "files"));
     json_array_foreach(rows, i, row) {
         failed |= json_object_set(slices_of, json_string_value(json_object_get(row, "name")), json_object_get(row, "slices"));
     }
@@ -142,14 +148,19 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_make(made);
 }
 
-tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, json_t *rows) {
-    char final[TRI_PATH_MAX];
-    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+/* All but the shards; the manifest last. */
+static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const json_t *part) {
     TRI_TRY(save_json(made, "config.json", out->config));
     TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
     if (out->extras) TRI_TRY(out->extras(out->context, made));
-    TRI_TRY(save_manifest(out, made, rows));
-    TRI_TRY(tri__folder_sync(made));
+    TRI_TRY(save_manifest(out, made, part));
+    return tri__folder_sync(made);
+}
+
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part) {
+    char final[TRI_PATH_MAX];
+    TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
+    TRI_TRY(save_rest(out, made, part));
     return commit(out, made, final);
 }
 
@@ -162,14 +173,41 @@ void tri__checkpoint_drop(const char *made) {
 
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
     char made[TRI_PATH_MAX];
-    json_t *rows = NULL;
+    json_t *part = NULL;
     TRI_TRY(tri__checkpoint_begin(out, made));
-    tri_status status = tri__checkpoint_write(out, made, 0, &rows);
-    if (status == TRI_OK) status = tri__checkpoint_end(out, made, rows);
-    json_decref(rows);
+    tri_status status = tri__checkpoint_write(out, made, 0, &part);
+    if (status == TRI_OK) status = tri__checkpoint_end(out, made, part);
+    json_decref(part);
     if (status != TRI_OK) {
         tri__fail_in(status, "checkpoint of step %lld not saved", (long long)out->step);
         tri__checkpoint_drop(made);
     }
     return status;
+}
+
+static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
+    json_t *part = json_pack("{s:[], s:[]}", "tensors", "files");
+    tri_status status = part ? tri__folder_make(made) : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
+    if (status == TRI_OK) status = save_pieces(made, "model.safetensors", out->weights, out->n_weights, part);
+    if (status == TRI_OK) status = save_rest(out, made, part);
+    json_decref(part);
+    TRI_TRY(status);
+    if (rename(made, out->folder) == 0) return TRI_OK;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
+    return tri__fail(TRI_IO, "cannot rename %s to %s: %s", made, out->folder, strerror(errno));
+}
+
+tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {
+    char made[TRI_PATH_MAX], parent[TRI_PATH_MAX];
+    int length = snprintf(made, sizeof made, "%s.tmp.%ld", out->folder, (long)getpid());
+    if (length >= (int)sizeof made) return tri__fail(TRI_USAGE, "%s: too long a name", out->folder);
+    TRI_TRY(tri__checkpoint_remove(made));
+    tri_status status = export_into(out, made);
+    if (status != TRI_OK) {
+        tri__checkpoint_drop(made);
+        return status;
+    }
+    TRI_TRY(tri__path_join(parent, out->folder, ".."));
+    return tri__folder_sync(parent);
 }

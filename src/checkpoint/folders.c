@@ -111,41 +111,77 @@ static tri_status retire(const char *folder, int64_t step) {
     return tri__checkpoint_remove(gone);
 }
 
-static tri_status remove_strays(const char *folder) {
+/* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write, ".probe-<n>". */
+static int is_stray_file(const char *name) {
+    const char *mark = strstr(name, ".tmp-");
+    int n, end = -1;
+    long pid;
+    if (mark && sscanf(mark, ".tmp-%ld-%d%n", &pid, &n, &end) == 2 && mark[end] == 0) return pid != (long)getpid();
+    return sscanf(name, ".probe-%d%n", &n, &end) == 1 && name[end] == 0;
+}
+
+tri_status tri__checkpoint_sweep(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return tri__fail(TRI_IO, "cannot open %s: %s", folder, strerror(errno));
     tri_status status = TRI_OK;
     for (struct dirent *entry; status == TRI_OK && (entry = readdir(dir));) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
-        if (parse_name(entry->d_name, &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0) continue;
+        int stray = is_stray_file(entry->d_name);
+        if (!stray && (parse_name(entry->d_name, &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
         status = tri__path_join(path, folder, entry->d_name);
-        if (status == TRI_OK) status = tri__checkpoint_remove(path);
+        if (status == TRI_OK && stray) unlink(path);
+        else if (status == TRI_OK) status = tri__checkpoint_remove(path);
     }
     closedir(dir);
     return status;
 }
 
 /* The manifest is sound and all files have their sizes: what an interrupted or failed disk leaves behind is neither. */
+static tri_status look(const char *path, json_t **manifest) {
+    TRI_TRY(tri__manifest_load(path, manifest));
+    tri_status status = tri__manifest_check(path, *manifest, 0, 0);
+    if (status == TRI_OK) return TRI_OK;
+    json_decref(*manifest);
+    *manifest = NULL;
+    return status;
+}
+
 static int looks_valid(const char *folder, int64_t step) {
     char path[TRI_PATH_MAX];
     json_t *manifest = NULL;
-    int valid = tri__checkpoint_name(path, folder, step, "") == TRI_OK && tri__manifest_load(path, &manifest) == TRI_OK &&
-                tri__manifest_check(path, manifest, 0) == TRI_OK;
+    int valid = tri__checkpoint_name(path, folder, step, "") == TRI_OK && look(path, &manifest) == TRI_OK;
     json_decref(manifest);
     return valid;
 }
 
-tri_status tri__checkpoint_prune(const char *folder, int keep) {
+tri_status tri__checkpoint_glance(const char *path, json_t **manifest) {
+    char inner[TRI_PATH_MAX];
+    int64_t *steps;
+    int n;
+    *manifest = NULL;
+    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    if (tri__is_file(inner)) return look(path, manifest);
+    TRI_TRY(tri__checkpoint_steps(path, &steps, &n));
+    tri_status status = n ? TRI_DATA : tri__fail(TRI_NOINPUT, "%s holds no checkpoint", path);
+    for (int i = 0; i < n && status != TRI_OK && status != TRI_RESOURCE; i++) {
+        status = tri__checkpoint_name(inner, path, steps[i], "");
+        if (status == TRI_OK) status = look(inner, manifest);
+    }
+    free(steps);
+    return status;
+}
+
+tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last) {
     int64_t best, *steps;
     int n, kept = 0;
     TRI_TRY(tri__checkpoint_best(folder, &best));
-    TRI_TRY(remove_strays(folder));
+    TRI_TRY(tri__checkpoint_sweep(folder));
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
     tri_status status = TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++) {
-        if (kept < keep && looks_valid(folder, steps[i])) kept++;
-        else if (steps[i] != best) status = retire(folder, steps[i]);
+        if (steps[i] <= last && kept < keep && looks_valid(folder, steps[i])) kept++;
+        else if (steps[i] != best || steps[i] > last) status = retire(folder, steps[i]);
     }
     free(steps);
     return status;

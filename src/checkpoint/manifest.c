@@ -1,20 +1,25 @@
-/* manifest.c - reads, writes and checks manifest.json. Its checksum is the xxh3-128 of its canonical text without the
- * checksum: compact, keys sorted, 17 significant digits, which parsing and printing again do not change. */
+/* manifest.c - reads, writes and checks manifest.json. Its first line holds the xxh3-128 of all its other bytes:
+ *
+ *     {
+ *      "checksum": "1f0c...",
+ *      "step": 40, ... */
 #include "checkpoint/manifest.h"
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
-enum { VERSION = 1 };
+static const char opening[] = "{\n", sum_begin[] = " \"checksum\": \"", sum_end[] = "\",\n";
+enum { VERSION = 2, HEX = 32 };
 
 int tri__is_plain_name(const char *name) {
     size_t length = strlen(name);
@@ -44,15 +49,7 @@ tri_status tri__json_save_exact(const char *path, const json_t *value) {
     return status;
 }
 
-/* Brings one file to disk and lists it. */
-static tri_status list_file(const char *path, const char *name, json_t *files) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd)) {
-        int cause = errno;
-        if (fd >= 0) close(fd);
-        return tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(cause));
-    }
-    close(fd);
+static tri_status list_unknown(const char *path, const char *name, json_t *files) {
     tri_map map;
     TRI_TRY(tri__file_map(path, &map));
     char hex[33];
@@ -62,8 +59,23 @@ static tri_status list_file(const char *path, const char *name, json_t *files) {
     return json_array_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
+static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+
+static tri_status list_file(const char *path, const char *name, const json_t *known, json_t *files) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(known, i, row) {
+        struct stat info;
+        if (strcmp(text_of(row, "name"), name) != 0) continue;
+        if (stat(path, &info) || info.st_size != (off_t)json_integer_value(json_object_get(row, "bytes")))
+            return tri__fail(TRI_IO, "%s: is not what was written there", path);
+        return json_array_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+    }
+    return list_unknown(path, name, files);
+}
+
 /* `prefix`: "" for the checkpoint itself, "primary" for a folder in it; one level is enough. */
-static tri_status list_folder(const char *folder, const char *prefix, json_t *files) {
+static tri_status list_folder(const char *folder, const char *prefix, const json_t *known, json_t *files) {
     struct dirent **entry = NULL;
     int n = scandir(folder, &entry, NULL, alphasort);
     if (n < 0) return tri__fail(TRI_IO, "%s: cannot list: %s", folder, strerror(errno));
@@ -74,8 +86,8 @@ static tri_status list_folder(const char *folder, const char *prefix, json_t *fi
         if (status == TRI_OK && strcmp(base, ".") != 0 && strcmp(base, "..") != 0) {
             status = tri__path_join(path, folder, base);
             if (status == TRI_OK) status = tri__path_join(name, prefix, base);
-            if (status == TRI_OK && tri__is_folder(path) && !*prefix) status = list_folder(path, base, files);
-            else if (status == TRI_OK) status = list_file(path, name, files);
+            if (status == TRI_OK && tri__is_folder(path) && !*prefix) status = list_folder(path, base, known, files);
+            else if (status == TRI_OK) status = list_file(path, name, known, files);
         }
         free(entry[i]);
     }
@@ -84,9 +96,9 @@ static tri_status list_folder(const char *folder, const char *prefix, json_t *fi
     return status;
 }
 
-tri_status tri__manifest_files(const char *folder, json_t **files) {
+tri_status tri__manifest_files(const char *folder, const json_t *known, json_t **files) {
     *files = json_array();
-    tri_status status = *files ? list_folder(folder, "", *files) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri_status status = *files ? list_folder(folder, "", known, *files) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     if (status != TRI_OK) {
         json_decref(*files);
         *files = NULL;
@@ -94,79 +106,139 @@ tri_status tri__manifest_files(const char *folder, json_t **files) {
     return status;
 }
 
-static tri_status check_file(const char *folder, const json_t *row, int deep) {
-    const char *name = json_string_value(json_object_get(row, "name")), *hash = json_string_value(json_object_get(row, "xxh3"));
+/* The part of a damaged shard whose bytes are wrong, in words: a tensor, or its header. */
+static void name_tensor(const char *folder, const char *name, const json_t *manifest, char words[static 256]) {
+    tri_st_file file;
+    const json_t *row, *slice;
+    size_t i, k;
+    snprintf(words, 256, "its header");
+    if (tri__st_open_listed(folder, name, &file) != TRI_OK) return;
+    json_array_foreach(json_object_get(manifest, "tensors"), i, row) {
+        json_array_foreach(json_object_get(row, "slices"), k, slice) {
+            const char *in = text_of(slice, "file"), *tensor = text_of(slice, "tensor"), *hash = text_of(slice, "xxh3");
+            const tri_st_entry *entry = in && tensor && !strcmp(in, name) ? tri__st_find(&file, tensor) : NULL;
+            char hex[33];
+            if (!entry || !hash) continue;
+            tri__hash(file.data + entry->begin, (size_t)(entry->end - entry->begin), hex);
+            if (!strcmp(hex, hash)) continue;
+            snprintf(words, 256, "tensor '%s'", text_of(row, "name"));
+            tri__st_close(&file);
+            return;
+        }
+    }
+    tri__st_close(&file);
+}
+
+static tri_status damaged(const char *folder, const char *name, const json_t *manifest, const char *hex, const char *hash) {
+    static const char suffix[] = ".safetensors";
+    char what[256] = "";
+    size_t length = strlen(name);
+    int shard = length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
+    if (shard) name_tensor(folder, name, manifest, what);
+    return tri__fail(TRI_DATA, "%s/%s is damaged%s%s: its hash is %s, the manifest says %s", folder, name, shard ? " in " : "", what, hex,
+                     hash);
+}
+
+static tri_status check_file(const char *folder, const json_t *manifest, const json_t *row, int deep) {
+    const char *name = text_of(row, "name"), *hash = text_of(row, "xxh3");
     const json_t *bytes = json_object_get(row, "bytes");
     if (!name || !hash || !json_is_integer(bytes))
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
     if (!is_listed_name(name)) return tri__fail(TRI_DATA, "%s/%s: '%s' is no plain file name", folder, file_name, name);
-    char path[TRI_PATH_MAX], hex[33];
-    TRI_TRY(tri__path_join(path, folder, name));
+    char hex[33];
     tri_map map;
     TRI_TRY(tri__file_map_listed(folder, name, &map));
     tri_status status = TRI_OK;
     if ((json_int_t)map.size != json_integer_value(bytes)) {
-        status = tri__fail(TRI_DATA, "%s has %zu bytes, the manifest says %lld", path, map.size, (long long)json_integer_value(bytes));
+        status = tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, map.size,
+                           (long long)json_integer_value(bytes));
     } else if (deep) {
         tri__hash(map.data, map.size, hex);
-        if (strcmp(hex, hash) != 0)
-            status = tri__fail(TRI_DATA, "%s is damaged: its hash is %s, the manifest says %s", path, hex, hash);
+        if (strcmp(hex, hash) != 0) status = damaged(folder, name, manifest, hex, hash);
     }
     tri__file_unmap(&map);
     return status;
 }
 
-tri_status tri__manifest_check(const char *folder, const json_t *manifest, int deep) {
+/* Files go, in their order, to the part that has the fewest bytes so far. */
+tri_status tri__manifest_check(const char *folder, const json_t *manifest, int part, int of) {
     const json_t *files = json_object_get(manifest, "files"), *row;
     size_t i;
     if (!json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
+    double *bytes = calloc((size_t)of + 1, sizeof *bytes); /* [of] */
+    tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     json_array_foreach(files, i, row) {
-        tri_status status = check_file(folder, row, deep);
-        if (status == TRI_NOINPUT) return tri__fail_in(TRI_DATA, "%s is incomplete", folder);
-        TRI_TRY(status);
+        int least = 0;
+        if (status != TRI_OK) break;
+        for (int k = 1; k < of; k++) least = bytes[k] < bytes[least] ? k : least;
+        bytes[least] += (double)json_integer_value(json_object_get(row, "bytes"));
+        status = check_file(folder, manifest, row, of > 0 && least == part);
+        if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
     }
-    return TRI_OK;
+    free(bytes);
+    return status;
 }
 
-static tri_status checksum(const char *path, const json_t *manifest, char hex[static 33]) {
-    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri__hash(text, strlen(text), hex);
+char *tri__manifest_text(const json_t *manifest) {
+    char *text = json_dumps(manifest, JSON_INDENT(1) | JSON_REAL_PRECISION(17)), hex[33];
+    size_t length = text ? strlen(text) : 0, front = sizeof opening - 1;
+    size_t room = length + sizeof sum_begin + HEX + sizeof sum_end;
+    char *whole = text ? malloc(room) : NULL;
+    if (whole) {
+        tri__hash(text, length, hex);
+        snprintf(whole, room, "%s%s%s%s%s", opening, sum_begin, hex, sum_end, text + front);
+    }
     free(text);
-    return TRI_OK;
+    return whole;
 }
 
 tri_status tri__manifest_save(const char *folder, json_t *manifest) {
-    char path[TRI_PATH_MAX], hex[33];
+    char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, file_name));
-    if (json_object_set_new(manifest, "format", json_string(format_name)) ||
-        json_object_set_new(manifest, "version", json_integer(VERSION)))
-        return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    TRI_TRY(checksum(path, manifest, hex));
-    if (json_object_set_new(manifest, "checksum", json_string(hex))) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    return tri__json_save_exact(path, manifest);
+    char *text = NULL;
+    if (!json_object_set_new(manifest, "format", json_string(format_name)) &&
+        !json_object_set_new(manifest, "version", json_integer(VERSION)))
+        text = tri__manifest_text(manifest);
+    tri_status status = text ? tri__file_write(path, text, strlen(text)) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    free(text);
+    return status;
+}
+
+/* The text without the checksum's line, in place; its hash must be what that line says. */
+static tri_status take_checksum(const char *path, char *text, size_t *size) {
+    enum { FRONT = sizeof opening - 1 + sizeof sum_begin - 1, LINE = sizeof sum_begin - 1 + HEX + sizeof sum_end - 1 };
+    char hex[33];
+    if (*size < FRONT + LINE || memcmp(text, opening, sizeof opening - 1) != 0 ||
+        memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 || memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
+        return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum", path);
+    char stated[HEX];
+    memcpy(stated, text + FRONT, HEX);
+    *size -= LINE;
+    memmove(text + sizeof opening - 1, text + sizeof opening - 1 + LINE, *size - (sizeof opening - 1));
+    tri__hash(text, *size, hex);
+    if (memcmp(hex, stated, HEX) != 0) return tri__fail(TRI_DATA, "%s is damaged: its checksum is wrong", path);
+    return TRI_OK;
 }
 
 static tri_status check_manifest(const char *path, json_t *manifest) {
-    const char *format = json_string_value(json_object_get(manifest, "format"));
+    const char *format = text_of(manifest, "format");
     if (!format || strcmp(format, format_name) != 0) return tri__fail(TRI_DATA, "%s is no checkpoint's manifest", path);
     json_int_t version = json_integer_value(json_object_get(manifest, "version"));
     if (version != VERSION)
         return tri__fail(TRI_DATA, "%s has version %lld; this build reads version %d", path, (long long)version, VERSION);
-    const char *stated = json_string_value(json_object_get(manifest, "checksum"));
-    char kept[33] = "", hex[33];
-    if (stated && strlen(stated) == 32) memcpy(kept, stated, sizeof kept);
-    json_object_del(manifest, "checksum");
-    TRI_TRY(checksum(path, manifest, hex));
-    if (strcmp(hex, kept) != 0) return tri__fail(TRI_DATA, "%s is damaged: its checksum is wrong", path);
     return TRI_OK;
 }
 
 tri_status tri__manifest_load(const char *folder, json_t **manifest) {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], *text;
+    size_t size;
+    *manifest = NULL;
     TRI_TRY(tri__path_join(path, folder, file_name));
-    TRI_TRY(tri__json_load(path, TRI_DATA, manifest));
-    tri_status status = check_manifest(path, *manifest);
+    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
+    tri_status status = take_checksum(path, text, &size);
+    if (status == TRI_OK) status = tri__json_parse(text, size, path, TRI_DATA, manifest);
+    free(text);
+    if (status == TRI_OK) status = check_manifest(path, *manifest);
     if (status != TRI_OK) {
         json_decref(*manifest);
         *manifest = NULL;

@@ -10,13 +10,17 @@ int tri__is_plain_name(const char *name);
 
 /* Numbers with 17 significant digits, so that a double comes back the same. Written beside, then renamed. */
 tri_status tri__json_save_exact(const char *path, const json_t *value);
-/* All files of a folder and of the folders in it, brought to disk: [{name, bytes, xxh3}], sorted; a new reference. */
-tri_status tri__manifest_files(const char *folder, json_t **files);
-/* Compares each listed file's size, and with deep = 1 its hash. TRI_DATA naming the file. */
-tri_status tri__manifest_check(const char *folder, const json_t *manifest, int deep);
-/* Adds the checksum and writes manifest.json. */
+/* All files of a folder and of the folders in it, which are on disk: [{name, bytes, xxh3}], sorted; a new reference. Those with a row in
+ * `known` (a list of such rows) need not be hashed again. The folders are brought to disk. */
+tri_status tri__manifest_files(const char *folder, const json_t *known, json_t **files);
+/* Compares each listed file's size, and the hashes of those that fall to `part` of `of`, which share the bytes out evenly (0 of 1: all;
+ * of 0: none). TRI_DATA naming the file, and for a shard the tensor whose bytes are wrong. */
+tri_status tri__manifest_check(const char *folder, const json_t *manifest, int part, int of);
+/* Writes manifest.json with its checksum in front. */
 tri_status tri__manifest_save(const char *folder, json_t *manifest);
 /* A new reference. TRI_NOINPUT when there is none, TRI_DATA when format, version or checksum are wrong. */
 tri_status tri__manifest_load(const char *folder, json_t **manifest);
+/* manifest.json as it stands in the file: the text, to be freed, behind its checksum. */
+char *tri__manifest_text(const json_t *manifest);
 
 #endif

@@ -32,8 +32,15 @@ const char *tri__st_metadata(const tri_st_file *file, const char *key); /* NULL 
 /* Elements [begin, begin + n) of a tensor as fp32, from F32, F16 or BF16. */
 tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out);
 
+/* What was written: hashes are taken on the way. */
+typedef struct tri_st_written {
+    int64_t bytes;
+    char xxh3[33];         /* of the file */
+    char (*piece)[33];     /* [n] of each piece's data, in the order of the pieces; the caller's, or NULL */
+} tri_st_written;
+
 /* Writes whole pieces (each slice must be a whole tensor) in the reference writer's order and padding. metadata: an
- * object of strings, or NULL. fsyncs; the file must not exist. */
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata);
+ * object of strings, or NULL. fsyncs; the file must not exist. written: NULL when nobody asks. */
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata, tri_st_written *written);
 
 #endif

@@ -2,6 +2,8 @@
  * so that data stays aligned; the header padded with spaces to a multiple of 8. */
 #include "checkpoint/safetensors.h"
 
+#include "checkpoint/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,18 +59,74 @@ static char *header_text(const tri_piece *const *order, int n, const json_t *met
     return text;
 }
 
-static tri_status write_file(const char *path, const char *header, size_t header_bytes, const tri_piece *const *order, int n) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return tri__fail(TRI_IO, "%s: cannot create: %s", path, strerror(errno));
-    tri_status status = tri__write_all(fd, header, header_bytes, path);
-    for (int i = 0; i < n && status == TRI_OK; i++) status = tri__write_all(fd, order[i]->data, piece_bytes(order[i]), path);
-    if (status == TRI_OK && fsync(fd)) status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
-    if (close(fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
-    if (status != TRI_OK) unlink(path);
+/* A file being written: how far it is, and the hash of all of it. */
+typedef struct output {
+    int fd;
+    const char *path;
+    tri_hasher *hasher;
+    int64_t bytes, told; /* written; of these, those that the system was told to begin bringing to disk */
+} output;
+
+/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch of the file while the
+ * next one is hashed, so that little is left for fsync. */
+static tri_status put(output *out, const char *data, size_t size, tri_hasher *piece) {
+    enum { CHUNK = 1 << 20, STRETCH = 16 << 20 };
+    for (size_t at = 0; at < size;) {
+        size_t part = size - at < CHUNK ? size - at : CHUNK;
+        tri__hasher_add(out->hasher, data + at, part);
+        if (piece) tri__hasher_add(piece, data + at, part);
+        TRI_TRY(tri__write_all(out->fd, data + at, part, out->path));
+        at += part, out->bytes += (int64_t)part;
+        if (out->bytes - out->told >= STRETCH) {
+            sync_file_range(out->fd, out->told, out->bytes - out->told, SYNC_FILE_RANGE_WRITE); /* a hint: only fsync decides */
+            out->told = out->bytes;
+        }
+    }
+    return TRI_OK;
+}
+
+static tri_status put_piece(output *out, const tri_piece *piece, char hex[static 33]) {
+    tri_hasher *hasher;
+    TRI_TRY(tri__hasher_open(&hasher));
+    tri_status status = put(out, piece->data, piece_bytes(piece), hasher);
+    tri__hasher_close(hasher, hex);
     return status;
 }
 
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata) {
+/* order[i] is one of `pieces`, whose hashes are in the same places. */
+static tri_status put_all(output *out, const char *header, size_t header_bytes, const tri_piece *const *order, const tri_piece *pieces,
+                          int n, tri_st_written *written) {
+    TRI_TRY(put(out, header, header_bytes, NULL));
+    for (int i = 0; i < n; i++) {
+        char hex[33];
+        TRI_TRY(put_piece(out, order[i], hex));
+        if (written && written->piece) memcpy(written->piece[order[i] - pieces], hex, sizeof hex);
+    }
+    return TRI_OK;
+}
+
+static tri_status write_file(const char *path, const char *header, size_t header_bytes, const tri_piece *const *order,
+                             const tri_piece *pieces, int n, tri_st_written *written) {
+    char hex[33];
+    output out = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+    if (out.fd < 0) return tri__fail(TRI_IO, "%s: cannot create: %s", path, strerror(errno));
+    tri_status status = tri__hasher_open(&out.hasher);
+    if (status == TRI_OK) {
+        status = put_all(&out, header, header_bytes, order, pieces, n, written);
+        tri__hasher_close(out.hasher, hex);
+    }
+    /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given up. */
+    if (status == TRI_OK && fsync(out.fd)) status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
+    if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
+    if (status != TRI_OK) unlink(path);
+    if (status == TRI_OK && written) {
+        written->bytes = out.bytes;
+        memcpy(written->xxh3, hex, sizeof hex);
+    }
+    return status;
+}
+
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata, tri_st_written *written) {
     const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
     if (!order) return tri__fail(TRI_RESOURCE, "%s: out of memory for %d tensors", path, n);
     for (int i = 0; i < n; i++) {
@@ -78,7 +136,7 @@ tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const
     qsort(order, (size_t)n, sizeof *order, by_dtype_and_name);
     size_t header_bytes = 0;
     char *header = header_text(order, n, metadata, &header_bytes);
-    tri_status status = header ? write_file(path, header, header_bytes, order, n)
+    tri_status status = header ? write_file(path, header, header_bytes, order, pieces, n, written)
                                : tri__fail(TRI_RESOURCE, "%s: out of memory for the header", path);
     free(header);
     free(order);

@@ -60,6 +60,8 @@ typedef struct lab {
 static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
+static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
+
 static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
     int n = layout->alone ? 1 : b->n, warmup = b->model->warmup;
     tri__line_add(l, "%s", b->cli->argv[0]);
@@ -74,6 +76,8 @@ static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
     tri__line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
     tri__line_add(l, "--progress-timeout=%d", RUN_SECONDS);
     for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
+    tri__line_add(l, "--device=%s", b->asked->device);
+    tri__line_add(l, "--precision=%s", precisions[b->asked->precision]);
     if (b->asked->memory_limit) tri__line_add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; layout->options[i]; i++) tri__line_add(l, "%s", layout->options[i]);
 }

@@ -5,6 +5,7 @@
 
 #include "train/settings.h"
 #include "train/events.h"
+#include "train/stop.h"
 
 #include <stdio.h>
 
@@ -17,6 +18,7 @@ typedef struct tri_cli {
     const char *path;         /* $PATH; "" when unset */
     char *(*lookup)(const char *name); /* getenv, for what launchers say */
     char **argv, **environment; /* of this process, for ranks that it starts */
+    tri_stop *stop;           /* signals that asked for an end, where a command takes them (signals.h); NULL */
     int reported;             /* set by a command whose failure has been said already */
 } tri_cli;
 
@@ -62,7 +64,10 @@ tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_export(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args);

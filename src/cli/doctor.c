@@ -1,9 +1,10 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are
- * probed by loading them; nothing is started. */
+ * probed by loading them; nothing is started but a GPU, which is asked for its name. */
 #include "cli/cli.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "device/device.h"
 #include "report/table.h"
 
 #include <dlfcn.h>
@@ -147,17 +148,23 @@ static void probe_mpi(const tri_cli *cli, finding *f) {
                  launcher ? "libmpi" : "mpirun");
 }
 
+/* The plug-in, and a GPU that answers: then its name and free memory. */
 static void probe_cuda(const tri_cli *cli, finding *f) {
-    static const char *const driver[] = {"libcuda.so.1", NULL};
-    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
-                                       NULL};
+    static const char *const driver[] = {"libcuda.so.1", NULL}, *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL};
     (void)cli;
-    const char *have_driver = loads(driver), *have_blas = loads(blas);
-    if (have_driver && have_blas)
-        FOUND(f, "%s, %s", have_driver, have_blas);
-    else if (have_driver || have_blas)
-        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", have_driver ? have_driver : have_blas,
-                 have_driver ? "libcublasLt" : "libcuda.so.1");
+    const tri_device *device;
+    int64_t bytes;
+    void *context = NULL;
+    char text[32];
+    if (tri__device_get("cuda", &device) != TRI_OK) {
+        snprintf(f->detail, sizeof f->detail, "%s, and no plug-in that loads: make cuda builds it",
+                 loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
+    } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
+        snprintf(f->detail, sizeof f->detail, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
+    } else {
+        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text), loads(nccl) ? "NCCL" : "no NCCL");
+        device->close(context);
+    }
 }
 
 static void probe_hwloc(const tri_cli *cli, finding *f) {
@@ -177,7 +184,7 @@ static const struct {
     {"memory", "plans cannot be compared with what is free", probe_memory},
     {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm},
     {"mpi", "ranks stay on one machine", probe_mpi},
-    {"cuda", "nothing yet: this build computes on the CPU", probe_cuda},
+    {"cuda", "training computes on the CPU", probe_cuda},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };
 enum { PROBES = sizeof probes / sizeof *probes };

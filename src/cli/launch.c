@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "comm/join.h"
+#include "train/rank_process.h"
 #include "train/supervisor.h"
 
 #include <fcntl.h>
@@ -96,7 +97,9 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     if (!v->failed) {
         const char *name = v->stopped ? sigabbrev_np(v->stopped) : NULL;
         if (v->code == 0) return TRI_OK;
-        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped in good order; run again to go on");
+        if (v->code == TRI_STOPPED && v->committed >= 0)
+            return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to go on", (long long)v->committed);
+        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again to go on");
         return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
     }
     char *text = tri__verdict_text(v);
@@ -108,20 +111,49 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     return tri__fail((tri_status)v->code, "%s", v->failure.text);
 }
 
+/* What another start may cure: a death, a hang, a defect, weights that went wrong. The rest would happen again. */
+static int is_crash(const tri_verdict *v) {
+    return v->failed && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
+}
+
+static tri_status asked_to_stop(const tri_cli *cli) {
+    char why[32];
+    if (!cli->stop || !atomic_load(&cli->stop->signal)) return TRI_OK;
+    return tri__fail(TRI_STOPPED, "stopped (%s) while no rank ran; run again to go on", tri__stop_text(cli->stop, why));
+}
+
+static tri_status start_once(tri_cli *cli, const tri_settings *settings, const char *folder, tri_supervised *what, tri_verdict *verdict) {
+    TRI_TRY(asked_to_stop(cli));
+    fflush(cli->out);
+    fflush(cli->err);
+    TRI_TRY(tri__supervise(what, verdict));
+    if (verdict->logs[0] && !settings->quiet) fprintf(cli->err, "logs of the ranks are in %s\n", verdict->logs);
+    return show(cli, folder, verdict);
+}
+
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes) {
+    static const char *const resume[][2] = {{TRI_RESUME_VARIABLE, "auto"}};
     char logs[TRI_PATH_MAX];
-    tri_verdict verdict;
     tri_log log = {.say = say_warning, .context = cli};
     tri_supervised what = {.argv = cli->argv, .environment = cli->environment, .n = (int)settings->nproc_per_node, .heap_bytes = heap_bytes,
                            .progress_timeout = settings->progress_timeout, .bind_cores = settings->bind_cores, .out = fileno(cli->out),
-                           .err = fileno(cli->err), .log = &log};
-    TRI_TRY(read_logs(settings, folder, logs, &what.logs));
-    fflush(cli->out);
-    fflush(cli->err);
-    TRI_TRY(tri__supervise(&what, &verdict));
-    if (verdict.logs[0] && !settings->quiet) fprintf(cli->err, "logs of the ranks are in %s\n", verdict.logs);
-    tri_status status = show(cli, folder, &verdict);
-    tri__verdict_free(&verdict);
+                           .err = fileno(cli->err), .stop = cli->stop, .log = &log};
+    char **resuming = NULL; /* the environment after a commit */
+    tri_status status = read_logs(settings, folder, logs, &what.logs);
+    for (int64_t restarts = 0, again = status == TRI_OK; again;) {
+        tri_verdict verdict = {0};
+        status = start_once(cli, settings, folder, &what, &verdict);
+        again = is_crash(&verdict) && restarts++ < settings->max_restarts;
+        if (again) fprintf(cli->err, "trident: start %lld of %lld\n", (long long)restarts + 1, (long long)settings->max_restarts + 1);
+        if (again && verdict.committed >= 0 && !resuming) {
+            resuming = tri__environment_with(cli->environment, resume, 1);
+            if (resuming) what.environment = resuming;
+            else status = tri__fail(TRI_RESOURCE, "out of memory while starting again"), again = 0;
+        }
+        if (again) cli->reported = 0;
+        tri__verdict_free(&verdict);
+    }
+    free(resuming);
     return status;
 }
 
@@ -174,6 +206,17 @@ static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri
     free(text);
 }
 
+/* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs, for a test, each
+ * calls itself a host of its own, and they talk over the loopback. Only the environment can tell NCCL so. */
+static void share_gpus(const tri_settings *settings, const tri_world *world) {
+    char host[32];
+    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
+    if (gpus == 0 || world->segment.n <= gpus) return;
+    snprintf(host, sizeof host, "trident-%d", world->rank);
+    setenv("NCCL_HOSTID", host, 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes, tri_world **world) {
     *world = NULL;
     if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
@@ -189,6 +232,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     else if (page >= 0) close(page);
     if (status != TRI_OK) return status;
     settle_threads(cli, settings, *world);
+    share_gpus(settings, *world);
     if ((*world)->rank != 0 || settings->quiet) return TRI_OK;
     status = print_start(cli, settings, launch, *world);
     return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);
@@ -218,7 +262,8 @@ static int speaks(const tri_launch *launch, const tri_world *world) {
 
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status) {
     if (!world) return status;
-    if (status != TRI_OK && status != TRI_STOPPED) {
+    if (status == TRI_STOPPED) cli->reported = launch->launcher == TRI_LAUNCHER_OWN || world->rank != 0;
+    else if (status != TRI_OK) {
         const char *elastic = launch->launcher == TRI_LAUNCHER_TORCHRUN ? cli->lookup("TORCHELASTIC_ERROR_FILE") : NULL;
         if (world->failed != status) tri_world_fail(world, status, tri_error());
         if (elastic && *elastic) write_elastic(elastic, status);

@@ -11,7 +11,9 @@ tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *
 /* 1: this process is to start the ranks; 0: it is one, or alone. */
 int tri__launch_starts(const tri_settings *settings, const tri_launch *launch);
 /* Starts the ranks, each this program with the same arguments, and waits for all. A failure is shown, and written to error.json in
- * `folder`. heap_bytes: shared heap of each rank; 0: up to the machine's memory. */
+ * `folder`; after a crash they are started again, --max-restarts times, with TRI_RESUME_VARIABLE set once they have committed a checkpoint.
+ * heap_bytes: shared heap of each rank; 0: up to the machine's memory. */
+#define TRI_RESUME_VARIABLE "TRIDENT_RESUME"
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes);
 /* Becomes a rank. *world stays NULL where nobody launched this process. Sets the threads of a rank where they are left out; rank 0 says
  * launcher, mesh, batch, transport and device. */

@@ -31,8 +31,14 @@ const tri_command tri__commands[] = {
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
+    COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
+            .example = "trident export --checkpoint run --output-dir model"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
+    COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...", .summary = "list, check, compare and thin out checkpoints",
+            .example = "trident checkpoint verify run"),
+    COMMAND(supervise, .words = " -- COMMAND...", .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
+            .example = "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
     COMMAND(tokenize, .words = " [FILE...]", .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
     COMMAND(vocab, .words = " [FILE...]", .summary = "learn a WordPiece vocabulary from texts",
@@ -134,6 +140,7 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
     const char **args = calloc((size_t)argc + 1, sizeof *args);
     if (!args) return TRI_RESOURCE;
     for (int i = 1; i < argc; i++) args[i - 1] = argv[i];

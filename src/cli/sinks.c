@@ -88,25 +88,25 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
 }
 
 /* Ranks but the first leave a trace of their own and nothing else. */
-static tri_status train_quietly(const tri_settings *settings, tri_world *world) {
+static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
     tri_sink trace;
     tri_status status = tri__trace_open(settings->output_dir, &trace);
     if (status != TRI_OK) tri_world_fail(world, status, tri_error());
-    else status = tri__run_train(settings, world, &trace);
+    else status = tri__run_train(settings, world, &trace, cli->stop);
     tri__trace_close(&trace);
     return status;
 }
 
 tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome) {
-    if (world && tri_world_rank(world) > 0) return train_quietly(settings, world);
+    if (world && tri_world_rank(world) > 0) return train_quietly(cli, settings, world);
     watch w = {.outcome = outcome};
     tri_sink sinks[SINKS] = {0}, tee = {0};
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
     tri_status status = open_all(cli, settings, &w, sinks);
     if (status == TRI_OK) status = tri__tee_open(sinks, SINKS, &tee);
-    if (status == TRI_OK) status = tri__run_train(settings, world, &tee);
+    if (status == TRI_OK) status = tri__run_train(settings, world, &tee, cli->stop);
     tri__tee_close(&tee);
     status = close_all(sinks, status);
-    if (status != TRI_OK && w.started) write_error(&w, status);
+    if (status != TRI_OK && status != TRI_STOPPED && w.started) write_error(&w, status);
     return status;
 }

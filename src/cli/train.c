@@ -1,8 +1,13 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
 #include "cli/launch.h"
+#include "cli/signals.h"
 #include "cli/sinks.h"
+#include "train/changes.h"
 #include "train/run.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
     if (settings->json) return tri__print_json(out, outcome->summary);
@@ -26,13 +31,27 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     return tri__launch_leave(cli, launch, world, status);
 }
 
+/* A rank that is started again goes on from what its run has committed, whatever the command line said of the first start. */
+static tri_status settle_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
+    const char *again = launch->launcher == TRI_LAUNCHER_OWN ? cli->lookup(TRI_RESUME_VARIABLE) : NULL;
+    if (!again) return TRI_OK;
+    char *copy = strdup(again);
+    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
+    free(settings->resume);
+    settings->resume = copy;
+    return TRI_OK;
+}
+
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_launch launch;
     int n_words = 0;
+    tri__signals_take(cli);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);
+    if (status == TRI_OK) status = settle_resume(cli, &settings, &launch);
+    if (status == TRI_OK) status = tri__settings_adopt(&settings);
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);

@@ -47,8 +47,9 @@ static tri_status settle_counts(const tri_group *group, const tri_collective *wh
     }
     p->what.count = all;
     p->what.counts = hash_counts(group->n, what->counts);
-    p->shard = calloc((size_t)group->n + 1, sizeof *p->shard);
+    p->shard = tri__block_take(group->world);
     if (!p->shard) return tri__fail(TRI_RESOURCE, "out of memory for the counts of %d members", group->n);
+    p->shard[0] = 0;
     for (int m = 0; m < group->n; m++) p->shard[m + 1] = p->shard[m] + what->counts[m];
     return TRI_OK;
 }
@@ -125,6 +126,6 @@ tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending
                                .rank = group->world->rank};
     TRI_TRY(settle_counts(group, what, p));
     tri_status status = check_buffers(group, what, p);
-    if (status != TRI_OK) free(p->shard);
+    if (status != TRI_OK && p->shard) tri__block_give(group->world, p->shard);
     return status;
 }

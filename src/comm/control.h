@@ -66,6 +66,7 @@ typedef struct tri_control {
     _Alignas(128) _Atomic uint32_t abort;    /* futex: 1 after the first failure */
     _Atomic uint32_t spin;                   /* 1: ranks do not outnumber their cores, so a waiter may spin */
     _Atomic uint32_t stop;                   /* a signal asked for an orderly stop */
+    _Atomic int64_t committed;               /* step of the last checkpoint that this job committed, and 1; 0: none yet */
     _Atomic uint32_t joined;                 /* ranks that joined so far */
     _Atomic uint32_t left;                   /* ranks that closed their world: nobody to ask for while 0 */
     int32_t n, world;                        /* ranks of this machine; of the world */

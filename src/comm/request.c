@@ -21,8 +21,9 @@ static size_t size_of(const tri_pending *p) { return tri__dtype_bytes((tri_dtype
 static void release(tri_world *world, tri_pending *p) {
     for (int i = 0; i < 2; i++)
         if (p->staged[i]) tri__heap_give(&world->heap, p->staged[i]);
-    free(p->shard);
-    free(p->state);
+    if (p->shard) tri__block_give(world, p->shard);
+    if (!is_message(p)) free(p->state);
+    else if (p->state) tri__block_give(world, p->state);
 }
 
 static tri_status stage(tri_world *world, tri_pending *p) {
@@ -48,7 +49,7 @@ static tri_status begin_message(tri_pending *p) {
     tri_group *group = p->group;
     int receive = p->what.kind == TRI_RECV, peer = p->what.root;
     uint64_t number = receive ? group->received[peer] : group->sent[peer];
-    tri_message *message = calloc(1, sizeof *message);
+    tri_message *message = tri__block_take(group->world);
     if (!message) return tri__fail(TRI_RESOURCE, "out of memory for a message");
     p->what.sequence = number;
     *message = (tri_message){.peer = peer, .number = number, .what = p->what, .data = receive ? p->out : (void *)(uintptr_t)p->in,

@@ -25,11 +25,11 @@ typedef struct tri_pending {
     void *user_out;                /* not NULL: copy out[out_count] here when done */
     void *staged[2];               /* heap pieces to give back */
     int64_t in_count, out_count;   /* elements */
-    int64_t *shard;                /* [n + 1] first element of each member's shard; NULL where all are equal and `count` long */
+    int64_t *shard;                /* [n + 1], a block (comm/world.h): first element of each member's shard; NULL where all are equal and `count` long */
     int stage;                     /* the transport's own progress; 0 at first */
     int seen;                      /* the transport's own: members that have posted it */
     uint32_t tasks;                /* the transport's own: parts that the work was cut into */
-    void *state;                   /* the transport's own (of a send or receive: its tri_message); freed with free() */
+    void *state;                   /* the transport's own (of a send or receive: its tri_message, a block); freed with free() */
     int done;
 } tri_pending;
 

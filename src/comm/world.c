@@ -53,8 +53,22 @@ static void free_group(tri_group *group) {
     free(group);
 }
 
+void *tri__block_take(tri_world *world) {
+    size_t shards = ((size_t)world->size + 1) * sizeof(int64_t);
+    void *block = world->spare;
+    if (!block) return malloc(shards > sizeof(tri_message) ? shards : sizeof(tri_message));
+    memcpy(&world->spare, block, sizeof world->spare);
+    return block;
+}
+
+void tri__block_give(tri_world *world, void *block) {
+    memcpy(block, &world->spare, sizeof world->spare);
+    world->spare = block;
+}
+
 /* Everything that is this rank's alone. */
 static void release(tri_world *world) {
+    while (world->spare) free(tri__block_take(world));
     free(world->pending);
     for (int i = 0; i < world->n_groups; i++) free_group(world->group[i]);
     free(world->group);

@@ -26,6 +26,7 @@ struct tri_world {
     int n_groups, cap_groups;
     struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
     int n_pending, cap_pending;
+    void *spare;             /* blocks that no operation uses, each beginning with the address of the next; NULL: none */
     uint64_t posted;         /* operations posted so far */
     const struct tri_remote *remote; /* carries traffic between machines; NULL: no launcher of several machines */
     void *remote_state;
@@ -57,6 +58,10 @@ tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
  * The segment stays the caller's unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
                            void *remote_state, tri_world **out);
+/* Memory of an operation under way, for a tri_message or the places of all members' shards (size + 1 int64_t), not cleared; NULL: there is
+ * none. What is given back is taken next: after the first step posting allocates nothing. */
+void *tri__block_take(tri_world *world);
+void tri__block_give(tri_world *world, void *block);
 /* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
  * each instruction. */
 void tri__world_beat(tri_world *world);

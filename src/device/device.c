@@ -3,6 +3,7 @@
 
 #include "device/cpu/cpu.h"
 #include "device/null/null.h"
+#include "device/plugin.h"
 
 #include <string.h>
 
@@ -26,17 +27,19 @@ const char *tri__device_names(void) {
 #undef X
 }
 
-void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) {
-    for (; rows->run; rows++) {
-        table->run[rows->op][rows->dtype] = rows->run;
-        table->work[rows->op][rows->dtype] = rows->work;
-    }
+const tri_core tri__core = {.fail = tri__fail};
+
+tri_status tri__device_get(const char *name, const tri_device **device) {
+    *device = tri__device_find(name);
+    if (*device) return TRI_OK;
+    if (strcmp(name, "cuda") == 0) return tri__device_load(device);
+    return tri__fail(TRI_USAGE, "--device %s: there are %s, and cuda where its plug-in is", name, tri__device_names());
 }
 
 void tri__device_target(const tri_device *device, tri_target *target) {
     tri_kernel_table table;
     device->kernels(&table);
-    *target = (tri_target){.name = device->name, .granule = 1, .flops = device->flops, .bytes = device->bytes};
+    *target = (tri_target){.name = device->name, .granule = device->granule, .flops = device->flops, .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
             target->has[op][dtype] = table.run[op][dtype] != NULL;

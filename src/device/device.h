@@ -25,6 +25,7 @@ typedef struct tri_call {
     uint32_t seed, step;        /* of random numbers */
     int threads;
     void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
+    void *context;              /* the device's own: streams, libraries; NULL on a CPU */
 } tri_call;
 
 typedef void tri_kernel(const tri_call *call);
@@ -41,28 +42,89 @@ struct tri_kernel_table {
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
 };
 
+/* What of the library a device that is loaded later may call. */
+typedef struct tri_core {
+    tri_status (*fail)(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+} tri_core;
+
+/* When an instruction ran: seconds on tri__clock. */
+typedef struct tri_time {
+    double begin, end;
+} tri_time;
+
+enum { TRI_GROUP_NAME = 128 }; /* bytes */
+
+/* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
+ * done in the order of queueing. Whatever a queued call meets is told by the next `finish`. */
+typedef struct tri_apart {
+    /* Between the host's memory and the device's, either way; after all that was queued, and done when it returns. */
+    tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
+    /* Queues a copy of what the host brings to a run: `from` may change when it returns. All such copies between two calls of `start` fit
+     * in the bytes that `open` was told. */
+    void (*start)(void *context);
+    void (*input)(void *context, void *to, const void *from, size_t bytes);
+    tri_status (*finish)(void *context);
+    /* Whether all that was queued is done, or came to grief; never blocks. */
+    int (*idle)(void *context);
+    /* Transfers among ranks that have such devices, on a queue of their own. One member makes a group's name and tells the others; then all
+     * join at once. `leave` also ends what can no longer end by itself, after a failure (abort 1). */
+    tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
+    tri_status (*join)(void *context, const char *name, int n, int me, void **group);
+    void (*leave)(void *context, void *group, int abort);
+    /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same number begin when
+     * it is. Numbers are small, and come again only after their wait. */
+    void (*post)(void *context, void *group, const tri_collective *what, int number);
+    void (*wait)(void *context, int number);
+    /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where both were made. */
+    void (*mark)(void *context, int index);
+    void (*times)(void *context, int n, tri_time *times);
+    /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
+    void (*transfer_time)(void *context, int number, tri_time *time);
+    /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for it. */
+    double (*worked)(void *context);
+} tri_apart;
+
 typedef struct tri_device tri_device;
 struct tri_device {
     const char *name;
+    int granule; /* bound row counts are best a multiple of it */
     int hollow;            /* 1: its kernels compute nothing */
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
+    /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes that the host brings to a
+     * run. Where a device needs none it is NULL. */
+    tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
+    void (*close)(void *context);
+    /* Bytes that a rank could allocate now; looked at before its context is opened. */
+    tri_status (*room)(const tri_core *core, int local, int64_t *bytes);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
-    tri_status (*alloc)(size_t bytes, void **out);
-    void (*free)(void *memory, size_t bytes);
-    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now. */
-    tri_status (*alloc_second)(const char *folder, size_t bytes, void **out);
+    tri_status (*alloc)(void *context, size_t bytes, void **out);
+    void (*free)(void *context, void *memory, size_t bytes);
+    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now; on a GPU memory of the
+     * host that both reach. */
+    tri_status (*alloc_second)(void *context, const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
-    const char *(*describe)(void);
+    const char *(*describe)(void *context);
+    const tri_apart *apart; /* NULL: kernels work in the host's memory, and are done when they return */
 };
 
-/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing). NULL when there is none of that name. */
+/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing): those that are always there. NULL when there is
+ * none of that name. */
 const tri_device *tri__device_find(const char *name);
 /* The names there are, for messages: "cpu, reference, null, timed". */
 const char *tri__device_names(void);
+/* The same, or a plug-in's: "cuda". TRI_USAGE with what is missing. */
+tri_status tri__device_get(const char *name, const tri_device **device);
+/* What plug-ins are given. */
+extern const tri_core tri__core;
 /* Adds rows to a table; later rows override earlier ones. */
-void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows);
+static inline void tri__kernel_table_add(tri_kernel_table *table, const tri_kernel_row *rows) {
+    for (; rows->run; rows++) {
+        table->run[rows->op][rows->dtype] = rows->run;
+        table->work[rows->op][rows->dtype] = rows->work;
+    }
+}
 /* The target that describes a device to the planner. */
 void tri__device_target(const tri_device *device, tri_target *target);
 

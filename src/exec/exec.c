@@ -1,5 +1,6 @@
 /* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. Classes that
- * transfers touch lie in the rank's shared memory, so that peers reach into them and nothing is copied. */
+ * transfers touch lie in the rank's shared memory, so that peers reach into them and nothing is copied. A device apart from the host has
+ * the same classes in its own memory, and the host copies of those that it fills and reads. */
 #include "exec/exec.h"
 #include "base/clock.h"
 #include "comm/world.h"
@@ -8,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* An instruction bound to memory: what does not change from step to step. */
 typedef struct bound {
@@ -18,6 +20,7 @@ typedef struct bound {
 
 struct tri_exec {
     const tri_device *device;
+    void *context;              /* the device's */
     tri_kernel_table *table;
     tri_world *world;           /* NULL: one rank */
     const tri_program *const *program;
@@ -30,6 +33,9 @@ struct tri_exec {
     int64_t bytes[TRI_MEM_COUNT];
     size_t guard;
     char *memory[TRI_MEM_COUNT];
+    char *host[TRI_MEM_COUNT];  /* as the host reaches it: the same, or a copy; NULL where a device apart needs none */
+    tri_time *times;            /* of a run that is not finished; NULL */
+    int n_times, timed;         /* how many; of which program */
 };
 
 static int64_t slot_offset(const tri_program *program, int slot) {
@@ -38,10 +44,33 @@ static int64_t slot_offset(const tri_program *program, int slot) {
     return slot_offset(program, s->parent) + s->parent_at * (int64_t)tri__dtype_bytes(s->dtype);
 }
 
-void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
+/* As kernels see it. */
+static void *slot_memory(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     return exec->memory[p->slot[slot].mem] + slot_offset(p, slot);
 }
+
+void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    TRI_ASSERT(exec->host[p->slot[slot].mem]);
+    return exec->host[p->slot[slot].mem] + slot_offset(p, slot);
+}
+
+static int has_copy(const tri_exec *exec, int mem) { return exec->host[mem] && exec->host[mem] != exec->memory[mem]; }
+
+tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    if (!has_copy(exec, p->slot[slot].mem)) return TRI_OK;
+    return exec->device->apart->copy(exec->context, slot_memory(exec, program, slot), tri__exec_slot(exec, program, slot),
+                                     (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
+}
+
+tri_status tri__exec_pull(tri_exec *exec, tri_mem mem) {
+    if (!has_copy(exec, mem)) return tri__exec_finish(exec);
+    return exec->device->apart->copy(exec->context, exec->host[mem], exec->memory[mem], (size_t)exec->bytes[mem]);
+}
+
+const char *tri__exec_describe(const tri_exec *exec) { return exec->device->describe(exec->context); }
 
 void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes) {
     *bytes = exec->bytes[mem];
@@ -63,17 +92,17 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
         b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
         b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
-                             .table = table, .work = exec->memory[TRI_MEM_WORK]};
+                             .table = table, .work = exec->memory[TRI_MEM_WORK], .context = exec->context};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
             b->call.dtype[k] = (uint8_t)slot->dtype;
-            b->call.t[k] = (tri_tensor){tri__exec_slot(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
+            b->call.t[k] = (tri_tensor){slot_memory(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
         }
     }
 }
 
-static void *memory_of(const tri_exec *exec, int program, int slot) { return slot < 0 ? NULL : tri__exec_slot(exec, program, slot); }
+static void *memory_of(const tri_exec *exec, int program, int slot) { return slot < 0 ? NULL : slot_memory(exec, program, slot); }
 
 static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
     int post = tri__transfer_post_of(exec->program[program], wait);
@@ -96,17 +125,45 @@ static tri_status bind_transfers(tri_exec *exec) {
             tri_ends ends = tri__transfer_ends(instr);
             tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
             tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y), memory_of(exec, p, ends.x),
-                               exec->counts + used++ * world, to);
+                               exec->counts + used * world, (int)used, to);
+            used++;
         }
     return TRI_OK;
+}
+
+/* Peers reach into the heap; devices apart have ways of their own. */
+static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
+
+static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
+    void **out = (void **)&exec->memory[mem];
+    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(exec->context, folder, bytes, out);
+    if (in_heap(exec, mem)) return tri_heap_alloc(exec->world, bytes, out);
+    return exec->device->alloc(exec->context, bytes, out);
 }
 
 static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
     if (!bytes) return TRI_OK;
-    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(folder, bytes, (void **)&exec->memory[mem]);
-    if (exec->shared >> mem & 1) return tri_heap_alloc(exec->world, bytes, (void **)&exec->memory[mem]);
-    return exec->device->alloc(bytes, (void **)&exec->memory[mem]);
+    TRI_TRY(alloc_memory(exec, mem, bytes, folder));
+    if (!exec->device->apart || exec->program[0]->second >> mem & 1) exec->host[mem] = exec->memory[mem];
+    else if (mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT)
+        return tri__device_find("cpu")->alloc(NULL, bytes, (void **)&exec->host[mem]);
+    return TRI_OK;
+}
+
+/* The most bytes that the host brings to a run. */
+static size_t input_bytes(const tri_program *const *programs, int n) {
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        size_t bytes = 0;
+        for (int k = 0; k < programs[i]->n_instrs; k++) {
+            const tri_instr *instr = &programs[i]->instr[k];
+            if (instr->op == TRI_OP_input)
+                bytes += ((size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max) + 63) / 64 * 64;
+        }
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
@@ -125,6 +182,9 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
         for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
             if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
     }
+    status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
+    if (status != TRI_OK) goto fail;
+    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context};
     if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
@@ -140,11 +200,14 @@ fail:
 
 void tri__exec_close(tri_exec *exec) {
     if (!exec) return;
+    tri__groups_free(&exec->groups, exec->world && exec->world->failed != TRI_OK);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        if (exec->shared >> mem & 1) tri_heap_free(exec->world, exec->memory[mem]);
-        else exec->device->free(exec->memory[mem], (size_t)exec->bytes[mem] + exec->guard);
+        size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
+        if (has_copy(exec, mem)) tri__device_find("cpu")->free(NULL, exec->host[mem], bytes);
+        if (in_heap(exec, mem)) tri_heap_free(exec->world, exec->memory[mem]);
+        else exec->device->free(exec->context, exec->memory[mem], bytes);
     }
-    tri__groups_free(&exec->groups);
+    exec->device->close(exec->context);
     free(exec->transfer);
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
@@ -153,13 +216,15 @@ void tri__exec_close(tri_exec *exec) {
     free(exec);
 }
 
-static void run_input(const bound *b, const tri_slot *slot, const tri_feed *feed) {
+static void run_input(const tri_exec *exec, const bound *b, const tri_slot *slot, const tri_feed *feed) {
     const tri_tensor *y = &b->call.t[0];
-    const void *from = feed->field[b->call.attr->field];
+    const char *from = feed->field[b->call.attr->field];
     size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(slot->dtype);
     if (!bytes) return;
     TRI_ASSERT(from);
-    memcpy(y->data, (const char *)from + (size_t)b->call.attr->part * bytes, bytes);
+    from += (size_t)b->call.attr->part * bytes;
+    if (exec->device->apart) exec->device->apart->input(exec->context, y->data, from, bytes);
+    else memcpy(y->data, from, bytes);
 }
 
 static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
@@ -174,17 +239,70 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
     b->call.step = step;
     if (b->run) b->run(&b->call);
-    else run_input(b, &p->slot[instr->slot[0]], from);
+    else run_input(exec, b, &p->slot[instr->slot[0]], from);
+    return TRI_OK;
+}
+
+/* Kernels are only queued here: the device's own marks say when they ran. */
+static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+    const tri_apart *apart = exec->device->apart;
+    apart->start(exec->context);
+    for (int i = begin; i < end; i++) {
+        if (times) apart->mark(exec->context, i);
+        TRI_TRY(run_one(exec, program, i, step, feed));
+    }
+    if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;
 }
 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+    if (exec->device->apart) return run_apart(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) times[i].begin = tri__clock();
         TRI_TRY(run_one(exec, program, i, step, feed));
         if (times) times[i].end = tri__clock();
     }
     return TRI_OK;
+}
+
+double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
+
+int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
+
+/* Until the device is done with what it was told, or some rank failed: then its own transfers may never end, and are given up. */
+static tri_status await(tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    const struct timespec pause = {.tv_nsec = 20000};
+    if (!exec->world || !exec->groups.n) return TRI_OK;
+    tri__world_waits(exec->world, 1);
+    tri_status status = TRI_OK;
+    while (!apart->idle(exec->context) && (status = tri__world_check(exec->world)) == TRI_OK) {
+        tri__world_beat(exec->world);
+        nanosleep(&pause, NULL);
+    }
+    tri__world_waits(exec->world, 0);
+    if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
+    return status;
+}
+
+/* Kernels by their marks; transfers are elsewhere between theirs. */
+static void take_times(tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    const tri_program *p = exec->program[exec->timed];
+    apart->times(exec->context, exec->n_times, exec->times);
+    for (int i = 0; i < exec->n_times && exec->groups.n; i++)
+        if (tri__is_post(p->instr[i].op))
+            apart->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
+}
+
+tri_status tri__exec_finish(tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    if (!apart) return TRI_OK;
+    TRI_TRY(await(exec));
+    tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
+    if (status == TRI_OK && exec->times) take_times(exec);
+    exec->times = NULL;
+    return status;
 }
 
 static int is_finite(const tri_tensor *t, tri_dtype dtype) {
@@ -207,17 +325,36 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
     return 1;
 }
 
+/* The same of an operand wherever it lies. */
+static tri_status look_at(const tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
+    const tri_apart *apart = exec->device->apart;
+    *finite = 1;
+    size_t bytes = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
+    if (!apart || !bytes) {
+        *finite = is_finite(t, dtype);
+        return TRI_OK;
+    }
+    tri_tensor here = {malloc(bytes), t->rows, t->cols};
+    if (!here.data) return tri__fail(TRI_RESOURCE, "out of memory to look for numbers that are not finite");
+    tri_status status = apart->copy(exec->context, here.data, t->data, bytes);
+    if (status == TRI_OK) *finite = is_finite(&here, dtype);
+    free(here.data);
+    return status;
+}
+
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
     const tri_program *p = exec->program[program];
     *line = *slot = -1;
+    if (exec->device->apart) exec->device->apart->start(exec->context);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(run_one(exec, program, i, step, feed));
         if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
         for (int k = 0; k < row->n_args && *line < 0; k++) {
-            int at = p->instr[i].slot[k];
-            if (at >= 0 && !is_finite(&exec->bound[program][i].call.t[k], p->slot[at].dtype)) *line = i, *slot = at;
+            int at = p->instr[i].slot[k], finite = 1;
+            if (at >= 0) TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));
+            if (!finite) *line = i, *slot = at;
         }
     }
     return TRI_OK;

@@ -12,11 +12,6 @@ typedef struct tri_feed {
     const void *field[TRI_FIELD_COUNT]; /* shapes: TRI_FIELDS in program/op.h */
 } tri_feed;
 
-/* When an instruction ran: seconds on tri__clock. */
-typedef struct tri_time {
-    double begin, end;
-} tri_time;
-
 typedef struct tri_exec tri_exec;
 
 /* Programs of one plan: their parameters (and every slot of the same class and offset) share memory. One allocation per
@@ -28,15 +23,26 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
                           size_t guard, tri_world *world, const char *folder, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
 
-/* A slot's memory, as the largest microbatch uses it. */
+/* A slot's memory, as the largest microbatch uses it. Where a device has memory of its own this is the host's copy of it: there is one of
+ * weights, optimizer state and results. `push` brings a slot of it to the device, `pull` a class back; results come with `finish`. */
 void *tri__exec_slot(const tri_exec *exec, int program, int slot);
-/* The allocation of a class: its start and the bytes that the plan asked for (the guard follows). */
+tri_status tri__exec_push(tri_exec *exec, int program, int slot);
+tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);
+/* The allocation of a class: its start, where kernels see it, and the bytes that the plan asked for (the guard follows). */
 void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);
 int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
+const char *tri__exec_describe(const tri_exec *exec); /* the device, for people */
 
 /* Runs instructions [begin, end) of a program: all of them with 0 and n_instrs. feed[n_mb]; instructions of the whole step
- * take feed[0]. `times` [n_instrs], or NULL. Fails when any rank does: then nothing it wrote counts. Allocates nothing. */
+ * take feed[0]. `times` [n_instrs], or NULL; they are there after tri__exec_finish. Fails when any rank does: then nothing it wrote counts.
+ * Allocates nothing. A device apart from the host has then been told all of it, and may still be at work. */
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
+/* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return: nothing. */
+tri_status tri__exec_finish(tri_exec *exec);
+/* Seconds that a device which runs on has worked since this was last asked; 0 of others. */
+double tri__exec_worked(tri_exec *exec);
+/* Whether a run may still be going on when it returns. */
+int tri__exec_runs_on(const tri_exec *exec);
 
 /* Runs the program again to its end, looking at every value written: *line is the first instruction whose output is not finite and
  * *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its transfers too. */

@@ -1,4 +1,4 @@
-/* transfer.c - posts and waits of programs as operations of the transport. */
+/* transfer.c - posts and waits of programs as operations of the transport, or of the devices themselves. */
 #include "exec/transfer.h"
 
 #include <stdlib.h>
@@ -31,6 +31,16 @@ static void list_groups(const tri_program *program, tri_group_table *out) {
     }
 }
 
+/* The devices' own group of the same members: its first member names it, and the transport tells the others. */
+static tri_status join_far(tri_group_table *table, struct tri_group_entry *entry) {
+    char name[TRI_GROUP_NAME] = "";
+    if (!table->apart) return TRI_OK;
+    int me = tri_group_rank(entry->group);
+    if (me == 0) TRI_TRY(table->apart->name(table->context, name));
+    TRI_TRY(tri_broadcast(entry->group, name, TRI_GROUP_NAME, TRI_U8, 0));
+    return table->apart->join(table->context, name, tri_group_size(entry->group), me, &entry->far);
+}
+
 tri_status tri__groups_make(tri_world *world, const tri_program *const *programs, int n, tri_group_table *out) {
     const tri_program *p = programs[0];
     int posts = 0;
@@ -51,20 +61,23 @@ tri_status tri__groups_make(tri_world *world, const tri_program *const *programs
     for (int i = 0; i < out->n && status == TRI_OK; i++) {
         int size = tri__transfer_members(&p->mesh, p->rank, &out->entry[i].attr, ranks);
         status = tri_group_make(world, size, ranks, &out->entry[i].group);
+        if (status == TRI_OK) status = join_far(out, &out->entry[i]);
     }
     free(ranks);
     return status;
 }
 
-void tri__groups_free(tri_group_table *table) {
+void tri__groups_free(tri_group_table *table, int abort) {
+    for (int i = 0; i < table->n && table->apart; i++) table->apart->leave(table->context, table->entry[i].far, abort);
     free(table->entry);
     *table = (tri_group_table){0};
 }
 
 void tri__transfer_bind(const tri_group_table *table, const tri_program *program, const tri_instr *post, void *y, void *x, int64_t *counts,
-                        tri_bound_transfer *out) {
+                        int number, tri_bound_transfer *out) {
     const tri_slot *whole = &program->slot[tri__transfer_whole(post)];
-    *out = (tri_bound_transfer){.group = find(table, &post->attr)->group, .sized = whole};
+    const struct tri_group_entry *entry = find(table, &post->attr);
+    *out = (tri_bound_transfer){.table = table, .group = entry->group, .far = entry->far, .sized = whole, .number = number};
     out->what = (tri_collective){.kind = tri__post_kind(post->op), .dtype = whole->dtype, .reduction = TRI_SUM, .root = post->attr.root,
                                  .in = x ? x : y, .out = y};
     if (post->op != TRI_OP_all_gather_post && post->op != TRI_OP_reduce_scatter_post) return;
@@ -83,10 +96,18 @@ void tri__transfer_bind(const tri_group_table *table, const tri_program *program
 
 tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *rows) {
     if (!transfer->what.counts) transfer->what.count = tri__slot_rows(transfer->sized, rows) * transfer->sized->cols;
+    if (transfer->far) {
+        transfer->table->apart->post(transfer->table->context, transfer->far, &transfer->what, transfer->number);
+        return TRI_OK;
+    }
     return tri_post(transfer->group, &transfer->what, &transfer->request);
 }
 
 tri_status tri__transfer_wait(tri_world *world, tri_bound_transfer *transfer) {
+    if (transfer->far) {
+        transfer->table->apart->wait(transfer->table->context, transfer->number);
+        return TRI_OK;
+    }
     tri_request request = transfer->request;
     transfer->request = 0;
     return tri_wait(world, request);

@@ -1,7 +1,9 @@
 /* recompute.c - pass: drops activations and repeats the operations that rebuild them.
  *
  * Unit by unit. A value stays when another unit reads it, or when its operation cannot be repeated (it adds to something,
- * or is an input). `full` repeats whatever else the unit's backward needs. `selective` repeats runs of cheap operations,
+ * or is an input). `full` repeats whatever else the unit's backward needs, but for the operation that ends the unit: what it
+ * writes beside the boundary (a norm's xhat, as large as the boundary) stays, and with it the layer before it need not be
+ * repeated, a third of an encoder layer's work. `selective` repeats runs of cheap operations,
  * where that leaves enough fewer bytes to keep. (Runs, because those are fused: half of one would round differently.)
  *
  * Repeated operations stand before the unit's first backward operation, in forward order, on slots of their own, "r.name".
@@ -116,9 +118,17 @@ static void choose_runs(recompute *r, int unit) {
     trace_unit(r, unit);
 }
 
+static int ends_unit(const recompute *r, const tri_instr *instr) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (writes(instr, k) && r->stays[instr->slot[k]]) return 1;
+    return 0;
+}
+
 static void choose_all(recompute *r, int unit) {
-    for (int i = 0; i < r->from->n_instrs; i++)
-        if (r->from->instr[i].unit == unit) r->chosen[i] = (uint8_t)is_repeatable(r->from, &r->from->instr[i]);
+    for (int i = 0; i < r->from->n_instrs; i++) {
+        const tri_instr *instr = &r->from->instr[i];
+        if (instr->unit == unit) r->chosen[i] = is_repeatable(r->from, instr) && !ends_unit(r, instr);
+    }
     trace_unit(r, unit);
 }
 

@@ -87,6 +87,7 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
 static void make_buckets(tri_sharder *s, const int *last) {
     const tri_model *model = s->pass->model;
     double mb = s->pass->sharding.bucket_mb > 0 ? s->pass->sharding.bucket_mb : 25, full = mb * (1 << 20);
+    double element = (double)tri__dtype_bytes(s->pass->in->reduce_dtype);
     ending *order = tri__arena_alloc(s->to.arena, (size_t)model->n_units * sizeof *order);
     for (int u = 0; u < model->n_units; u++) order[u] = (ending){u, last[u]};
     qsort(order, (size_t)model->n_units, sizeof *order, earlier_first);
@@ -94,7 +95,7 @@ static void make_buckets(tri_sharder *s, const int *last) {
         double limit = begin == 0 && full > FIRST_BUCKET ? FIRST_BUCKET : full, bytes = 0;
         int end = begin;
         while (end < model->n_units) {
-            bytes += (double)model->unit[order[end].unit].count * sizeof(float);
+            bytes += (double)model->unit[order[end].unit].count * element;
             if (end > begin && bytes > limit) break;
             end++;
         }

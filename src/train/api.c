@@ -1,4 +1,5 @@
 /* api.c - the public interface over a session. */
+#include "train/changes.h"
 #include "train/metrics.h"
 #include "train/session.h"
 
@@ -12,15 +13,21 @@ tri_status tri_session_open(int n_options, const char *const *options, tri_sessi
 }
 
 tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **out) {
+    return tri__session_join(world, n_options, options, 0, out);
+}
+
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out) {
     tri_settings *settings = malloc(sizeof *settings);
     const char *word;
     int n_words = 0;
     *out = NULL;
     if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
     tri__settings_init(settings);
+    settings->guard = guard;
     tri_status status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
     if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
+    if (status == TRI_OK) status = tri__settings_adopt(settings);
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, out);
     if (status == TRI_OK) { /* the session owns them from here on */
         (*out)->own = *settings;

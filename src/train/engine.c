@@ -57,12 +57,12 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
 tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
-    engine->device = tri__device_find(s->device);
-    if (!engine->device) return tri__fail(TRI_USAGE, "--device %s: this build has %s", s->device, tri__device_names());
+    TRI_TRY(tri__device_get(s->device, &engine->device));
     if (engine->device->hollow && !train)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu", s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
+    engine->guard = s->guard;
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, assets->encoder, n_columns, s->no_decay, &engine->model);
@@ -160,14 +160,15 @@ static void list_pieces(tri_engine *engine) {
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
     int n = engine->infer + 1;
-    int64_t need = tri__room_need(engine->program, n), have = tri__memory_available();
+    int64_t need = tri__room_need(engine->program, n), have;
+    TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
         return tri__fail(TRI_RESOURCE,
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
                          "--max-sen-len",
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
     TRI_TRY(
-        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, 0, engine->place.world, folder, &engine->exec));
+        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard, engine->place.world, folder, &engine->exec));
     list_pieces(engine);
     return TRI_OK;
 }
@@ -179,6 +180,7 @@ static void round_masters(tri_engine *engine, int unit) {
     const float *from = tri__exec_slot(engine->exec, engine->train, p->master[unit]); /* [part] */
     uint16_t *to = tri__exec_slot(engine->exec, engine->train, p->param[unit]);       /* [param_part] */
     to += part.begin - p->param_part[unit].begin;
+#pragma omp parallel for num_threads(engine->threads)
     for (int64_t i = 0; i < part.end - part.begin; i++)
         to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
 }
@@ -194,7 +196,8 @@ static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *
     return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts, engine->in.precision);
 }
 
-tri_status tri__engine_settle(tri_engine *engine) {
+/* The weights that compute, from their masters. */
+static tri_status derive_weights(tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     if (engine->train < 0 || !p->master) return TRI_OK;
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) round_masters(engine, unit);
@@ -210,23 +213,49 @@ tri_status tri__engine_settle(tri_engine *engine) {
     return TRI_OK;
 }
 
+tri_status tri__engine_settle(tri_engine *engine) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    TRI_TRY(derive_weights(engine));
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->param[unit]));
+        if (p->master) TRI_TRY(tri__exec_push(engine->exec, 0, p->master[unit]));
+        if (!engine->has_state) continue; /* it is 0 here and there */
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
+        TRI_TRY(tri__exec_push(engine->exec, 0, p->v[unit]));
+    }
+    return TRI_OK;
+}
+
+tri_status tri__engine_fetch(tri_engine *engine) {
+    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    return tri__exec_pull(engine->exec, TRI_MEM_STATE);
+}
+
 void tri__engine_close(tri_engine *engine) {
     tri__exec_close(engine->exec);
     tri__arena_close(&engine->arena);
     *engine = (tri_engine){0};
 }
 
-/* Elements [begin, end) of a parameter's part, row by row: random numbers belong to elements of the whole. */
-static void init_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t end, float *w) {
+/* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
+static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end, float *w) {
     const tri_slice *part = &param->part;
-    int64_t cols = param->shape.n > 1 ? param->shape.dim[1] : param->shape.dim[0];
-    int64_t first = param->shape.n > 1 ? part->start[0] : 0, width = part->extent[param->shape.n - 1], shift = part->start[param->shape.n - 1];
-    uint32_t id = tri__random_id(param->name);
+    int last = param->shape.n - 1;
+    int64_t first = last ? part->start[0] : 0, width = part->extent[last], shift = part->start[last], cols = param->shape.dim[last];
     for (int64_t e = begin, next; e < end; e = next) {
         next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
         int64_t at = (first + e / width) * cols + shift + e % width;
         tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
     }
+}
+
+/* Each element follows from its number, so that threads may share them in any way. */
+static void draw_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t end, float *w) {
+    enum { RUN = 1 << 16 };
+    uint32_t id = tri__random_id(param->name);
+#pragma omp parallel for num_threads(engine->threads)
+    for (int64_t at = begin; at < end; at += RUN) draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
 }
 
 static void init_weights(tri_engine *engine) {
@@ -238,7 +267,7 @@ static void init_weights(tri_engine *engine) {
         k++;
         float *w = piece->data; /* [count] */
         int64_t count = piece->slice.end - piece->slice.begin;
-        if (param->init == TRI_INIT_NORMAL) init_normal(engine, param, piece->slice.begin, piece->slice.end, w);
+        if (param->init == TRI_INIT_NORMAL) draw_normal(engine, param, piece->slice.begin, piece->slice.end, w);
         for (int64_t e = 0; e < count && param->init != TRI_INIT_NORMAL; e++) w[e] = param->init == TRI_INIT_ONE;
     }
 }
@@ -271,6 +300,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
 
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
     for (int i = 0; i < engine->n_weights; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->weights[i]));
+    engine->has_state = optimizer && engine->train >= 0;
     for (int i = 0; i < engine->n_optimizer && optimizer; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
     return TRI_OK;
 }

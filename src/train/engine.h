@@ -32,10 +32,14 @@ typedef struct tri_engine {
     int train, infer;              /* their indices in exec; train -1: none */
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
+    size_t guard;                  /* bytes after each class of memory, for tests */
     tri_piece *weights, *optimizer; /* what this rank holds, in fp32; in the arena, as all of these */
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
+    int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
+    tri_status (*between)(void *context); /* called between batches of an evaluation, on every rank; not TRI_OK: it ends. NULL: nothing */
+    void *between_context;
 } tri_engine;
 
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
@@ -54,8 +58,10 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 
 /* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow
- * from them: called after each filling. Every rank of a world calls it. */
+ * from them, and a device with memory of its own gets all of it: called after each filling. Every rank of a world calls it. */
 tri_status tri__engine_settle(tri_engine *engine);
+/* Called before the pieces are read: a device with memory of its own gives back what they hold. */
+tri_status tri__engine_fetch(tri_engine *engine);
 /* Initial weights, then those of Hugging Face folders over them; says what came from where. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
 /* Weights, and with `optimizer` the optimizer's state. */

@@ -85,7 +85,9 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
         tri__feed(&next->part[0], engine, &inv, NULL, &feed);
         status = check_room(program, &feed.counts);
         if (status == TRI_OK) status = tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
+        if (status == TRI_OK) status = tri__exec_finish(engine->exec);
         if (status == TRI_OK) collect(engine, &next->part[0], probs);
+        if (status == TRI_OK && engine->between) status = engine->between(engine->between_context);
     }
     tri__loader_close(loader);
     tri__sampler_close(&sampler);

@@ -15,8 +15,12 @@ typedef struct loop {
     tri_stage_clock clock;
     double begin, epoch_begin;       /* tri__clock */
     int64_t samples, tokens;         /* of this process */
-    int64_t saved_step;              /* of the last checkpoint; -1 */
+    int64_t begun_step, saved_step;  /* of the last checkpoint that was begun, that was committed; -1 */
+    int64_t first_step;              /* that this process began at */
+    int failures;                    /* checkpoints in a row that could not be saved */
     char saved[TRI_PATH_MAX];
+    const tri_stop *stop;
+    double longest;                  /* seconds of a step with all that came with it */
     tri_scores valid;                /* the last validation */
     int has_valid;
 } loop;
@@ -44,7 +48,7 @@ static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
     json_t *facts = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
-                              e->device->describe(), "parameters", (json_int_t)e->model.n_elements, "rows",
+                              tri__exec_describe(e->exec), "parameters", (json_int_t)e->model.n_elements, "rows",
                               (json_int_t)s->train->n, "valid_rows", (json_int_t)(s->valid ? s->valid->n : 0), "steps",
                               (json_int_t)s->steps, "start_step", (json_int_t)s->at.step, "threads", e->threads, "microbatches",
                               e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
@@ -70,6 +74,7 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .loader_seconds = l->s->waited,
                                                 .comm_seconds = l->s->comm,
                                                 .idle_seconds = l->s->idle,
+                                                .device_seconds = l->s->worked,
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,
@@ -79,11 +84,42 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .epochs = l->s->settings->epochs});
 }
 
+/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on, since the next one may
+ * succeed; the second in a row ends it. */
+static tri_status settle(loop *l, int wait) {
+    tri_session *s = l->s;
+    tri_saved saved;
+    TRI_TRY(tri__session_save_advance(s, wait, &saved));
+    if (saved.result == TRI_SAVE_DONE) {
+        l->failures = 0;
+        l->saved_step = saved.step;
+        memcpy(l->saved, saved.folder, sizeof l->saved);
+        return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_CHECKPOINT, .text = l->saved});
+    }
+    if (saved.result != TRI_SAVE_FAILED) return TRI_OK;
+    l->begun_step = -1;
+    if (++l->failures > 1) return tri__fail(saved.status, "%s; the one before failed too, so the run ends", saved.words);
+    tri__say(&s->log, TRI_LOG_WARN, "%s; older checkpoints are as they were. The run goes on, and ends if the next one fails too",
+             saved.words);
+    return TRI_OK;
+}
+
+/* With --async-save it is under way when this returns. */
 static tri_status save(loop *l) {
-    if (l->saved_step == l->s->at.step) return TRI_OK;
-    TRI_TRY(tri__session_save(l->s, l->saved));
-    l->saved_step = l->s->at.step;
-    return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_CHECKPOINT, .text = l->saved});
+    if (l->begun_step == l->s->at.step) return TRI_OK;
+    TRI_TRY(settle(l, 1));
+    TRI_TRY(tri__session_save_begin(l->s));
+    l->begun_step = l->s->at.step;
+    return settle(l, !l->s->settings->async_save);
+}
+
+/* There is no next one: it is tried again at once. */
+static tri_status save_last(loop *l) {
+    do {
+        TRI_TRY(save(l));
+        TRI_TRY(settle(l, 1));
+    } while (l->saved_step != l->s->at.step);
+    return TRI_OK;
 }
 
 /* Validation, the epoch's line, the best model. At an epoch's end, and at the run's. */
@@ -95,7 +131,9 @@ static tri_status end_epoch(loop *l, int last) {
     if (s->valid) {
         tri__scores_free(&l->valid);
         l->valid = (tri_scores){0};
+        s->at.open_epoch = 1;
         TRI_TRY(tri__session_scores(s, &l->valid));
+        s->at.open_epoch = 0;
         l->has_valid = 1;
         best = l->valid.loss < s->at.best_loss;
         if (best) s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
@@ -112,7 +150,17 @@ static tri_status end_epoch(loop *l, int last) {
     int64_t every = s->settings->save_every;
     if (every == 0) return TRI_OK;
     if (best || last || epoch % every == 0) TRI_TRY(save(l));
-    return best && s->lead ? tri__checkpoint_mark_best(s->settings->output_dir, s->at.step) : TRI_OK;
+    return TRI_OK;
+}
+
+/* What comes after a step: an epoch's end, checkpoints that are due, the run's end. */
+static tri_status end_step(loop *l) {
+    tri_session *s = l->s;
+    int last = s->at.step == s->steps;
+    if (s->at.batch == 0 || last) TRI_TRY(end_epoch(l, last));
+    if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) TRI_TRY(save(l));
+    if (last && s->settings->save_every) TRI_TRY(save_last(l));
+    return last ? settle(l, 1) : TRI_OK;
 }
 
 static tri_status one_step(loop *l) {
@@ -129,9 +177,31 @@ static tri_status one_step(loop *l) {
     l->tokens += s->last.tokens;
     int last = s->at.step == s->steps;
     if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
-    if (s->at.batch == 0 || last) return end_epoch(l, last);
-    if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) return save(l);
+    TRI_TRY(settle(l, 0));
+    TRI_TRY(end_step(l));
+    l->longest = fmax(l->longest, tri__clock() - begin);
     return TRI_OK;
+}
+
+/* A long validation does not keep a run from stopping: it is begun again when the run goes on. */
+static tri_status look_for_stop(void *context) {
+    loop *l = context;
+    int stop;
+    TRI_TRY(tri__stop_agree(l->stop, l->s->place.world, l->longest, &stop));
+    return stop ? tri__fail(TRI_STOPPED, "stopped while validating") : TRI_OK;
+}
+
+/* Somebody asked for the end: what was computed is kept, unless checkpoints are off. */
+static tri_status stop_here(loop *l) {
+    tri_session *s = l->s;
+    char why[32];
+    int off = s->settings->save_every == 0 && s->settings->save_steps == 0, fresh = s->at.step == l->first_step;
+    if (!off && !fresh) TRI_TRY(save_last(l));
+    return tri__fail(TRI_STOPPED, "stopped at step %lld of %lld (%s); %s", (long long)s->at.step, (long long)s->steps,
+                     tri__stop_text(l->stop, why),
+                     off             ? "nothing is saved, since --save-every is 0"
+                     : !s->at.step   ? "nothing was trained yet; run again to begin"
+                                     : "its state is saved; run again to go on");
 }
 
 /* Numbers went bad: weights still hold the last good step, which is kept unless checkpoints are off. */
@@ -139,14 +209,15 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     char text[1024];
     tri_session *s = l->s;
     if (status != TRI_NOTFINITE || s->at.step == 0 || s->settings->save_every == 0) return status;
+    strncpy(text, tri_error(), sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    if (tri__engine_fetch(&s->engine) != TRI_OK) return tri__fail(status, "%s", text);
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
         for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
             if (!isfinite(w[k])) return status;
     }
-    strncpy(text, tri_error(), sizeof text - 1);
-    text[sizeof text - 1] = 0;
-    if (save(l) != TRI_OK) return tri__fail(status, "%s; and saving that state failed: %s", text, tri_error());
+    if (save_last(l) != TRI_OK) return tri__fail(status, "%s; and saving that state failed: %s", text, tri_error());
     return tri__fail(status, "%s (kept in %s)", text, l->saved);
 }
 
@@ -179,21 +250,27 @@ static tri_status run(loop *l) {
     TRI_TRY(tri__stage_clock_open(&l->clock, s));
     TRI_TRY(emit_start(l));
     l->begin = l->epoch_begin = tri__clock();
-    if (s->at.step >= s->steps) {
+    if (s->at.step >= s->steps && !s->at.open_epoch) {
         tri__say(&s->log, TRI_LOG_INFO, "all %lld steps are taken already; nothing to train", (long long)s->steps);
         if (s->valid) TRI_TRY(tri__session_scores(s, &l->valid));
         l->has_valid = s->valid != NULL;
     }
-    for (;;) {
+    l->first_step = s->at.step;
+    s->engine.between = look_for_stop, s->engine.between_context = l;
+    tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
+    for (int stop; status == TRI_OK;) {
+        TRI_TRY(tri__stop_agree(l->stop, s->place.world, l->longest, &stop));
+        if (stop && s->at.step < s->steps) return stop_here(l);
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) break;
-        tri_status status = one_step(l);
-        if (status != TRI_OK) return keep_last_good(l, status);
+        status = one_step(l);
     }
+    if (status == TRI_STOPPED) return stop_here(l);
+    if (status != TRI_OK) return keep_last_good(l, status);
     double seconds = tri__clock() - l->begin;
     json_t *pipeline, *ranks;
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
-    tri_status status = tri__pipeline_json(s, &l->clock, &pipeline);
+    status = tri__pipeline_json(s, &l->clock, &pipeline);
     json_t *summary = summary_json(l, seconds);
     if (pipeline) json_object_set_new(summary, "pipeline", pipeline);
     if (ranks) json_object_set_new(summary, "ranks", ranks);
@@ -203,11 +280,11 @@ static tri_status run(loop *l) {
     return status;
 }
 
-tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink) {
-    loop l = {.saved_step = -1};
+tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop) {
+    loop l = {.begun_step = -1, .saved_step = -1, .stop = stop};
     tri_status status = tri__session_open(settings, world, sink, &l.s);
     if (status == TRI_OK) status = run(&l);
-    if (status != TRI_OK && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
+    if (status != TRI_OK && status != TRI_STOPPED && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
     tri__stage_clock_close(&l.clock);
     tri__scores_free(&l.valid);

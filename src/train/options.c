@@ -10,14 +10,14 @@
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_settings, field_), __VA_ARGS__}
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
-#define ALL "train,eval,predict,plan,simulate,inspect,demo,digest,doctor,tokenize,vocab,mesh,bench"
+#define ALL "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh,bench"
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,simulate,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, .scope = "train,eval,predict,plan,simulate,config",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
-    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,config",
-        .help = "run folder: metrics, checkpoints, summary"),
+    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,export,config",
+        .help = "run folder: metrics, checkpoints, summary; of an export: the folder to be made"),
     ROW(TEXT, models_dir, .scope = "train,plan,simulate,inspect,tokenize,config",
         .help = "folder that holds the folders of tokenizers and encoders"),
     ROW(TEXT, column_info, .scope = "train,plan,simulate,config",
@@ -26,7 +26,7 @@ const tri_option tri__run_options[] = {
         .help = "a row that cannot be read: stop there, or leave it out and count it"),
     ROW(TEXT, cache_dir, .scope = "train,eval,predict,plan,simulate,config",
         .help = "folder of token stores; none: no store; left out: cache in the run folder of train"),
-    ROW(TEXT, checkpoint, .scope = "eval,predict,digest", .help = "a checkpoint, or a run folder"),
+    ROW(TEXT, checkpoint, .scope = "eval,predict,export,digest", .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, .scope = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
     ROW(TEXT, write_config, .scope = "inspect", .help = "write a starter configuration to this file"),
@@ -66,7 +66,7 @@ const tri_option tri__run_options[] = {
     ROW(REAL, adam_eps, .value = "1e-8", .min = 1e-30, .max = 1, .scope = "train,config,optimisation", .help = "AdamW's epsilon"),
     ROW(REAL, max_grad_norm, .value = "1.0", FROM(0), .scope = "train,config,optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
-    ROW(CHOICE, precision, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,simulate,config",
+    ROW(CHOICE, precision, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,simulate,bench,config",
         .help = "arithmetic"),
     ROW(CHOICE, reduce_dtype, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,simulate,config",
         .help = "type in which gradients are kept and summed over replicas"),
@@ -74,21 +74,28 @@ const tri_option tri__run_options[] = {
         .help = "of initial weights, order and dropout"),
 
     ROW(TEXT, resume, .value = "auto", .scope = "train,config",
-        .help = "auto: from the run folder's last checkpoint, if any; never; or a checkpoint's folder"),
+        .help = "auto: from the run folder's last checkpoint, if any; never; or the folder of a checkpoint, or of an export: then its weights begin a new run"),
     ROW(INT, save_every, .value = "1", .min = 0, .max = 1e9, .scope = "train,config",
         .help = "epochs between checkpoints; 0: none"),
     ROW(INT, save_steps, .value = "0", .min = 0, .max = 1e15, .scope = "train,config",
         .help = "steps between further checkpoints; 0: none"),
-    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,config",
+    ROW(INT, keep, .value = "2", .min = 1, .max = 1e6, .scope = "train,checkpoint,config",
         .help = "checkpoints to keep, besides the best"),
+    ROW(BOOL, async_save, .value = "false", .scope = "train,config",
+        .help = "a step waits for a copy in memory only; threads write it"),
+    ROW(TEXTS, allow_change, .repeats = 1, .scope = "train",
+        .help = "keys that may differ from the checkpoint's although they change the run; also data"),
+    ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
+        .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
-    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,simulate,bench,config", .help = "where to compute"),
-    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,config",
+    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,simulate,bench,config",
+        .help = "where to compute: cpu, cuda (a GPU)"),
+    ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,bench,config",
         .help = "threads of a rank; 0: the cores this process may use"),
     ROW(INT, num_workers, .value = "4", .min = 0, .max = 256, .scope = "train,eval,predict,config",
         .help = "threads that assemble batches, at most the cores that computing leaves free (one at least)"),
     ROW(INT, nproc_per_node, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1", .scope = "train,plan,simulate,mesh,bench,config",
-        .help = "ranks on each machine; auto or cpu: one for each core"),
+        .help = "ranks on each machine; auto or cpu: one for each core; gpu: one for each GPU"),
     ROW(INT, world_size, .value = "1", RANKS, .scope = "train,plan,simulate,mesh,config", .help = "ranks in all; left out: those of all machines"),
     ROW(INT, pp_size, .value = "1", RANKS, .scope = "train,plan,simulate,bench,mesh,config", .help = "pipeline stages"),
     ROW(INT, tp_size, .value = "1", RANKS, .scope = "train,plan,simulate,mesh,config",
@@ -149,9 +156,9 @@ const tri_option tri__run_options[] = {
         .help = "stage_profile.json of an earlier run: stages are balanced by what was measured"),
     ROW(CHOICE, sequence_parallel, .value = "auto", .choices = "auto|yes|no", .scope = "train,plan,simulate,config",
         .help = "with tp_size above 1: norms, dropout and residuals on shards of the tokens; auto: yes"),
-    ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,config",
+    ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,bench,config",
         .help = "activations to compute again instead of keeping"),
-    ROW(TEXTS, offload, .value = "none", .scope = "train,plan,simulate,config",
+    ROW(TEXTS, offload, .value = "none", .scope = "train,plan,simulate,bench,config",
         .help = "none, or what to keep in the second memory (a file in the run folder): optimizer, gradients, params, activations"),
 
     ROW(TEXT, memory_limit, .scope = "train,plan,simulate,bench,config",
@@ -172,6 +179,8 @@ const tri_option tri__run_options[] = {
         .help = "what to measure: all, or some of all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, "
                 "all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
+    ROW(TEXTS, cases, .value = "tiny", .scope = "bench",
+        .help = "step: models and batches to time, of tiny, base128, base512, base512real, large512, oneb"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep", .scope = "bench",
         .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB; deep: that of "
                 "pipeline, small and of 8 layers"),

@@ -131,7 +131,9 @@ tri_status tri__run_prepare(const tri_settings *settings) {
     planning p = {0};
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, settings->output_dir, &p);
-    if (status == TRI_OK) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
+    /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
+    if (status == TRI_OK && (settings->memory_limit || !p.engine.device->apart))
+        status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     close_planning(&p);
     return status;
 }

@@ -22,8 +22,8 @@ static tri_status read_nodes(const char *text, int64_t *nodes) {
 
 /* "auto", "cpu" and "gpu" as torchrun has them. */
 static tri_status count_here(tri_settings *s) {
-    if (s->nproc_per_node == TRI_NPROC_GPUS)
-        return tri__fail(TRI_USAGE, "--nproc-per-node gpu: this build computes on the CPU; try cpu, or a number");
+    if (s->nproc_per_node == TRI_NPROC_GPUS && (s->nproc_per_node = tri__gpus()) == 0)
+        return tri__fail(TRI_USAGE, "--nproc-per-node gpu: this machine has no NVIDIA GPU; try cpu, or a number");
     if (s->nproc_per_node == TRI_NPROC_CORES) s->nproc_per_node = tri__cores();
     return TRI_OK;
 }

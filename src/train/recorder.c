@@ -61,7 +61,7 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
 }
 
 /* Posts begin in the program's order, so that what overlaps of a kind is what begins before the last one's end. */
-static void add_transfers(tri_recorder *p, const tri_program *program) {
+static void add_transfers(tri_recorder *p, const tri_program *program, int aside) {
     double until[TRI_COLLECTIVE_COUNT] = {0};
     for (int i = 0; i < program->n_instrs; i++) {
         if (!tri__is_post(program->instr[i].op)) continue;
@@ -69,7 +69,8 @@ static void add_transfers(tri_recorder *p, const tri_program *program) {
         int wait = tri__transfer_wait_of(program, i);
         double begin = p->times[i].begin > until[kind] ? p->times[i].begin : until[kind], end = p->times[wait].end;
         if (end > begin) p->transfer[kind].seconds += end - begin, until[kind] = end;
-        p->transfer[kind].exposed += p->times[i].end - p->times[i].begin + end - p->times[wait].begin;
+        /* A device that runs on has not waited while a transfer was on its own queue. */
+        p->transfer[kind].exposed += (aside ? 0 : p->times[i].end - p->times[i].begin) + end - p->times[wait].begin;
     }
     p->kept++;
 }
@@ -78,8 +79,9 @@ tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
     int64_t first = p->wait + p->warmup, seen = p->seen++;
     if (!p->active || seen < first || seen >= first + p->active) return TRI_OK;
     const tri_program *program = session->engine.plan.train.program;
-    enum { TRACK_DATA = 1 };
-    add_transfers(p, program);
+    enum { TRACK_DATA = 1, TRACK_COMM = 2 };
+    int aside = tri__exec_runs_on(session->engine.exec);
+    add_transfers(p, program, aside);
     p->spans[p->n_spans++] = (tri_span){.name = "wait for the batch",
                                         .unit = "",
                                         .shape = strdup(""),
@@ -100,7 +102,8 @@ tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
                                             .flops = cost.flops,
                                             .bytes = cost.bytes,
                                             .step = session->at.step,
-                                            .mb = instr->mb};
+                                            .mb = instr->mb,
+                                            .track = aside && tri__is_post(instr->op) ? TRACK_COMM : 0};
     }
     if (p->seen < first + p->active) return TRI_OK;
     return tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .spans = p->spans, .n_spans = p->n_spans});

@@ -77,6 +77,7 @@ static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step)
 tri_status tri__session_compare_replicas(tri_session *s) {
     tri_world *world = s->place.world;
     if (!world) return TRI_OK;
+    TRI_TRY(tri__engine_fetch(&s->engine));
     int n = tri_world_size(world);
     held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine)}, (*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");

@@ -1,52 +1,14 @@
-/* resume.c - continues from a checkpoint: weights, optimizer state, the sampler's position. */
+/* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank says which checkpoints there are; a
+ * checkpoint that one rank cannot read, none uses, and all go on to the one before it. */
+#include "base/hash.h"
+#include "checkpoint/folders.h"
+#include "train/changes.h"
 #include "train/session.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Settings that may differ between a run and its continuation: none of them changes a number that is computed; where a pipeline is cut, only
- * the order in which the ranks' sums of squares are added to the norm. */
-static const char *const harmless[] = {"output_dir", "data_path", "models_dir", "resume",         "save_every",
-                                       "save_steps", "keep",      "threads",    "log_every",      "profile",
-                                       "cache_dir",  "num_workers", "column_info", "nproc_per_node",
-                                       "mesh_order", "transport",  "progress_timeout", "bind_cores", "bucket_mb", "prefetch",
-                                       "reshard_after_forward", "check_replicas", "schedule", "virtual_stages", "pipeline_shape", "stages",
-                                       "stage_profile"};
-
-static int is_harmless(const char *key) {
-    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
-        if (strcmp(key, harmless[i]) == 0) return 1;
-    return 0;
-}
-
-json_t *tri__session_recorded(const tri_session *s) {
-    json_t *config = tri__settings_json(s->settings);
-    if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
-    if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
-    return config;
-}
-
-static tri_status check_same(const tri_session *s, const json_t *was, const char *path) {
-    json_t *now = tri__session_recorded(s), *value;
-    const char *key;
-    tri_status status = now ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    json_object_foreach(now, key, value) {
-        const json_t *old = json_object_get(was, key);
-        if (status != TRI_OK || is_harmless(key)) continue;
-        char *a = old ? tri__json_line(old) : NULL, *b = tri__json_line(value); /* as text: numbers to the digits that are kept */
-        if (!b) status = tri__fail(TRI_RESOURCE, "out of memory");
-        else if (!a || strcmp(a, b) != 0)
-            status = tri__fail(TRI_USAGE,
-                               "%s was written with %s = %s, this run asks for %s: use --resume never, or another --output-dir",
-                               path, key, a ? a : "nothing", b);
-        free(a);
-        free(b);
-    }
-    json_decref(now);
-    return status;
-}
 
 static double number(const json_t *object, const char *key, double otherwise) {
     const json_t *value = json_object_get(object, key);
@@ -58,42 +20,175 @@ static int64_t integer(const json_t *object, const char *key, int64_t otherwise)
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
 }
 
-static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
+/* ---- going on from one that all can read ---- */
+
+static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const json_t *state = tri__checkpoint_state(checkpoint);
-    const char *path = tri__checkpoint_path(checkpoint);
-    TRI_TRY(check_same(s, tri__checkpoint_config(checkpoint), path));
-    if (integer(state, "rows", s->train->n) != s->train->n)
-        return tri__fail(TRI_USAGE, "%s was trained on %lld rows, %s has %lld: use --resume never, or another --output-dir", path,
-                         (long long)integer(state, "rows", 0), s->settings->data_path, (long long)s->train->n);
-    TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
-    int64_t samples = integer(state, "samples", 0);
+    const char *data = json_string_value(json_object_get(state, "data")), *build = json_string_value(json_object_get(state, "build"));
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
+    json_t *now = tri__session_recorded(s);
+    if (!now) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,
+                           .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
+                           .path = tri__checkpoint_path(checkpoint)};
+    tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
+    json_decref(now);
+    if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)
+        tri__say(&s->log, TRI_LOG_INFO, "it was written by another build (%s): the run goes on, but rounds differently", build);
+    return status;
+}
+
+static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
+    const json_t *state = tri__checkpoint_state(checkpoint), *scale = json_object_get(state, "loss_scale");
+    int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
+    if (rows < 1) rows = s->train->n;
     s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
-                           .epoch = samples / s->train->n,
-                           .batch = samples % s->train->n / s->sampler.batch,
+                           .epoch = samples / rows,
+                           .batch = samples % rows / s->sampler.batch,
                            .loss_sum = number(state, "loss_sum", 0),
                            .weight_sum = number(state, "weight_sum", 0),
                            .best_loss = number(state, "best_loss", INFINITY),
                            .best_step = integer(state, "best_step", -1),
+                           .open_epoch = json_is_true(json_object_get(state, "validate")),
                            .scale = tri__loss_scale_start()};
-    const json_t *scale = json_object_get(state, "loss_scale");
-    if (scale) {
-        s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
-        s->at.skipped = integer(scale, "skipped", 0);
+    if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
+    if (!scale) return;
+    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
+    s->at.skipped = integer(scale, "skipped", 0);
+}
+
+/* An export has no optimizer state, and no position either. */
+static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
+    return s->engine.n_optimizer > 0 && !tri__checkpoint_has(checkpoint, s->engine.optimizer[0].name);
+}
+
+static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
+    if (is_export(s, checkpoint)) {
+        TRI_TRY(tri__engine_load(&s->engine, checkpoint, 0));
+        s->resumed = 1;
+        tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
+        return TRI_OK;
     }
+    TRI_TRY(check_same(s, checkpoint));
+    TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
+    take_position(s, checkpoint);
     s->resumed = 1;
-    tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", path, (long long)s->at.step);
+    tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint), (long long)s->at.step);
     return TRI_OK;
+}
+
+/* ---- finding it together ---- */
+
+/* What one rank thinks of a checkpoint. */
+typedef struct opinion {
+    int64_t status, manifest; /* tri_status; hash of the manifest */
+} opinion;
+
+static opinion form_opinion(const tri_world *world, const char *path, tri_checkpoint **checkpoint) {
+    opinion own = {0};
+    tri_status status = tri__checkpoint_open_part(path, world ? world->local : 0, world ? world->segment.n : 1, checkpoint);
+    char *text = status == TRI_OK ? tri__json_line(tri__checkpoint_manifest(*checkpoint)) : NULL;
+    if (status == TRI_OK && !text) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (text) own.manifest = (int64_t)tri__hash64(0, text, strlen(text));
+    own.status = status;
+    free(text);
+    return own;
+}
+
+/* *verdict: TRI_OK when all ranks have it open; else the first reason against it, in words, and it is closed. */
+static tri_status open_together(const tri_session *s, const char *path, tri_checkpoint **checkpoint, tri_status *verdict,
+                                char words[static 1024]) {
+    tri_world *world = s->place.world;
+    int n = world ? tri_world_size(world) : 1, odd = -1;
+    opinion own = form_opinion(world, path, checkpoint), *all = calloc((size_t)n, sizeof *all);
+    snprintf(words, 1024, "%s", own.status == TRI_OK ? "" : tri_error());
+    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && world) status = tri_all_gather(tri_group_world(world), &own, all, 2, NULL, TRI_I64);
+    if (status == TRI_OK && !world) all[0] = own;
+    *verdict = TRI_OK;
+    for (int r = n - 1; r >= 0 && status == TRI_OK; r--)
+        if (all[r].status != TRI_OK) *verdict = (tri_status)all[r].status, odd = r;
+    for (int r = 1; r < n && status == TRI_OK && odd < 0; r++)
+        if (all[r].manifest != all[0].manifest) {
+            *verdict = TRI_DATA;
+            snprintf(words, 1024, "rank %d sees another %.900s than rank 0: all ranks must see the same folder", r, path);
+        }
+    if (status == TRI_OK && odd >= 0 && world) status = tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, odd);
+    free(all);
+    if (status != TRI_OK || *verdict != TRI_OK) {
+        tri__checkpoint_close(*checkpoint);
+        *checkpoint = NULL;
+    }
+    return status;
+}
+
+/* The first rank's list of candidates, newest first. */
+typedef struct candidates {
+    int32_t status, n;          /* n: steps of a run folder; 0 with TRI_OK and alone: the folder itself */
+    int32_t alone;
+    char words[1024], folder[TRI_PATH_MAX];
+    int64_t *steps;             /* [n]; this rank's */
+} candidates;
+
+static tri_status list(const tri_session *s, candidates *c) {
+    char inner[TRI_PATH_MAX];
+    const char *resume = s->settings->resume;
+    snprintf(c->folder, sizeof c->folder, "%s", strcmp(resume, "auto") ? resume : s->settings->output_dir);
+    if (!tri__is_folder(c->folder))
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", c->folder);
+    TRI_TRY(tri__path_join(inner, c->folder, "manifest.json"));
+    c->alone = tri__is_file(inner);
+    if (c->alone) return TRI_OK;
+    TRI_TRY(tri__checkpoint_steps(c->folder, &c->steps, &c->n));
+    return c->n ? TRI_OK : tri__fail(TRI_NOINPUT, "--resume %s: it holds no checkpoint", c->folder);
+}
+
+/* The same on all ranks. */
+static tri_status share(const tri_session *s, candidates *c) {
+    tri_world *world = s->place.world;
+    if (s->lead) {
+        c->status = (int32_t)list(s, c);
+        if (c->status != TRI_OK) snprintf(c->words, sizeof c->words, "%s", tri_error());
+    }
+    if (!world) return TRI_OK;
+    int64_t *steps = c->steps;
+    TRI_TRY(tri_broadcast(tri_group_world(world), c, sizeof *c, TRI_U8, 0));
+    c->steps = steps; /* an address is its rank's own */
+    if (c->n == 0) return TRI_OK;
+    if (!c->steps) c->steps = calloc((size_t)c->n, sizeof *c->steps);
+    if (!c->steps) return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri_broadcast(tri_group_world(world), c->steps, c->n, TRI_I64, 0);
+}
+
+static tri_status try_all(tri_session *s, const candidates *c) {
+    char path[TRI_PATH_MAX], words[1024], first[1024] = "";
+    tri_status verdict = TRI_DATA;
+    for (int i = 0; i < (c->alone ? 1 : c->n); i++) {
+        tri_checkpoint *checkpoint = NULL;
+        if (c->alone) TRI_TRY(tri__path_join(path, "", c->folder));
+        else TRI_TRY(tri__checkpoint_name(path, c->folder, c->steps[i], ""));
+        TRI_TRY(open_together(s, path, &checkpoint, &verdict, words));
+        if (verdict == TRI_OK) {
+            tri_status status = continue_from(s, checkpoint);
+            tri__checkpoint_close(checkpoint);
+            return status;
+        }
+        if (verdict == TRI_RESOURCE || c->alone) return tri__fail(verdict, "%s", words);
+        if (!*first) memcpy(first, words, sizeof first);
+        tri__say(&s->log, TRI_LOG_WARN, "%s is passed over: %s", path, words);
+    }
+    return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %.1000s. --resume never begins anew", c->folder, c->n, first);
 }
 
 tri_status tri__session_resume(tri_session *s) {
     const char *resume = s->settings->resume;
-    tri_checkpoint *checkpoint;
+    candidates c = {0};
     if (strcmp(resume, "never") == 0) return TRI_OK;
-    int automatic = strcmp(resume, "auto") == 0;
-    tri_status status = tri__checkpoint_open(automatic ? s->settings->output_dir : resume, 0, &checkpoint);
-    if (status == TRI_NOINPUT && automatic) return TRI_OK;
-    TRI_TRY(status);
-    status = continue_from(s, checkpoint);
-    tri__checkpoint_close(checkpoint);
+    tri_status status = share(s, &c);
+    if (status == TRI_OK && c.status == TRI_OK) status = try_all(s, &c);
+    else if (status == TRI_OK && !(c.status == TRI_NOINPUT && strcmp(resume, "auto") == 0))
+        status = tri__fail((tri_status)c.status, "%s", c.words);
+    free(c.steps);
     return status;
 }

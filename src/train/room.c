@@ -91,8 +91,11 @@ static tri_status refuse(const tri_plan_in *planned, int here, int64_t need, int
 }
 
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
-    int64_t limit;
+    int64_t limit, have;
+    int together = engine->device->apart ? 1 : here; /* a GPU's memory is its rank's alone */
     TRI_TRY(tri__room_limit(settings, &limit));
-    int64_t need = need_of(all, here), have = limit ? limit : tri__memory_available();
-    return need <= have ? TRI_OK : refuse(&engine->in, here, need, have, limit > 0);
+    int64_t need = need_of(all, together);
+    if (limit) have = limit;
+    else TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
+    return need <= have ? TRI_OK : refuse(&engine->in, together, need, have, limit > 0);
 }

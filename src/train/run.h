@@ -4,10 +4,11 @@
 
 #include "train/events.h"
 #include "train/settings.h"
+#include "train/stop.h"
 
 /* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the
- * summary. */
-tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink);
+ * summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
+tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
@@ -21,6 +22,10 @@ typedef struct tri_predictions {
 } tri_predictions;
 tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
+
+/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/exporting.md. facts (new reference): what was
+ * written. */
+tri_status tri__run_export(const tri_settings *settings, json_t **facts);
 
 /* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with
  * the memory there is (TRI_RESOURCE with figures). */

@@ -127,10 +127,12 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__settings_check(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
+    TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
     if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, &s->lock));
     TRI_TRY(open_engine(s));
+    TRI_TRY(tri__session_open_saver(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     TRI_TRY(tri__engine_settle(&s->engine));
@@ -162,6 +164,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 
 void tri_session_close(tri_session *s) {
     if (!s) return;
+    tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
     tri__sampler_close(&s->sampler);
@@ -258,12 +261,19 @@ static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->e
 /* fp16: what overflows is scaled down and tried again with the next batch. */
 static int scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
 
+static tri_status read_loss(tri_session *s) {
+    TRI_TRY(tri__exec_finish(s->engine.exec));
+    s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
+    return TRI_OK;
+}
+
 tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     const tri_planned *planned = &s->engine.plan.train;
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, planned->update, (uint32_t)s->at.step + 1, s->feed, s->times));
-    s->last.loss = *(const double *)result(s, planned->loss);
+    if (!loss && tri__exec_runs_on(s->engine.exec)) return TRI_OK; /* looked at when the update is done, which then changed nothing */
+    TRI_TRY(read_loss(s));
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
 }
@@ -305,8 +315,11 @@ tri_status tri_update(tri_session *s) {
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed, s->times));
+    TRI_TRY(read_loss(s));
+    s->worked = tri__exec_worked(s->engine.exec);
     s->last.grad_norm = *(const double *)result(s, planned->norm);
     int applied = *(const int32_t *)result(s, planned->apply) != 0;
+    if (!isfinite(s->last.loss) && !scaled(s)) return not_finite(s, "loss", s->last.loss);
     if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 

@@ -6,6 +6,8 @@
 #include "train/events.h"
 #include "train/files.h"
 #include "train/loss_scale.h"
+#include "train/saver.h"
+#include "train/stop.h"
 
 /* What is remembered across restarts, beside weights and optimizer state. */
 typedef struct tri_position {
@@ -14,6 +16,7 @@ typedef struct tri_position {
     double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
     double best_loss;                 /* of validation; infinite: none yet */
     int64_t best_step;                /* -1 none */
+    int open_epoch;                   /* 1: the last step before a validation is taken, the validation is not */
     int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
     tri_loss_scale scale;             /* fp16 only */
 } tri_position;
@@ -37,6 +40,7 @@ struct tri_session {
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
     tri_position at;
     int resumed;
+    tri_saver *saver;
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
@@ -45,12 +49,15 @@ struct tri_session {
     double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
     double comm, idle;                /* seconds of transfers: moving data, waiting for others */
     double own_comm, own_idle;        /* the same, of this rank */
+    double worked;                    /* seconds of the step that this rank's device was at work; 0: it is the host */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
 /* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every
  * rank of the world opens its own; world NULL: one rank. */
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out);
+/* tri_session_join, with guard bytes after each class of memory. */
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
@@ -58,8 +65,15 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 tri_status tri__session_resume(tri_session *session);
 /* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. NULL when out of memory. */
 json_t *tri__session_recorded(const tri_session *session);
-/* save.c: commits a checkpoint; every rank calls it. */
+/* save.c: every rank calls these. open_saver also clears the run folder of what a killed run left. */
+tri_status tri__session_open_saver(tri_session *session);
+/* As tri__saver_begin and tri__saver_advance, of where the session stands. */
+tri_status tri__session_save_begin(tri_session *session);
+tri_status tri__session_save_advance(tri_session *session, int wait, tri_saved *saved);
+/* Commits a checkpoint; nothing may be under way. */
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
+/* Program, architecture, BLAS and compiler: two builds of the same text round alike. */
+const char *tri__build_text(void);
 
 /* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank calls it. */
 tri_status tri__session_compare_replicas(tri_session *session);

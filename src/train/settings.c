@@ -149,7 +149,7 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
-        if (strcmp(key, "_comments") == 0) continue;
+        if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0) continue; /* the latter: in exports, for others */
         status = read_key(settings, path, key, value);
         if (status != TRI_OK) break;
     }

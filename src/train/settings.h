@@ -16,6 +16,10 @@ typedef struct tri_settings {
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
     int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
+    int64_t batch_asked;           /* batch_size as it was given, where tri__settings_adopt replaced it; 0 */
+    int async_save;
+    tri_texts allow_change;
+    int64_t max_restarts;
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
     /* the mesh */
@@ -45,7 +49,7 @@ typedef struct tri_settings {
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* bench */
-    tri_texts op, sizes, schedules;
+    tri_texts op, sizes, cases, schedules;
     int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;
@@ -56,6 +60,7 @@ typedef struct tri_settings {
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
             device, lab_model;
     } given;
+    size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
 
 /* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */

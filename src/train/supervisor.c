@@ -24,12 +24,14 @@
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
 /* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
+static const double SAME_WISH = 0.3; /* seconds: process groups, control groups and launchers may each pass on one wish */
 static const int wishes[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
 typedef struct child {
     pid_t pid;
     int pidfd;   /* -1: ended */
+    int asked;   /* 1: it was sent the signal that asks for an end */
 } child;
 
 typedef struct supervisor {
@@ -44,7 +46,7 @@ typedef struct supervisor {
     int signals;               /* signalfd */
     sigset_t mask_before;
     struct sigaction before[WISHES], child_before;
-    double watched, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
+    double watched, asked, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
     int exit_stopped;          /* a rank left with TRI_STOPPED */
     int64_t oom_before;
 } supervisor;
@@ -60,8 +62,10 @@ static tri_status take_signals(supervisor *s) {
     struct sigaction action = {.sa_handler = hand_on, .sa_flags = SA_RESTART}, collected = {.sa_handler = SIG_DFL};
     sigemptyset(&set);
     for (int i = 0; i < WISHES; i++) {
+        sigaction(wishes[i], NULL, &s->before[i]);
+        if (wishes[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN) continue; /* nohup: a closed terminal is no wish */
         sigaddset(&set, wishes[i]);
-        sigaction(wishes[i], &action, &s->before[i]);
+        sigaction(wishes[i], &action, NULL);
     }
     sigaction(SIGCHLD, &collected, &s->child_before); /* ignored, ends would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
@@ -88,19 +92,31 @@ static void end_all(supervisor *s, int signal) {
         }
 }
 
+/* A rank that starts has no handler yet: it is told when it has joined. */
+static void pass_on(supervisor *s) {
+    if (!s->verdict->stopped) return;
+    for (int i = 0; i < s->started; i++) {
+        if (s->child[i].asked || atomic_load(&s->segment.control->line[i].life) == TRI_LIFE_NONE) continue;
+        s->child[i].asked = 1;
+        send(s, i, s->verdict->stopped);
+    }
+}
+
 static void hear_signals(supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        int again = s->verdict->stopped != 0;
+        double now = tri__clock();
+        if (s->asked && now - s->asked < SAME_WISH) continue;
         s->verdict->stopped = (int)info.ssi_signo;
-        if (again) {
-            s->killed = tri__clock();
+        if (s->asked) {
+            s->killed = now;
             end_all(s, SIGKILL);
             continue;
         }
+        s->asked = now;
         atomic_store(&s->segment.control->stop, 1);
         tri__control_wake(s->segment.control, NULL, 0);
-        for (int i = 0; i < s->started; i++) send(s, i, (int)info.ssi_signo);
+        pass_on(s);
     }
 }
 
@@ -201,6 +217,7 @@ static void watch_over(supervisor *s) {
             for (int k = 0; k < 2; k++)
                 if (s->poll[1 + n + 2 * i + k].revents || s->streams.rank[i][k].used) tri__stream_pump(&s->streams, i, k);
         look(s);
+        pass_on(s);
         hasten(s);
     }
 }
@@ -326,6 +343,7 @@ static void conclude(supervisor *s) {
     int failed = tri__control_failure(control, &v->failure);
     v->n_second = tri__control_second(control, v->second);
     v->out_of_memory = tri__oom_kills() > s->oom_before;
+    v->committed = atomic_load(&control->committed) - 1;
     v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
     /* Ranks that end by a signal that asked them to have not failed. */
     int asked = v->stopped && (!failed || v->failure.code == TRI_STOPPED || is_wish(v->failure.code - 128));
@@ -346,6 +364,8 @@ tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict) {
         s.killed = tri__clock();
         end_all(&s, SIGKILL);
     }
+    int asked = what->stop ? atomic_load(&what->stop->signal) : 0;
+    if (asked) raise(asked); /* blocked here: read with the others */
     if (s.started) watch_over(&s);
     if (status == TRI_OK) conclude(&s);
     else tri__verdict_free(verdict);

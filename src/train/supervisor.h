@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "train/rank_streams.h"
+#include "train/stop.h"
 
 typedef struct tri_supervised {
     const char *program;         /* NULL: this executable */
@@ -18,6 +19,7 @@ typedef struct tri_supervised {
     int bind_cores;              /* 1: each rank keeps to its share of this process's cores */
     int out, err;                /* the console */
     tri_rank_logs logs;
+    const tri_stop *stop;        /* an end that was asked for before ranks started counts, too; NULL */
     const tri_log *log;          /* warnings; NULL: none */
 } tri_supervised;
 
@@ -40,6 +42,7 @@ typedef struct tri_verdict {
     tri_failure failure, second[TRI_SECOND_FAILURES];
     int n_second;
     double ended;                /* seconds since 1970, of the failure */
+    int64_t committed;           /* step of the last checkpoint that the ranks committed; -1: none */
     int n;
     tri_rank_end *rank;          /* [n] */
     char logs[TRI_PATH_MAX];     /* folder of the ranks' logs; "" */
@@ -47,7 +50,7 @@ typedef struct tri_verdict {
 
 /* Starts the ranks and returns when all have ended: then TRI_OK, whatever became of them. A failure to start them (TRI_RESOURCE with
  * figures when memory, descriptors or processes are short) ends those that were started. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on
- * to the ranks once, as a wish to stop; a second one kills them. To be called from the main thread. */
+ * to the ranks that have joined, as a wish to stop; a second one, more than a moment after it, kills them. To be called from the main thread. */
 tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict);
 void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */
 

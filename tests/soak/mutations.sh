@@ -14,6 +14,7 @@ cp -a Makefile src include tests tools fuzz examples "$copy" && cp -a "$build" "
 cd "$copy" || exit 1
 limit=15 # seconds; the tests take less than five
 known='' missed=0 rows=0
+unset SOAK_CALLS SOAK_FLIPS SOAK_PAIRS # samples are enough here
 
 make_test() { make -j2 BUILD=build "$@" >make.log 2>&1 || { tail -n 5 make.log && echo "mutations: does not build" && exit 1; }; }
 
@@ -87,6 +88,15 @@ mutant F30 "a record's text ends" src/comm/control.c 's/^    out->text\[TRI_FAIL
 [ "$(id -u)" != 0 ] || # only root can be another user
     mutant F30 "another user is shown the door" src/comm/rendezvous.c 's/ && peer.uid == geteuid();/;/' test_segment strangers_are_refused
 mutant F31 "open files are counted at the start" src/train/supervisor.c 's/limit.rlim_cur >= (rlim_t)need)/limit.rlim_cur > 0 || need < 0)/' test_supervisor limits_are_said_at_the_start
+mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c 's/^    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());/    suffix[0] = 0;/' test_commit every_call_may_fail
+mutant F02 "what a killed run left is removed" src/checkpoint/folders.c 's/^        else if (status == TRI_OK) status = tri__checkpoint_remove(path);/        ;/' test_commit every_call_may_fail
+mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c 's/^    if (status == TRI_OK && fsync(out.fd))/    if (status == TRI_OK \&\& fsync(out.fd) > 0)/' test_commit every_call_may_fail
+mutant F13 "ranks vote before a commit" src/train/saver.c 's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' test_commit every_call_may_fail
+mutant F16 "files are hashed" src/checkpoint/manifest.c 's/^        if (strcmp(hex, hash) != 0) status = damaged/        if (hash[0] == 1) status = damaged/' test_damage
+mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c 's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
+mutant F12 "a save in the background has a copy of its own" src/train/saver.c 's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy : saver->piece;/    const tri_piece *const *from = saver->piece;/' test_meshes saving_in_the_background_changes_nothing
+mutant F21 "changes that make another run are refused" src/train/changes.c 's/^    int refused = effect == RUN && !names(allowed, key);/    int refused = effect == RUN \&\& allowed->n < 0;/' test_meshes changes_are_told_apart
+mutant F36 "other data is refused" src/train/resume.c 's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_meshes other_data_is_refused
 mutant F48 "ranks compare digests" src/comm/agree.c 's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
 mutant F48 "a session's ranks agree before they begin" src/train/session.c 's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh
 echo "$rows mechanisms turned off, $missed not noticed"

@@ -2,6 +2,7 @@
  * plain rows alone, against which all others are compared. */
 #include "device/cpu/cpu.h"
 
+#include "base/machine.h"
 #include "device/cpu/fast/fast.h"
 
 #include <errno.h>
@@ -36,7 +37,22 @@ static void cpu_kernels(tri_kernel_table *table) {
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
 static size_t mapped(size_t bytes) { return bytes ? bytes : 1; }
 
-tri_status tri__cpu_alloc(size_t bytes, void **out) {
+tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context) {
+    (void)core, (void)local, (void)inputs;
+    *context = NULL;
+    return TRI_OK;
+}
+
+void tri__cpu_close(void *context) { (void)context; }
+
+tri_status tri__cpu_room(const tri_core *core, int local, int64_t *bytes) {
+    (void)core, (void)local;
+    *bytes = tri__memory_available();
+    return TRI_OK;
+}
+
+tri_status tri__cpu_alloc(void *context, size_t bytes, void **out) {
+    (void)context;
     void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         *out = NULL;
@@ -63,7 +79,8 @@ static int open_nameless(const char *folder) {
     return -1;
 }
 
-tri_status tri__cpu_alloc_second(const char *folder, size_t bytes, void **out) {
+tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes, void **out) {
+    (void)context;
     *out = NULL;
     int file = open_nameless(folder), error = file < 0 ? errno : posix_fallocate(file, 0, (off_t)mapped(bytes));
     if (error == 0) {
@@ -80,14 +97,20 @@ tri_status tri__cpu_alloc_second(const char *folder, size_t bytes, void **out) {
     return TRI_OK;
 }
 
-void tri__cpu_free(void *memory, size_t bytes) {
+void tri__cpu_free(void *context, void *memory, size_t bytes) {
+    (void)context;
     if (memory) munmap(memory, mapped(bytes));
 }
 
-static const char *describe_reference(void) { return "plain C, fp32, one thread"; }
+static const char *describe_cpu(void *context) {
+    (void)context;
+    return tri__cpu_fast_name();
+}
 
-#define MEMORY .alloc = tri__cpu_alloc, .free = tri__cpu_free, .alloc_second = tri__cpu_alloc_second
+static const char *describe_reference(void *context) {
+    (void)context;
+    return "plain C, fp32, one thread";
+}
 
-const tri_device tri__device_cpu = {.name = "cpu", .kernels = cpu_kernels, MEMORY, .describe = tri__cpu_fast_name};
-
-const tri_device tri__device_reference = {.name = "reference", .kernels = reference_kernels, MEMORY, .describe = describe_reference};
+const tri_device tri__device_cpu = {TRI_CPU_MEMORY, .name = "cpu", .kernels = cpu_kernels, .describe = describe_cpu};
+const tri_device tri__device_reference = {TRI_CPU_MEMORY, .name = "reference", .kernels = reference_kernels, .describe = describe_reference};

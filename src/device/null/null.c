@@ -66,14 +66,17 @@ static void fill(tri_kernel_table *table, tri_kernel *run, tri_workspace work) {
 static void null_kernels(tri_kernel_table *table) { fill(table, nothing, (tri_workspace){0}); }
 static void timed_kernels(tri_kernel_table *table) { fill(table, pass_time, (tri_workspace){.fixed = sizeof(pace)}); }
 
-static const char *describe_null(void) { return "computes nothing"; }
-static const char *describe_timed(void) {
+static const char *describe_null(void *context) {
+    (void)context;
+    return "computes nothing";
+}
+
+static const char *describe_timed(void *context) {
+    (void)context;
     return "computes nothing, in the time of " TEXT(GIGA_RATE) " GFLOP/s and " TEXT(GIGA_RATE) " GB/s";
 }
 
-#define MEMORY .hollow = 1, .alloc = tri__cpu_alloc, .free = tri__cpu_free, .alloc_second = tri__cpu_alloc_second
-
-const tri_device tri__device_null = {.name = "null", MEMORY, .kernels = null_kernels, .describe = describe_null};
+const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .hollow = 1, .kernels = null_kernels, .describe = describe_null};
 
 const tri_device tri__device_timed = {
-    .name = "timed", MEMORY, .kernels = timed_kernels, .describe = describe_timed, .flops = RATE, .bytes = RATE};
+    TRI_CPU_MEMORY, .name = "timed", .hollow = 1, .kernels = timed_kernels, .describe = describe_timed, .flops = RATE, .bytes = RATE};

@@ -3,6 +3,8 @@
 #ifndef TRI_DEVICE_CPU_FAST_GEMM_H
 #define TRI_DEVICE_CPU_FAST_GEMM_H
 
+#include "device/cpu/fast/simd.h"
+
 #include <stdint.h>
 
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias */
@@ -14,6 +16,7 @@ typedef struct tri_gemm {
     float *c;               /* [m,n] */
     int add;
     float *activated;       /* [m,n]: GELU of the result; may be c itself; NULL: none */
+    const tri_simd *simd;
     int threads;
     void *work;             /* TRI_GEMM_WORK bytes for an output [m,n] */
 } tri_gemm;

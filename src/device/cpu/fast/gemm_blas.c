@@ -1,7 +1,6 @@
 /* gemm_blas.c - products by the BLAS linked in, BLIS or OpenBLAS: our threads take tiles, in each of which the BLAS runs on
  * one thread. (Its own threads meet at spinning barriers, and are slow when cores are shared.) */
 #include "device/cpu/fast/gemm.h"
-#include "device/cpu/fast/simd.h"
 
 #include <string.h>
 
@@ -12,7 +11,7 @@ void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float a
 void openblas_set_num_threads(int threads) __attribute__((weak));
 void bli_thread_set_num_threads(int64_t threads) __attribute__((weak));
 
-static void tile(const tri_gemm *g, const tri_simd *simd, int64_t row, int64_t column) {
+static void tile(const tri_gemm *g, int64_t row, int64_t column) {
     int64_t rows = g->m - row < TILE_ROWS ? g->m - row : TILE_ROWS;
     int64_t columns = g->n - column < TILE_COLUMNS ? g->n - column : TILE_COLUMNS;
     const float *a = g->a_turned ? g->a + row : g->a + row * g->k;
@@ -24,14 +23,13 @@ static void tile(const tri_gemm *g, const tri_simd *simd, int64_t row, int64_t c
                 a, (int)(g->a_turned ? g->m : g->k), b, (int)(g->b_turned ? g->k : g->n), g->add || g->bias ? 1.0f : 0.0f,
                 c, (int)g->n);
     if (g->activated)
-        for (int64_t i = 0; i < rows; i++) simd->gelu(columns, c + i * g->n, g->activated + (row + i) * g->n + column);
+        for (int64_t i = 0; i < rows; i++) g->simd->gelu(columns, c + i * g->n, g->activated + (row + i) * g->n + column);
 }
 
 void tri__gemm_blas(const tri_gemm *g) {
-    const tri_simd *simd = tri__simd();
     int64_t down = (g->m + TILE_ROWS - 1) / TILE_ROWS, across = (g->n + TILE_COLUMNS - 1) / TILE_COLUMNS;
     if (openblas_set_num_threads) openblas_set_num_threads(1);
     if (bli_thread_set_num_threads) bli_thread_set_num_threads(1);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(g->threads)
-    for (int64_t i = 0; i < down * across; i++) tile(g, simd, i / across * TILE_ROWS, i % across * TILE_COLUMNS);
+    for (int64_t i = 0; i < down * across; i++) tile(g, i / across * TILE_ROWS, i % across * TILE_COLUMNS);
 }

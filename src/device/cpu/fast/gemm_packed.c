@@ -1,31 +1,40 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
- * threads pack both matrices, meet, and take tiles of the result. In a tile one panel of B (18 KiB) stays in the first-level
- * cache and the tile's panels of A (384 KiB) in the second. */
+ * threads pack both matrices, meet, and take tiles of the result. In a tile one panel, of A or of B, stays in the first-level
+ * cache and the tile's panels of the other in the second. Rows of A whose elements follow each other in k need no packing where the
+ * kernel reads them in place: that is up to a fifth of the time where the result is narrow. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
-#include "device/cpu/fast/simd.h"
 
-enum { TILE_ROWS = 256, TILE_COLUMNS = 192, MAX_TILE = 8 * 48, GROUP = 8 }; /* GROUP: panels packed together */
+/* Floats of a kernel's tile; panels packed together; tiles that threads share out evenly enough, of at least so many rows. */
+enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32 };
 
 typedef struct plan {
     const tri_gemm *g;
-    const tri_simd *simd;
     int64_t block;                 /* k of a block, padded */
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
+    int64_t rows_in_place;         /* so many rows of A, whole panels, are read where they are */
     float *a, *b;                  /* panels: [m / mr, block, mr], [n / nr, block, nr] */
 } plan;
 
 static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size - 1) / size : 1; }
 
+/* Tiles from top to bottom. Where a panel of A stays, all of B is read for each, and tiles may as well be low. */
+static int64_t tiles_down(const tri_gemm *g, int64_t across) {
+    int64_t down = blocks_of(g->m, g->simd->tile_rows), wanted = (ENOUGH_TILES + across - 1) / across, most = blocks_of(g->m, FEW_ROWS);
+    if (!g->simd->a_stays || wanted <= down) return down;
+    return wanted < most ? wanted : most;
+}
+
 static plan make_plan(const tri_gemm *g) {
-    const tri_simd *simd = tri__simd();
-    plan p = {.g = g, .simd = simd};
+    const tri_simd *simd = g->simd;
+    plan p = {.g = g};
     int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
     p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
-    p.tiles_down = blocks_of(g->m, TILE_ROWS);
-    p.tiles_across = blocks_of(g->n, TILE_COLUMNS);
+    p.tiles_across = blocks_of(g->n, simd->tile_columns);
+    p.tiles_down = tiles_down(g, p.tiles_across);
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
     p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, simd->nr);
+    if (simd->product_rows && !g->a_turned && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / simd->mr * simd->mr;
     p.a = g->work;
     p.b = p.a + tri__round_up(tri__round_up(g->m, simd->mr) * p.block, 16);
     return p;
@@ -52,55 +61,77 @@ static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t
     return g->c + row * g->n + column;
 }
 
+static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *init, int64_t ld_init, float *c,
+                     int64_t ld) {
+    const tri_gemm *g = p->g;
+    const float *b = p->b + column * p->block;
+    if (row < p->rows_in_place) g->simd->product_rows(size, g->a + row * g->k + k0, g->k, b, init, ld_init, c, ld);
+    else g->simd->product(size, p->a + row * p->block, b, init, ld_init, c, ld);
+}
+
 /* A kernel tile that reaches over the edge of c goes through a buffer. */
 static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
     const tri_gemm *g = p->g;
-    int mr = p->simd->mr, nr = p->simd->nr;
+    int mr = g->simd->mr, nr = g->simd->nr;
     int64_t rows = g->m - row < mr ? g->m - row : mr, columns = g->n - column < nr ? g->n - column : nr, ld;
     const float *start = start_of(g, k0, row, column, &ld);
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
     for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
-    p->simd->product(size, p->a + row * p->block, p->b + column * p->block, buffer, nr, buffer, nr);
+    multiply(p, k0, size, row, column, buffer, nr, buffer, nr);
     for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }
 
-static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
+static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
     const tri_gemm *g = p->g;
-    int mr = p->simd->mr, nr = p->simd->nr;
-    int64_t row0 = index / p->tiles_across * p->tile_rows, column0 = index % p->tiles_across * p->tile_columns;
-    int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
-    int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
-    int64_t padded = tri__round_up(size, TRI_KERNEL_STEP), ld;
-    /* Floats of B's next panel fetched a kernel, where B is too large to stay in the second-level cache. */
-    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16);
+    int64_t ld;
+    if (row + g->simd->mr > g->m || column + g->simd->nr > g->n) {
+        edge(p, k0, size, row, column);
+        return;
+    }
+    const float *start = start_of(g, k0, row, column, &ld);
+    multiply(p, k0, size, row, column, start, ld, g->c + row * g->n + column, g->n);
+}
+
+/* One panel of B stays. Where B is too large for the second-level cache, each kernel fetches a share of its next panel. */
+static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0, int64_t column1) {
+    int mr = p->g->simd->mr, nr = p->g->simd->nr;
+    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16); /* floats */
     for (int64_t column = column0; column < column1; column += nr)
         for (int64_t row = row0; row < row1; row += mr) {
             const float *next = p->b + (column + nr) * p->block + (row - row0) / mr * share;
             for (int64_t i = 0; i < share; i += 16) __builtin_prefetch(next + i);
-            if (row + mr > g->m || column + nr > g->n) {
-                edge(p, k0, padded, row, column);
-                continue;
-            }
-            const float *start = start_of(g, k0, row, column, &ld);
-            p->simd->product(padded, p->a + row * p->block, p->b + column * p->block, start, ld,
-                             g->c + row * g->n + column, g->n);
+            kernel_tile(p, k0, size, row, column);
         }
+}
+
+/* One panel of A stays. */
+static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0, int64_t column1) {
+    for (int64_t row = row0; row < row1; row += p->g->simd->mr)
+        for (int64_t column = column0; column < column1; column += p->g->simd->nr) kernel_tile(p, k0, size, row, column);
+}
+
+static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
+    const tri_gemm *g = p->g;
+    int64_t row0 = index / p->tiles_across * p->tile_rows, column0 = index % p->tiles_across * p->tile_columns;
+    int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
+    int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
+    (g->simd->a_stays ? by_rows : by_columns)(p, k0, tri__round_up(size, TRI_KERNEL_STEP), row0, row1, column0, column1);
     if (g->activated && k0 + size >= g->k)
         for (int64_t row = row0; row < row1; row++)
-            p->simd->gelu(column1 - column0, g->c + row * g->n + column0, g->activated + row * g->n + column0);
+            g->simd->gelu(column1 - column0, g->c + row * g->n + column0, g->activated + row * g->n + column0);
 }
 
 void tri__gemm_packed(const tri_gemm *g) {
     plan p = make_plan(g);
-    int mr = p.simd->mr, nr = p.simd->nr;
+    int mr = g->simd->mr, nr = g->simd->nr;
     int64_t panels_a = (g->m + mr - 1) / mr, panels_b = (g->n + nr - 1) / nr, tiles = p.tiles_down * p.tiles_across;
     int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
 #pragma omp parallel num_threads(g->threads)
     for (int64_t block = 0; block < blocks; block++) {
         int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
 #pragma omp for schedule(static) nowait
-        for (int64_t i = 0; i < panels_a; i += GROUP)
+        for (int64_t i = p.rows_in_place / mr; i < panels_a; i += GROUP)
             pack(p.a, mr, p.block, g->a, g->a_turned, g->m, g->k, i, k0, size);
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < panels_b; i += GROUP)

@@ -8,7 +8,8 @@ static void gemm(const tri_call *call, tri_gemm g) {
     if (g.m == 0 || g.n == 0) return;
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     g.work = call->work;
-    (tri__simd()->large_products ? tri__gemm_packed : tri__gemm_blas)(&g);
+    g.simd = tri__simd();
+    (g.simd->tile_rows ? tri__gemm_packed : tri__gemm_blas)(&g);
 }
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */

@@ -62,10 +62,14 @@ typedef struct tri_head {
 typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
-    int large_products; /* 1: the kernel beats a BLAS also on large matrices */
+    /* Of a large product: rows and columns of the result that are made together, from panels in the second-level cache (0: the kernel
+     * is slower than a BLAS, which large products are left to); and whether a panel of A stays in the first-level cache or one of B. */
+    int tile_rows, tile_columns, a_stays;
     /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL,
      * and of c are ld floats apart */
     void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
+    /* The same with rows of a [mr,k] where they are, ld_a floats apart; NULL: it must be packed */
+    void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);

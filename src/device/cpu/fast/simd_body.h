@@ -7,8 +7,9 @@
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
 
-#define TRI_SIMD_TABLE(name_, large_)                                                                        \
-    {.name = name_, .mr = MR, .nr = NR, .large_products = large_, .product = product, .gelu = gelu,          \
-     .gelu_din = gelu_din, .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, \
-     .column_sums = column_sums, .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head,       \
-     .head_din_work = head_din_work, .head_din = head_din}
+/* What follows the name are fields of large products. */
+#define TRI_SIMD_TABLE(name_, ...)                                                                              \
+    {.name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din,    \
+     .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \
+     .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head, .head_din_work = head_din_work,      \
+     .head_din = head_din}

@@ -1,4 +1,4 @@
-/* simd_head.h - attention of one head over one sequence, NR queries at a time. Their scores are computed turned, [keys,NR]: a
+/* simd_head.h - attention of one head over one sequence, HR queries at a time. Their scores are computed turned, [keys,HR]: a
  * query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the weights are already the
  * packed panel that the product with the values reads. Places of keys follow each other, as the sequence's tokens do. */
 #include "device/cpu/fast/pack.h"
@@ -23,23 +23,23 @@ INLINE void pack_features(float *to, const float *x, int64_t ld, int64_t n, int6
     tri__pack_columns(to, MR, MR * depth, x, ld, d, n, depth);
 }
 
-/* out[rows,NR] = (add ? out : 0) + a b, a packed in panels of MR rows. */
+/* out[rows,HR] = (add ? out : 0) + a b, a packed in panels of MR rows. */
 INLINE void multiply(const float *a, int64_t rows, const float *b, int64_t k, float *out, int add) {
     int64_t depth = tri__round_up(k, TRI_KERNEL_STEP);
     for (int64_t i = 0; i < rows; i += MR) {
-        float *c = out + i * NR;
-        product(depth, a + i * depth, b, add ? c : NULL, NR, c, NR);
+        float *c = out + i * HR;
+        product_head(depth, a + i * depth, b, add ? c : NULL, c);
     }
 }
 
-/* to[i,c] = (acc ? to[i,c] : 0) + factor[i] * from[c,i] for i < n <= NR, c < d */
+/* to[i,c] = (acc ? to[i,c] : 0) + factor[i] * from[c,i] for i < n <= HR, c < d */
 INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *factor, float *to, int64_t ld, int acc) {
     for (int64_t i = 0; i < n; i += 4)
         for (int64_t c = 0; c < d; c += 4) {
             if (n - i >= 4 && d - c >= 4) {
                 tri_vec4 r[4];
                 for (int u = 0; u < 4; u++)
-                    r[u] = *(const tri_vec4_any *)(from + (c + u) * NR + i) * *(const tri_vec4_any *)(factor + i);
+                    r[u] = *(const tri_vec4_any *)(from + (c + u) * HR + i) * *(const tri_vec4_any *)(factor + i);
                 tri__transpose4(r);
                 for (int u = 0; u < 4; u++) {
                     tri_vec4_any *at = (tri_vec4_any *)(to + (i + u) * ld + c);
@@ -50,24 +50,24 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
             }
             for (int64_t u = i; u < n && u < i + 4; u++)
                 for (int64_t e = c; e < d && e < c + 4; e++)
-                    to[u * ld + e] = (acc ? to[u * ld + e] : 0) + factor[u] * from[e * NR + u];
+                    to[u * ld + e] = (acc ? to[u * ld + e] : 0) + factor[u] * from[e * HR + u];
         }
 }
 
 /* One or two rows of scores become 2^(score - max), added to sum. */
 INLINE void soften_rows(const float *s, const vf *max, vf *sum, int rows, vf *out) {
-    EACH(j, rows * NV) out[j] = load(s + j * VEC) - max[j % NV];
-    vec_exp2(out, rows * NV);
-    EACH(j, rows * NV) sum[j % NV] += out[j];
+    EACH(j, rows * HV) out[j] = load(s + j * VEC) - max[j % HV];
+    vec_exp2(out, rows * HV);
+    EACH(j, rows * HV) sum[j % HV] += out[j];
 }
 
-/* What Philox makes of the keys of NR queries. */
+/* What Philox makes of the keys of HR queries. */
 typedef struct query_starts {
-    vu a[NV], b[NV], c[NV], word[NV];
+    vu a[HV], b[HV], c[HV], word[HV];
 } query_starts;
 
 static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_starts *starts) {
-    uint32_t part[4][NR] = {{0}};
+    uint32_t part[4][HR] = {{0}};
     for (int64_t i = 0; i < n; i++) {
         row_start start = start_of(drop, drop->key + 2 * (q0 + i));
         part[0][i] = start.a, part[1][i] = start.b, part[2][i] = start.c, part[3][i] = start.word;
@@ -79,12 +79,12 @@ static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_sta
 }
 
 /* One or two rows, the first of them the `place`th of the 8 that a Philox call decides for. */
-INLINE void drop_rows(const vu word[NV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
+INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
     vf e[MANY];
     soften_rows(s, max, sum, rows, e);
-    EACH(j, rows * NV) {
-        int at = place + j / NV;
-        vu decision = at & 1 ? word[j % NV][at / 2] >> 16 : word[j % NV][at / 2] & 0xFFFFu;
+    EACH(j, rows * HV) {
+        int at = place + j / HV;
+        vu decision = at & 1 ? word[j % HV][at / 2] >> 16 : word[j % HV][at / 2] & 0xFFFFu;
         store(s + j * VEC, masked(e[j], (vi)decision >= threshold));
     }
 }
@@ -98,39 +98,39 @@ INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, c
     for (int64_t group = feature0 / 8; group * 8 < feature0 + len; group++) {
         uint64_t wide = (uint64_t)factor_b * ((uint32_t)group ^ keys.group);
         int64_t first = group * 8 - feature0; /* row of decision 0 */
-        vu word[NV][4], high[NV], low[NV];
-        EACH(j, NV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
-        philox(word, high, low, starts.a, starts.b, starts.c, starts.word, NV, &keys);
+        vu word[HV][4], high[HV], low[HV];
+        EACH(j, HV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
+        philox(word, high, low, starts.a, starts.b, starts.c, starts.word, HV, &keys);
         if (first >= 0 && first + 8 <= len)
-            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * NR, 2 * i, 2, max, sum);
+            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * HR, 2 * i, 2, max, sum);
         else
             for (int i = 0; i < 8; i++)
-                if (first + i >= 0 && first + i < len) drop_rows(word, threshold, s + (first + i) * NR, i, 1, max, sum);
+                if (first + i >= 0 && first + i < len) drop_rows(word, threshold, s + (first + i) * HR, i, 1, max, sum);
     }
 }
 
-/* Scores s [len,NR], in powers of 2, of queries from q0 become weights up to a factor, 1 / sum and dropout's scale. */
-static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
-    int64_t len = h->len, n = len - q0 < NR ? len - q0 : NR;
-    vf max[NV], sum[NV];
-    EACH(j, NV) max[j] = load(s + j * VEC), sum[j] = (vf){0};
-    for (int64_t i = 1; i < len; i++) EACH(j, NV) max[j] = vec_max(max[j], load(s + i * NR + j * VEC));
+/* Scores s [len,HR], in powers of 2, of queries from q0 become weights up to a factor, 1 / sum and dropout's scale. */
+static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
+    int64_t len = h->len, n = len - q0 < HR ? len - q0 : HR;
+    vf max[HV], sum[HV];
+    EACH(j, HV) max[j] = load(s + j * VEC), sum[j] = (vf){0};
+    for (int64_t i = 1; i < len; i++) EACH(j, HV) max[j] = vec_max(max[j], load(s + i * HR + j * VEC));
     if (h->drop.threshold) {
         soften_dropped(h, s, q0, n, max, sum);
     } else {
         vf e[MANY];
         int64_t i = 0;
         for (; i + 2 <= len; i += 2) {
-            soften_rows(s + i * NR, max, sum, 2, e);
-            EACH(j, 2 * NV) store(s + i * NR + j * VEC, e[j]);
+            soften_rows(s + i * HR, max, sum, 2, e);
+            EACH(j, 2 * HV) store(s + i * HR + j * VEC, e[j]);
         }
         for (; i < len; i++) {
-            soften_rows(s + i * NR, max, sum, 1, e);
-            EACH(j, NV) store(s + i * NR + j * VEC, e[j]);
+            soften_rows(s + i * HR, max, sum, 1, e);
+            EACH(j, HV) store(s + i * HR + j * VEC, e[j]);
         }
     }
-    float top[NR], total[NR];
-    EACH(j, NV) store(top + j * VEC, max[j]), store(total + j * VEC, sum[j]);
+    float top[HR], total[HR];
+    EACH(j, HV) store(top + j * VEC, max[j]), store(total + j * VEC, sum[j]);
     for (int64_t i = 0; i < n; i++) {
         factor[i] = h->drop.scale / total[i];
         if (h->lse) h->lse[(q0 + i) * h->ld_lse] = top[i] * (1 / log2_e) + logf(total[i]);
@@ -139,23 +139,23 @@ static void soften(const tri_head *h, float *s, int64_t q0, float factor[NR]) {
 
 /* Parts of the scratch space: keys, values, a panel of queries, scores, and the result of a panel. */
 static int64_t head_work(int64_t len, int64_t d) {
-    return panels(len, MR, d) + panels(d, MR, len) + panels(NR, NR, d) + panels(NR, NR, tri__round_up(len, MR)) +
-           panels(NR, NR, tri__round_up(d, MR));
+    return panels(len, MR, d) + panels(d, MR, len) + panels(HR, HR, d) + panels(HR, HR, tri__round_up(len, MR)) +
+           panels(HR, HR, tri__round_up(d, MR));
 }
 
 static void head(const tri_head *h) {
     int64_t len = h->len, d = h->d, depth = tri__round_up(len, TRI_KERNEL_STEP);
-    float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(NR, NR, d);
-    float *out = s + panels(NR, NR, tri__round_up(len, MR)), factor[NR] = {0};
+    float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(HR, HR, d);
+    float *out = s + panels(HR, HR, tri__round_up(len, MR)), factor[HR] = {0};
     float scale = log2_e / sqrtf((float)d);
     pack_tokens(k, MR, h->k, h->ld, len, d);
     pack_features(v, h->v, h->ld, len, d);
-    for (int64_t q0 = 0; q0 < len; q0 += NR) {
-        int64_t n = len - q0 < NR ? len - q0 : NR;
-        tri__pack_rows(q, NR, h->q + q0 * h->ld, h->ld, n, d, tri__round_up(d, TRI_KERNEL_STEP), scale);
+    for (int64_t q0 = 0; q0 < len; q0 += HR) {
+        int64_t n = len - q0 < HR ? len - q0 : HR;
+        tri__pack_rows(q, HR, h->q + q0 * h->ld, h->ld, n, d, tri__round_up(d, TRI_KERNEL_STEP), scale);
         multiply(k, len, q, d, s, 0);
         soften(h, s, q0, factor);
-        memset(s + len * NR, 0, (size_t)(depth - len) * NR * 4);
+        memset(s + len * HR, 0, (size_t)(depth - len) * HR * 4);
         multiply(v, d, s, len, out, 0);
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }

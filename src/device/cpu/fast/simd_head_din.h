@@ -1,9 +1,9 @@
-/* simd_head_din.h - the gradient of attention, NR keys at a time: [queries,NR] panels of weights and of score gradients are
+/* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients are
  * what the products for dv and dk read. For dq the score gradients of a stretch of keys are kept, turned, and multiplied
  * once. Weights come back from lse, masks from Philox (Dao et al., 2022). */
 
 enum {
-    STRETCH = (132 + NR - 1) / NR * NR,  /* keys: whole panels */
+    STRETCH = (132 + HR - 1) / HR * HR,  /* keys: whole panels */
     DECISIONS = STRETCH + 16 + 8 * VEC /* of one query in a stretch, with what `decide` adds at the ends */
 };
 
@@ -13,25 +13,25 @@ enum {
     Q_TURNED, DCTX_TURNED, /* panels of features, for dk and dv */
     K_TURNED,        /* the same of a stretch of keys, for dq */
     KEY, VALUE,      /* a panel of keys, of values */
-    WEIGHT, SLOPE,   /* [len,NR]: weights after dropout; dp, then score gradients */
-    SLOPE_TURNED,    /* [len / NR][STRETCH,NR]: score gradients of a stretch */
-    DQ,              /* [len / NR][d,NR] */
-    OUT,             /* [d,NR] */
+    WEIGHT, SLOPE,   /* [len,HR]: weights after dropout; dp, then score gradients */
+    SLOPE_TURNED,    /* [len / HR][STRETCH,HR]: score gradients of a stretch */
+    DQ,              /* [len / HR][d,HR] */
+    OUT,             /* [d,HR] */
     MEAN,            /* [len]: sum of dctx * ctx */
     DECISION,        /* [len,DECISIONS], 16 bits */
     PARTS
 };
 
 static void din_sizes(int64_t len, int64_t d, int64_t size[PARTS]) {
-    int64_t rows = tri__round_up(len, MR), columns = tri__round_up(d, MR), chunks = (len + NR - 1) / NR;
+    int64_t rows = tri__round_up(len, MR), columns = tri__round_up(d, MR), chunks = (len + HR - 1) / HR;
     size[Q] = size[DCTX] = panels(len, MR, d);
     size[Q_TURNED] = size[DCTX_TURNED] = panels(d, MR, len);
     size[K_TURNED] = panels(d, MR, STRETCH);
-    size[KEY] = size[VALUE] = panels(NR, NR, d);
-    size[WEIGHT] = size[SLOPE] = panels(NR, NR, rows);
-    size[SLOPE_TURNED] = chunks * STRETCH * NR + SLACK;
-    size[DQ] = chunks * columns * NR + SLACK;
-    size[OUT] = panels(NR, NR, columns);
+    size[KEY] = size[VALUE] = panels(HR, HR, d);
+    size[WEIGHT] = size[SLOPE] = panels(HR, HR, rows);
+    size[SLOPE_TURNED] = chunks * STRETCH * HR + SLACK;
+    size[DQ] = chunks * columns * HR + SLACK;
+    size[OUT] = panels(HR, HR, columns);
     size[MEAN] = rows;
     size[DECISION] = (len * DECISIONS + 1) / 2;
     for (int i = 0; i < PARTS; i++) size[i] = tri__round_up(size[i], 16);
@@ -53,15 +53,15 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
 /* One or two rows of a panel from query i; decisions are at the panel's first key. */
 INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists, uint32_t threshold,
                        const uint16_t *decision) {
-    float *weight = w[WEIGHT] + i * NR, *slope = w[SLOPE] + i * NR;
+    float *weight = w[WEIGHT] + i * HR, *slope = w[SLOPE] + i * HR;
     vf p[MANY];
-    EACH(j, rows * NV) p[j] = load(weight + j * VEC) - h->lse[(i + j / NV) * h->ld_lse] * log2_e;
-    vec_exp2(p, rows * NV);
-    EACH(j, rows * NV) {
-        vi keep = threshold ? kept(decision + (i + j / NV) * DECISIONS + j % NV * VEC, threshold) : exists[j % NV];
-        p[j] = masked(p[j], exists[j % NV]);
+    EACH(j, rows * HV) p[j] = load(weight + j * VEC) - h->lse[(i + j / HV) * h->ld_lse] * log2_e;
+    vec_exp2(p, rows * HV);
+    EACH(j, rows * HV) {
+        vi keep = threshold ? kept(decision + (i + j / HV) * DECISIONS + j % HV * VEC, threshold) : exists[j % HV];
+        p[j] = masked(p[j], exists[j % HV]);
         store(weight + j * VEC, masked(p[j], keep));
-        store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - w[MEAN][i + j / NV]));
+        store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - w[MEAN][i + j / HV]));
     }
 }
 
@@ -70,25 +70,25 @@ INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int 
 static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
     int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP), i = 0;
     uint32_t threshold = h->drop.threshold;
-    int32_t lane[NR];
-    vi exists[NV];
-    for (int j = 0; j < NR; j++) lane[j] = j < n ? -1 : 0;
-    EACH(j, NV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
+    int32_t lane[HR];
+    vi exists[HV];
+    for (int j = 0; j < HR; j++) lane[j] = j < n ? -1 : 0;
+    EACH(j, HV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
     for (; i + 2 <= len; i += 2) slope_rows(h, w, i, 2, exists, threshold, decision);
     for (; i < len; i++) slope_rows(h, w, i, 1, exists, threshold, decision);
-    memset(w[WEIGHT] + len * NR, 0, (size_t)(depth - len) * NR * 4);
-    memset(w[SLOPE] + len * NR, 0, (size_t)(depth - len) * NR * 4);
+    memset(w[WEIGHT] + len * HR, 0, (size_t)(depth - len) * HR * 4);
+    memset(w[SLOPE] + len * HR, 0, (size_t)(depth - len) * HR * 4);
 }
 
-/* Puts a panel's score gradients [len,NR] in [len / NR][STRETCH,NR], from row `at` of each block. */
+/* Puts a panel's score gradients [len,HR] in [len / HR][STRETCH,HR], from row `at` of each block. */
 static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t at) {
     for (int64_t i = 0; i < len; i += 4) {
-        float *block = turned + i / NR * STRETCH * NR + at * NR + i % NR;
-        for (int j = 0; j < NR; j += 4) {
+        float *block = turned + i / HR * STRETCH * HR + at * HR + i % HR;
+        for (int j = 0; j < HR; j += 4) {
             tri_vec4 r[4];
-            for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(slope + (i + u) * NR + j);
+            for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(slope + (i + u) * HR + j);
             tri__transpose4(r);
-            for (int u = 0; u < 4; u++) *(tri_vec4_any *)(block + (j + u) * NR) = r[u];
+            for (int u = 0; u < 4; u++) *(tri_vec4_any *)(block + (j + u) * HR) = r[u];
         }
     }
 }
@@ -96,9 +96,9 @@ static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t 
 /* One panel of keys from k0: its dk and dv, and its part of the stretch's score gradients. */
 static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch, const uint16_t *decision,
                       const float *scale, const float *kept_scale) {
-    int64_t n = h->len - k0 < NR ? h->len - k0 : NR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
-    tri__pack_rows(w[KEY], NR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
-    tri__pack_rows(w[VALUE], NR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
+    int64_t n = h->len - k0 < HR ? h->len - k0 : HR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
+    tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
+    tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
     multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
     panel_slopes(h, w, n, decision);
@@ -111,13 +111,13 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
 
 static void head_din(const tri_head *h) {
     int64_t len = h->len, d = h->d, size[PARTS], columns = tri__round_up(d, MR);
-    float *w[PARTS], scale[NR], kept_scale[NR];
+    float *w[PARTS], scale[HR], kept_scale[HR];
     din_sizes(len, d, size);
     w[0] = h->work;
     for (int i = 1; i < PARTS; i++) w[i] = w[i - 1] + size[i - 1];
     uint16_t *decision = (uint16_t *)(void *)w[DECISION];
     philox_keys rounds = keys_of(&h->drop);
-    for (int j = 0; j < NR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
+    for (int j = 0; j < HR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
     pack_tokens(w[Q], MR, h->q, h->ld, len, d);
     pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
     pack_features(w[Q_TURNED], h->q, h->ld, len, d);
@@ -129,11 +129,11 @@ static void head_din(const tri_head *h) {
             for (int64_t i = 0; i < len; i++)
                 decide(&h->drop, &rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8,
                        decision + i * DECISIONS);
-        for (int64_t j = 0; j < keys; j += NR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
+        for (int64_t j = 0; j < keys; j += HR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
         pack_features(w[K_TURNED], h->k + k0 * h->ld, h->ld, keys, d);
-        for (int64_t i = 0; i < len; i += NR)
+        for (int64_t i = 0; i < len; i += HR)
             multiply(w[K_TURNED], d, w[SLOPE_TURNED] + i * STRETCH, keys, w[DQ] + i * columns, k0 > 0);
     }
-    for (int64_t i = 0; i < len; i += NR)
-        turn_back(w[DQ] + i * columns, len - i < NR ? len - i : NR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
+    for (int64_t i = 0; i < len; i += HR)
+        turn_back(w[DQ] + i * columns, len - i < HR ? len - i : HR, d, scale, h->dq + i * h->ld, h->ld, h->acc);
 }

@@ -83,6 +83,6 @@ static void product(int64_t k, const float *a, const float *b, const float *init
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_neon = TRI_SIMD_TABLE("neon", 1);
+const tri_simd tri__simd_neon = TRI_SIMD_TABLE("neon", .tile_rows = 256, .tile_columns = 192);
 
 #endif

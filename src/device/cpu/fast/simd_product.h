@@ -1,24 +1,45 @@
 /* simd_product.h - the product kernel by vector extensions, where an instruction set brings none of its own: MR rows of
- * NV vectors stay in registers over all k. */
-#ifndef TRI_SIMD_OWN_PRODUCT
-static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+ * NV vectors stay in registers over all k. Attention's has HV vectors. */
+
+/* Elements of a are `row` floats apart in a column, and `step` in a row; nv vectors, at most NV. */
+INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t step, const float *b, const float *init, int64_t ld_init,
+                        float *c, int64_t ld) {
     vf sum[MR][NV];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
-        for (int j = 0; j < NV; j++) sum[i][j] = init ? load(init + i * ld_init + j * VEC) : (vf){0};
-    for (; k > 0; k--, a += MR, b += NR) {
-        vf b0 = load(b), b1 = load(b + VEC), b2 = load(b + 2 * VEC);
+        for (int j = 0; j < nv; j++) sum[i][j] = init ? load(init + i * ld_init + j * VEC) : (vf){0};
+    for (; k > 0; k--, a += step, b += nv * VEC) {
+        vf column[NV];
+#pragma GCC unroll 3
+        for (int j = 0; j < nv; j++) column[j] = load(b + j * VEC);
 #pragma GCC unroll 8
-        for (int i = 0; i < MR; i++) {
-            sum[i][0] += a[i] * b0;
-            sum[i][1] += a[i] * b1;
-            sum[i][2] += a[i] * b2;
-        }
+        for (int i = 0; i < MR; i++)
+#pragma GCC unroll 3
+            for (int j = 0; j < nv; j++) sum[i][j] += a[i * row] * column[j];
     }
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
-        for (int j = 0; j < NV; j++) store(c + i * ld + j * VEC, sum[i][j]);
+        for (int j = 0; j < nv; j++) store(c + i * ld + j * VEC, sum[i][j]);
+}
+
+#ifndef TRI_SIMD_OWN_PRODUCT
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+    product_any(NV, k, a, 1, MR, b, init, ld_init, c, ld);
+}
+
+static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c,
+                         int64_t ld) {
+    product_any(NV, k, a, ld_a, 1, b, init, ld_init, c, ld);
 }
 #endif
+
+/* Attention's: rows of init, which may be NULL, and of c are HR floats. */
+static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
+#if HEAD_VECTORS == 3
+    product(k, a, b, init, NR, c, NR);
+#else
+    product_any(HV, k, a, 1, MR, b, init, HR, c, HR);
+#endif
+}

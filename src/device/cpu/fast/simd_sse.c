@@ -27,6 +27,6 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm_unpackhi_epi64((
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", 0);
+const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", .product_rows = product_rows);
 
 #endif

@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { NV = 3, NR = NV * VEC }; /* vectors and columns of a product tile */
+/* Vectors and columns of a product tile; in attention there may be fewer, as sequences are short and columns beyond them lost. */
+#ifndef HEAD_VECTORS
+#define HEAD_VECTORS 3
+#endif
+enum { NV = 3, NR = NV * VEC, HV = HEAD_VECTORS, HR = HV * VEC };
 
 typedef float vf __attribute__((vector_size(4 * VEC)));
 typedef int32_t vi __attribute__((vector_size(4 * VEC)));
@@ -91,11 +95,12 @@ static vf vec_min(vf limit, vf x);
 enum { MANY = 6 };
 #define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
 
-/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -125 it stays at 2^-125. */
+/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -100 it stays at 2^-100: what is
+ * multiplied with it stays clear of the smallest numbers, which CPUs are many times slower with. */
 INLINE void vec_exp2(vf *x, int n) {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits */
     vf shifted[MANY], p[MANY];
-    EACH(j, n) x[j] = vec_max(all(-125.0f), x[j]);
+    EACH(j, n) x[j] = vec_max(all(-100.0f), x[j]);
     EACH(j, n) shifted[j] = x[j] + round;
     EACH(j, n) x[j] = x[j] - (shifted[j] - round);
     EACH(j, n) p[j] = x[j] * 0.00132764721678f + 0.00967554133102f;

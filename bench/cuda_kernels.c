@@ -1,0 +1,229 @@
+/* cuda_kernels.c - times the kernel rows of a GPU one by one, on the shapes of a training step in bf16, and adds them up to a step: median
+ * milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a step.
+ *
+ *   cuda_kernels [base128|base512|large512|oneb] [OPERATION ...]       all operations of base512 when left out */
+#include "base/clock.h"
+#include "device/device.h"
+#include "layout/float16.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 9, BATCH = 10, NOISE = 1 << 20 }; /* timed batches of calls; elements of noise that operands are filled with, again and again */
+
+typedef struct model {
+    const char *name;
+    int branches, layers;
+    int64_t width, heads, inner, samples, length, words;
+} model;
+
+static const model models[] = {
+    {"base128", 2, 12, 768, 12, 3072, 256, 128, 30522},
+    {"base512", 2, 12, 768, 12, 3072, 64, 512, 30522},
+    {"large512", 2, 24, 1024, 16, 4096, 32, 512, 30522},
+    {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
+};
+
+/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, a heads, k parameters of a layer, else a number. */
+typedef struct shape {
+    const char *op, *dims;
+    int layer, step;   /* calls in a layer; beside the layers in a branch */
+    unsigned acc;
+    int wide_sums;     /* gradients of weights in fp32 */
+} shape;
+
+static const shape shapes[] = {
+    {"embed", "Tt Hh Vw P512 Y2", 0, 1, 0, 0},
+    {"norm", "Tt Hh", 0, 1, 0, 0},
+    {"dropout", "Tt Hh", 0, 1, 0, 0},
+    {"linear", "Tt Oq Ih", 1, 0, 0, 0},
+    {"attention", "Tt Hh Dq Aa Ss", 1, 0, 0, 0},
+    {"linear", "Tt Oh Ih", 1, 0, 0, 0},
+    {"dropout_add_norm", "Tt Hh", 2, 0, 0, 0},
+    {"linear_gelu", "Tt Oi Ih", 1, 0, 0, 0},
+    {"linear", "Tt Oh Ii", 1, 0, 0, 0},
+    {"dropout_add_norm_din", "Tt Hh", 2, 0, 0, 0},
+    {"norm_dw", "Tt Hh", 2, 1, 0, 1},
+    {"linear_din", "Tt Oh Ii", 1, 0, 0, 0},
+    {"linear_dw", "Tt Oh Ii", 1, 0, 0, 1},
+    {"bias_dw", "Tt Oh", 2, 0, 0, 1},
+    {"gelu_din", "Tt Hi", 1, 0, 0, 0},
+    {"linear_din", "Tt Oi Ih", 1, 0, 1, 0},
+    {"linear_dw", "Tt Oi Ih", 1, 0, 0, 1},
+    {"bias_dw", "Tt Oi", 1, 0, 0, 1},
+    {"linear_din", "Tt Oh Ih", 1, 0, 0, 0},
+    {"linear_dw", "Tt Oh Ih", 1, 0, 0, 1},
+    {"attention_din", "Tt Hh Dq Aa Ss", 1, 0, 0, 0},
+    {"linear_din", "Tt Oq Ih", 1, 0, 1, 0},
+    {"linear_dw", "Tt Oq Ih", 1, 0, 0, 1},
+    {"bias_dw", "Tt Oq", 1, 0, 0, 1},
+    {"dropout_din", "Tt Hh", 0, 1, 0, 0},
+    {"norm_din", "Tt Hh", 0, 1, 0, 0},
+    {"embed_dw", "Tt Hh Vw P512 Y2", 0, 1, 0, 1},
+    {"sumsq", "Kk", 1, 0, 0, 1},
+    {"adamw_copy", "Kk", 1, 0, 0, 1},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+typedef struct bench {
+    const tri_device *device;
+    void *context;
+    tri_kernel_table table;
+    const model *of;
+    void *noise[TRI_DTYPE_COUNT]; /* [NOISE] on the host; NULL for types that have none */
+} bench;
+
+static void fail(const char *what) {
+    fprintf(stderr, "cuda_kernels: %s: %s\n", what, tri_error());
+    exit(1);
+}
+
+static int64_t extent(const bench *b, const shape *at, char letter) {
+    const model *m = b->of;
+    if (letter >= '0' && letter <= '9') return letter - '0';
+    for (const char *d = at->dims; d; d = strchr(d, ' '), d = d ? d + 1 : NULL) {
+        if (*d != letter) continue;
+        switch (d[1]) {
+        case 't': return m->samples * m->length;
+        case 'h': return m->width;
+        case 'q': return 3 * m->width;
+        case 'i': return m->inner;
+        case 's': return m->samples + 1;
+        case 'a': return m->heads;
+        case 'w': return m->words;
+        case 'k': return 4 * m->width * m->width + 2 * m->width * m->inner;
+        default: return strtoll(d + 1, NULL, 10);
+        }
+    }
+    return 0;
+}
+
+static void make_noise(bench *b) {
+    float *wide = malloc(NOISE * sizeof *wide);
+    uint16_t *half = malloc(NOISE * sizeof *half);
+    if (!wide || !half) exit(1);
+    uint32_t state = 1;
+    for (int i = 0; i < NOISE; i++) {
+        state = state * 1664525u + 1013904223u;
+        wide[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+        half[i] = tri__to_bf16(wide[i]);
+    }
+    b->noise[TRI_F32] = wide;
+    b->noise[TRI_BF16] = half;
+}
+
+static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
+    if (b->device->apart->copy(b->context, to, from, bytes) != TRI_OK) fail("copy");
+}
+
+/* Whole numbers by name; real ones are noise. */
+static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *t) {
+    int64_t n = t->rows * t->cols, size = (int64_t)tri__dtype_bytes(dtype);
+    if (dtype != TRI_I32) {
+        for (int64_t i = 0; i < n && b->noise[dtype]; i += NOISE)
+            copy_in(b, (char *)t->data + i * size, b->noise[dtype], (size_t)((n - i < NOISE ? n - i : NOISE) * size));
+        return;
+    }
+    int32_t *whole = malloc((size_t)n * sizeof *whole);
+    int64_t length = b->of->length;
+    if (!whole) exit(1);
+    for (int64_t i = 0; i < n; i++) {
+        if (strcmp(name, "ids") == 0) whole[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)b->of->words);
+        else if (strcmp(name, "pos") == 0) whole[i] = (int32_t)(i % length % 512);
+        else if (strcmp(name, "key") == 0) whole[i] = (int32_t)(i % 2 ? i / 2 % length : i / 2 / length);
+        else if (strcmp(name, "seq") == 0) whole[i] = (int32_t)(i * length);
+        else whole[i] = 1;
+    }
+    copy_in(b, t->data, whole, (size_t)n * sizeof *whole);
+    free(whole);
+}
+
+static int by_time(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Median seconds of a call, of batches of calls between two marks. */
+static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
+    double seconds[RUNS];
+    for (int r = -1; r < RUNS; r++) {
+        tri_time time;
+        b->device->apart->start(b->context);
+        b->device->apart->mark(b->context, 0);
+        for (int i = 0; i < BATCH; i++) run(call);
+        b->device->apart->mark(b->context, 1);
+        if (b->device->apart->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
+        b->device->apart->times(b->context, 1, &time);
+        if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
+    }
+    qsort(seconds, RUNS, sizeof *seconds, by_time);
+    return seconds[RUNS / 2];
+}
+
+/* Times a shape; returns the milliseconds of all its calls in a step. */
+static double time_shape(bench *b, const shape *at) {
+    const tri_op_row *row = tri__op_row((tri_op)tri__op_find(at->op));
+    const model *m = b->of;
+    tri_attr attr = {.p = 0.1f, .eps = 1e-12f, .id = 7, .heads = (int32_t)m->heads, .max_len = (int32_t)m->length, .beta1 = 0.9f, .beta2 = 0.999f,
+                     .decay = 0.01f};
+    tri_call call = {.op = (tri_op)tri__op_find(at->op), .attr = &attr, .acc = at->acc, .seed = 1, .step = 1, .context = b->context, .table = &b->table};
+    tri_dims dims = {{0}};
+    double bytes = 0;
+    int64_t halves = 0;
+    size_t size[TRI_MAX_ARGS] = {0};
+    for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(b, at, letter);
+    dims.of['Q' - 'A'] = (double)(m->samples * m->length * m->length);
+    for (int k = 0; k < row->n_args; k++) {
+        tri_tensor *t = &call.t[k];
+        int type = row->arg[k].dtype;
+        tri_dtype dtype = type >= 0 ? (tri_dtype)type : type == TRI_DTYPE_ANY && strcmp(row->arg[k].name, "copy") != 0 && at->wide_sums ? TRI_F32 : TRI_BF16;
+        t->rows = extent(b, at, row->arg[k].dims[0]), t->cols = extent(b, at, strchr(row->arg[k].dims, ',')[1]);
+        call.dtype[k] = (uint8_t)dtype;
+        size[k] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
+        if (b->device->alloc(b->context, size[k], &t->data) != TRI_OK) fail(at->op);
+        fill(b, row->arg[k].name, dtype, t);
+        if (tri__dtype_bytes(dtype) == 2) halves += t->rows * t->cols;
+        bytes += (double)(row->arg[k].access == TRI_ACCESS_G ? size[0] / 3 : size[k]) * (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
+    }
+    tri_dtype type = halves ? TRI_BF16 : TRI_F32;
+    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols, halves);
+    if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
+    double seconds = seconds_of(b, b->table.run[call.op][type], &call), all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
+    printf("%-22s %-22s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3, row->flops(&dims) / seconds * 1e-12,
+           bytes / seconds * 1e-12, all);
+    for (int k = 0; k < row->n_args; k++) b->device->free(b->context, call.t[k].data, size[k]);
+    b->device->free(b->context, call.work, scratch + 64);
+    return all;
+}
+
+static int wanted(int argc, char **argv, const char *op) {
+    if (argc <= 2) return 1;
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], op) == 0) return 1;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static bench b;
+    const char *name = argc > 1 ? argv[1] : "base512";
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].name, name) == 0) b.of = &models[i];
+    if (!b.of) {
+        fprintf(stderr, "cuda_kernels: no model '%s'; there are base128, base512, large512, oneb\n", name);
+        return 2;
+    }
+    if (tri__device_get("cuda", &b.device) != TRI_OK) fail("no GPU");
+    if (b.device->open(&tri__core, 0, 1 << 20, &b.context) != TRI_OK) fail("no GPU");
+    b.device->kernels(&b.table);
+    make_noise(&b);
+    double all = 0;
+    printf("%s\n", name);
+    for (int i = 0; i < SHAPES; i++)
+        if (wanted(argc, argv, shapes[i].op)) all += time_shape(&b, &shapes[i]);
+    printf("%-22s %9.3f ms\n", "sum", all);
+    free(b.noise[TRI_F32]);
+    free(b.noise[TRI_BF16]);
+    b.device->close(b.context);
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* products.c - times large fp32 products in turn, in one process: by packed panels and the kernel of this CPU, by tiles of the BLAS
+ * linked in, and, where one is named, by another library's sgemm_ with threads of its own. Shapes are those of training: rows
+ * of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the rounds and in parentheses the best.
+ *
+ *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
+ *
+ * PyTorch's libtorch_cpu.so is such a library (MKL, on x86-64). */
+#include "device/cpu/fast/gemm.h"
+#include "device/cpu/fast/simd.h"
+#include "device/device.h"
+
+#include "measure.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* By columns, as Fortran has it. */
+typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k, const float *alpha, const float *a,
+                        const int *lda, const float *b, const int *ldb, const float *beta, float *c, const int *ldc);
+
+enum { MOST_ROUNDS = 101, WAYS = 3 };
+
+static const struct { int out, in; } layers[] = {{384, 384},   {1152, 384},  {1536, 384},  {384, 1536}, {512, 512},  {2048, 512}, {512, 2048},
+                                                 {768, 768}, {2304, 768}, {3072, 768}, {768, 3072}};
+static const char *const kinds[] = {"forward", "dx", "dw"};
+
+static sgemm_call *find(const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    sgemm_call *call = NULL;
+    if (library) *(void **)(void *)&call = dlsym(library, "sgemm_");
+    if (!call) fprintf(stderr, "products: no sgemm_ in %s: %s\n", path, dlerror());
+    return call;
+}
+
+static float *take(int64_t n) {
+    void *memory;
+    if (tri__device_find("cpu")->alloc(NULL, (size_t)n * sizeof(float), &memory) != TRI_OK) {
+        fprintf(stderr, "products: out of memory\n");
+        exit(1);
+    }
+    for (int64_t i = 0; i < n; i++) ((float *)memory)[i] = (float)((uint64_t)i * 2654435761u % 10007) / 50035 - 0.1f;
+    return memory;
+}
+
+static void give(float *memory, int64_t n) { tri__device_find("cpu")->free(NULL, memory, (size_t)n * sizeof(float)); }
+
+/* Rows of c are columns of its transpose: c^T = b^T a^T. */
+static void call_library(sgemm_call *call, const tri_gemm *g) {
+    int m = (int)g->m, n = (int)g->n, k = (int)g->k;
+    float one = 1, none = 0;
+    call(g->b_turned ? "T" : "N", g->a_turned ? "T" : "N", &n, &m, &k, &one, g->b, g->b_turned ? &k : &n, g->a, g->a_turned ? &m : &k, &none,
+         g->c, &n);
+}
+
+/* Seconds of each way in each round, all ways in turn. */
+static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double seconds[WAYS][MOST_ROUNDS]) {
+    for (int round = -1; round < rounds; round++)
+        for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
+            double begin = bench_clock(g->threads);
+            if (way == 0) tri__gemm_packed(g);
+            else if (way == 1) tri__gemm_blas(g);
+            else call_library(library, g);
+            if (round >= 0) seconds[way][round] = bench_clock(g->threads) - begin;
+        }
+}
+
+static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds, sgemm_call *library) {
+    tri_gemm g = {.m = kind == 2 ? out : tokens, .n = kind == 0 ? out : in, .k = kind == 0 ? in : kind == 1 ? out : tokens,
+                  .a_turned = kind == 2, .b_turned = kind == 0, .simd = simd, .threads = threads};
+    tri_workspace size = TRI_GEMM_WORK;
+    int64_t work = tri__workspace_bytes(&size, g.m, g.n, 0) / 4 + 1;
+    float *a = take(g.m * g.k), *b = take(g.k * g.n), *w = take(work);
+    static double seconds[WAYS][MOST_ROUNDS];
+    g.a = a, g.b = b, g.c = take(g.m * g.n), g.work = w;
+    measure(&g, library, rounds, seconds);
+    double flops = 2.0 * (double)g.m * (double)g.n * (double)g.k / 1e9;
+    printf("%-8s %5ld x %4ld x %5ld", kinds[kind], (long)g.m, (long)g.n, (long)g.k);
+    for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {
+        qsort(seconds[way], (size_t)rounds, sizeof(double), bench_ascending);
+        printf("  %8.1f (%5.1f)", flops / seconds[way][rounds / 2], flops / seconds[way][0]);
+    }
+    printf("\n");
+    fflush(stdout);
+    give(a, g.m * g.k), give(b, g.k * g.n), give(g.c, g.m * g.n), give(w, work);
+}
+
+int main(int argc, char **argv) {
+    int threads = 2, rounds = 15;
+    int64_t tokens = 2048;
+    sgemm_call *library = NULL;
+    const tri_simd *simd = tri__simd();
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--rounds") == 0) rounds = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--tokens") == 0) tokens = atoll(argv[i + 1]);
+        else if (strcmp(argv[i], "--library") == 0 && !(library = find(argv[i + 1]))) return 66;
+#if defined(__x86_64__)
+        else if (strcmp(argv[i], "--simd") == 0 && strcmp(argv[i + 1], "avx2") == 0) simd = &tri__simd_avx2;
+#endif
+    }
+    if (threads < 1 || rounds < 1 || rounds > MOST_ROUNDS || tokens < 1)
+        return fprintf(stderr, "products: at least one thread, token and round, at most %d rounds\n", MOST_ROUNDS), 2;
+    omp_set_num_threads(threads);
+    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", simd->name, threads, rounds, "", "m x n x k", "packed", "BLAS",
+           library ? "           library" : "");
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        for (int kind = 0; kind < 3; kind++) report(simd, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
+    return 0;
+}

@@ -1,0 +1,265 @@
+/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two states differ, and fewer of
+ * them. */
+#include "cli/cli.h"
+
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+#include "report/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Folders that a path stands for: itself, or the checkpoints of a run folder, newest first. */
+typedef struct found {
+    char folder[TRI_PATH_MAX];
+    int64_t *steps;     /* [n] */
+    int n;              /* 0: the folder itself */
+    int64_t best;       /* -1: none */
+} found;
+
+static tri_status find(const char *path, found *f) {
+    char inner[TRI_PATH_MAX];
+    *f = (found){.best = -1};
+    TRI_TRY(tri__path_join(f->folder, "", path));
+    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
+    if (tri__is_file(inner)) return TRI_OK;
+    TRI_TRY(tri__checkpoint_best(path, &f->best));
+    TRI_TRY(tri__checkpoint_steps(path, &f->steps, &f->n));
+    return f->n ? TRI_OK : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", path);
+}
+
+static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
+    return f->n ? tri__checkpoint_name(path, f->folder, f->steps[i], "") : tri__path_join(path, "", f->folder);
+}
+
+static json_int_t bytes_of(const json_t *manifest) {
+    const json_t *row;
+    size_t i;
+    json_int_t bytes = 0;
+    json_array_foreach(json_object_get(manifest, "files"), i, row) bytes += json_integer_value(json_object_get(row, "bytes"));
+    return bytes;
+}
+
+/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or the reason why it is none. deep: 1: all hashes. */
+static tri_status describe(const found *f, int i, int deep, json_t **out) {
+    char path[TRI_PATH_MAX];
+    json_t *manifest = NULL;
+    TRI_TRY(name(f, i, path));
+    tri_status status = tri__manifest_load(path, &manifest);
+    if (status == TRI_OK && !deep) status = tri__manifest_check(path, manifest, 0, 0);
+    if (status == TRI_OK && deep) {
+        tri_checkpoint *checkpoint;
+        status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);
+        tri__checkpoint_close(checkpoint);
+    }
+    if (status == TRI_RESOURCE) return status;
+    const json_t *mesh = json_object_get(json_object_get(manifest, "state"), "mesh");
+    json_int_t step = manifest ? json_integer_value(json_object_get(manifest, "step")) : f->n ? f->steps[i] : -1;
+    *out = json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid", status == TRI_OK, "best",
+                     f->n && f->steps[i] == f->best, "bytes", manifest ? bytes_of(manifest) : (json_int_t)0, "mesh", mesh, "engine",
+                     json_object_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
+    json_decref(manifest);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+static void add_row(tri_text_table *table, const json_t *row) {
+    char bytes[32], mesh[96] = "-";
+    const json_t *m = json_object_get(row, "mesh");
+    const char *engine = json_string_value(json_object_get(row, "engine")), *reason = json_string_value(json_object_get(row, "reason"));
+    if (m)
+        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)json_integer_value(json_object_get(m, "pp")),
+                 (int)json_integer_value(json_object_get(m, "tp")), (int)json_integer_value(json_object_get(m, "dp")));
+    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)json_integer_value(json_object_get(row, "step")),
+                        tri__text_bytes((double)json_integer_value(json_object_get(row, "bytes")), bytes), mesh, engine ? engine : "-",
+                        json_is_true(json_object_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
+}
+
+/* ls and verify; the latter hashes everything and fails (TRI_DATA) when one is damaged. */
+static tri_status list(tri_cli *cli, const tri_settings *settings, const char *path, int deep) {
+    found f;
+    TRI_TRY(find(path, &f));
+    tri_text_table table = {0};
+    int bad = 0, n = f.n ? f.n : 1;
+    char first[1024] = "";
+    tri__text_table_add(&table, "step\tsize\tmesh\ttrident\tstate");
+    tri_status status = TRI_OK;
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        json_t *row = NULL;
+        status = describe(&f, i, deep, &row);
+        if (status != TRI_OK) break;
+        int valid = json_is_true(json_object_get(row, "valid"));
+        if (!valid && !bad++) snprintf(first, sizeof first, "%s", json_string_value(json_object_get(row, "reason")));
+        if (settings->json) status = tri__print_json(cli->out, row);
+        else add_row(&table, row);
+        json_decref(row);
+    }
+    if (status == TRI_OK && !settings->json) status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    free(f.steps);
+    if (status == TRI_OK && deep && bad) return tri__fail(TRI_DATA, "%d of %d damaged: %s", bad, n, first);
+    return status;
+}
+
+static tri_status prune(const tri_settings *settings, const char *path) {
+    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a run folder is expected", path);
+    return tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
+}
+
+/* ---- diff ---- */
+
+/* A whole tensor: its own bytes, or read into a buffer that the caller frees. */
+static tri_status read_whole(const tri_checkpoint *checkpoint, tri_piece *tensor, void **buffer) {
+    *buffer = NULL;
+    if (tensor->data) return TRI_OK;
+    size_t bytes = (size_t)tri__shape_count(&tensor->shape) * tri__dtype_bytes(tensor->dtype);
+    tensor->data = *buffer = malloc(bytes + 1);
+    if (!*buffer) return tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor->name);
+    return tri__checkpoint_read(checkpoint, tensor);
+}
+
+static int find_tensor(const tri_checkpoint *checkpoint, const char *name, tri_piece *tensor) {
+    for (int i = 0; i < tri__checkpoint_count(checkpoint); i++)
+        if (tri__checkpoint_tensor(checkpoint, i, tensor) == TRI_OK && !strcmp(tensor->name, name)) return 1;
+    return 0;
+}
+
+/* Elements that differ, and the largest difference; data need not be aligned. */
+static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ, double *most) {
+    size_t each = tri__dtype_bytes(a->dtype);
+    *differ = 0, *most = 0;
+    for (int64_t i = 0; i < tri__shape_count(&a->shape); i++) {
+        const char *x = (const char *)a->data + (size_t)i * each, *y = (const char *)b->data + (size_t)i * each;
+        if (memcmp(x, y, each) == 0) continue;
+        ++*differ;
+        float p, q;
+        if (a->dtype != TRI_F32) continue;
+        memcpy(&p, x, sizeof p);
+        memcpy(&q, y, sizeof q);
+        *most = fmax(*most, fabs((double)p - (double)q));
+    }
+}
+
+/* An object for a tensor that differs; *row NULL when it is the same in both. */
+static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, json_t **row) {
+    tri_piece b;
+    void *x = NULL, *y = NULL;
+    int64_t differ = 0;
+    double most = 0;
+    *row = NULL;
+    if (!find_tensor(both[1], a.name, &b)) {
+        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first");
+        return TRI_OK;
+    }
+    if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape)) {
+        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype");
+        return TRI_OK;
+    }
+    tri_status status = read_whole(both[0], &a, &x);
+    if (status == TRI_OK) status = read_whole(both[1], &b, &y);
+    if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
+    if (status == TRI_OK && differ)
+        *row = json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements", (json_int_t)differ, "of",
+                         (json_int_t)tri__shape_count(&a.shape), "most", most);
+    free(x);
+    free(y);
+    return status;
+}
+
+static tri_status compare_tensors(const tri_checkpoint *const both[2], json_t *rows) {
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < tri__checkpoint_count(both[side]); i++) {
+            tri_piece tensor;
+            json_t *row = NULL;
+            TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
+            if (side == 0) TRI_TRY(compare_tensor(both, tensor, &row));
+            else if (!tri__checkpoint_has(both[0], tensor.name)) row = json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second");
+            if (row) json_array_append_new(rows, row);
+        }
+    return TRI_OK;
+}
+
+/* Keys of two objects whose values differ: {key, first, second}. */
+static void compare_objects(const json_t *a, const json_t *b, json_t *rows) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)a, key, value) {
+        json_t *other = json_object_get(b, key);
+        if (!other || !json_equal(value, other)) json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
+    }
+    json_object_foreach((json_t *)b, key, value)
+        if (!json_object_get(a, key)) json_array_append_new(rows, json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
+}
+
+static void print_keys(tri_text_table *table, const char *what, const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        char *a = tri__json_line(json_object_get(row, "first")), *b = tri__json_line(json_object_get(row, "second"));
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, json_string_value(json_object_get(row, "key")), a ? a : "-", b ? b : "-");
+        free(a);
+        free(b);
+    }
+}
+
+static tri_status print_diff(tri_cli *cli, const json_t *all) {
+    tri_text_table table = {0};
+    const json_t *tensors = json_object_get(all, "tensors");
+    json_t *row;
+    size_t i;
+    tri__text_table_add(&table, "what\tname\tfirst\tsecond");
+    print_keys(&table, "config", json_object_get(all, "config"));
+    print_keys(&table, "state", json_object_get(all, "state"));
+    json_array_foreach(tensors, i, row) {
+        const json_t *n = json_object_get(row, "elements");
+        char words[128] = "";
+        if (n)
+            snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most", (long long)json_integer_value(n),
+                     (long long)json_integer_value(json_object_get(row, "of")), json_real_value(json_object_get(row, "most")));
+        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", json_string_value(json_object_get(row, "tensor")),
+                            json_string_value(json_object_get(row, "what")), words);
+    }
+    tri_status status = TRI_OK;
+    if (table.n > 1) status = tri__text_table_print(&table, cli->out, cli->out_color);
+    if (json_array_size(tensors) == 0) fprintf(cli->out, "all tensors are the same\n");
+    tri__text_table_free(&table);
+    return status;
+}
+
+static tri_status diff(tri_cli *cli, const tri_settings *settings, const char *const *paths) {
+    tri_checkpoint *both[2] = {NULL, NULL};
+    tri_status status = tri__checkpoint_open(paths[0], 0, &both[0]);
+    if (status == TRI_OK) status = tri__checkpoint_open(paths[1], 0, &both[1]);
+    json_t *all = json_pack("{s:[], s:[], s:[]}", "config", "state", "tensors");
+    if (status == TRI_OK && !all) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) {
+        compare_objects(tri__checkpoint_config(both[0]), tri__checkpoint_config(both[1]), json_object_get(all, "config"));
+        compare_objects(tri__checkpoint_state(both[0]), tri__checkpoint_state(both[1]), json_object_get(all, "state"));
+        status = compare_tensors((const tri_checkpoint *const *)both, json_object_get(all, "tensors"));
+    }
+    if (status == TRI_OK) status = settings->json ? tri__print_json(cli->out, all) : print_diff(cli, all);
+    json_decref(all);
+    for (int i = 0; i < 2; i++) tri__checkpoint_close(both[i]);
+    return status;
+}
+
+tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    const char *words[3];
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "checkpoint", n, args, words, 3, &n_words);
+    if (status == TRI_OK) {
+        const char *verb = n_words ? words[0] : "";
+        int deep = !strcmp(verb, "verify");
+        if ((deep || !strcmp(verb, "ls")) && n_words == 2) status = list(cli, &settings, words[1], deep);
+        else if (!strcmp(verb, "prune") && n_words == 2) status = prune(&settings, words[1]);
+        else if (!strcmp(verb, "diff") && n_words == 3) status = diff(cli, &settings, words + 1);
+        else status = tri__fail(TRI_USAGE, "what, and of which folder? e.g. `trident checkpoint ls run`, `verify run`, `prune run --keep 1`, "
+                                           "`diff run/checkpoint-10 run/checkpoint-20`");
+    }
+    tri__settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,119 @@
+/* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's configuration. */
+#include "cli/step_cases.h"
+
+#include "base/file.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const tri_step_case cases[] = {
+    {"tiny", "2 x (2 layers x 64), 4 x 16 tokens", 2, 2, 64, 4, 300, 4, 16, 0},
+    {"base128", "2 x bert-base, 256 x 128 tokens", 2, 12, 768, 12, 28996, 256, 128, 0},
+    {"base512", "2 x bert-base, 64 x 512 tokens", 2, 12, 768, 12, 28996, 64, 512, 0},
+    {"base512real", "2 x bert-base, 64 texts of up to 512 tokens, 27 % real", 2, 12, 768, 12, 28996, 64, 512, 1},
+    {"large512", "2 x bert-large, 32 x 512 tokens", 2, 24, 1024, 16, 28996, 32, 512, 0},
+    {"oneb", "one encoder, 24 layers x 2048, 16 x 1024 tokens", 1, 24, 2048, 16, 28996, 16, 1024, 0},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+const tri_step_case *tri__step_case_at(int index) { return index >= 0 && index < CASES ? &cases[index] : NULL; }
+
+const tri_step_case *tri__step_case_find(const char *name) {
+    for (int i = 0; i < CASES; i++)
+        if (strcmp(cases[i].name, name) == 0) return &cases[i];
+    return NULL;
+}
+
+static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
+static tri_status open_file(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out) {
+    TRI_TRY(tri__path_join(path, folder, name));
+    *out = fopen(path, "we");
+    return *out ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+static tri_status close_file(FILE *file, const char *path) {
+    int failed = ferror(file);
+    return fclose(file) || failed ? tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno)) : TRI_OK;
+}
+
+static tri_status write_vocabulary(const tri_step_case *at, const char *folder) {
+    char path[TRI_PATH_MAX];
+    FILE *out;
+    TRI_TRY(open_file(folder, "vocab.txt", path, &out));
+    for (int i = 0; i < at->vocabulary; i++) {
+        if (i < SPECIALS) fprintf(out, "%s\n", specials[i]);
+        else fprintf(out, "word%d\n", i);
+    }
+    return close_file(out, path);
+}
+
+/* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1 / 3.7. */
+static int length_of(const tri_step_case *at, int64_t k) {
+    double even = fmod(((double)k + 0.5) * 0.6180339887498949, 1);
+    int length = (int)(at->tokens * pow(even, 2.7));
+    return !at->ragged ? at->tokens : length < 4 ? 4 : length;
+}
+
+/* [CLS] and [SEP] are two of a text's tokens. */
+static void write_text(const tri_step_case *at, FILE *out, int tokens, uint32_t *random) {
+    for (int i = 0; i < tokens - 2; i++) {
+        *random = *random * 1664525u + 1013904223u;
+        fprintf(out, "%sword%d", i ? " " : "", SPECIALS + (int)((*random >> 8) % (uint32_t)(at->vocabulary - SPECIALS)));
+    }
+}
+
+static tri_status write_table(const tri_step_case *at, const char *folder, int64_t rows) {
+    char path[TRI_PATH_MAX];
+    FILE *out;
+    uint32_t random = 1;
+    TRI_TRY(open_file(folder, "train.csv", path, &out));
+    fprintf(out, "first,%sa,b,c,label\n", at->texts > 1 ? "second," : "");
+    for (int64_t row = 0; row < rows; row++) {
+        for (int text = 0; text < at->texts; text++) {
+            write_text(at, out, length_of(at, row * at->texts + text), &random);
+            fputc(',', out);
+        }
+        fprintf(out, "%d,%d,%d,%d\n", (int)(row % 7), (int)(row % 11), (int)(row % 13), (int)(row % 2));
+    }
+    return close_file(out, path);
+}
+
+static json_t *encoder_json(const tri_step_case *at) {
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size", at->vocabulary, "hidden_size",
+                     at->width, "num_hidden_layers", at->layers, "num_attention_heads", at->heads, "intermediate_size", 4 * at->width,
+                     "max_position_embeddings", at->tokens, "type_vocab_size", 2, "hidden_dropout_prob", 0.1,
+                     "attention_probs_dropout_prob", 0.1);
+}
+
+static tri_status write_config(const tri_step_case *at, const char *folder, const char *vocab) {
+    char path[TRI_PATH_MAX];
+    json_t *config = json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}", "label_name", "label",
+                               "primary_text_name", "first", "tab_field_list", "a", "b", "c", "primary_tokenizer", vocab,
+                               "primary_encoder", encoder_json(at), "hidden_common_dim", 256, "fusion_hidden_dim", 128, "fusion_dropout",
+                               0.1, "is_binary", 1, "num_classes", 2, "max_sen_len", at->tokens, "lr", 1e-4);
+    if (config && at->texts > 1) {
+        json_object_set_new(config, "secondary_text_name", json_string("second"));
+        json_object_set_new(config, "secondary_tokenizer", json_string(vocab));
+        json_object_set_new(config, "secondary_encoder", encoder_json(at));
+    }
+    tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__json_save(path, config);
+    json_decref(config);
+    return status;
+}
+
+tri_status tri__step_case_write(const tri_step_case *at, const char *folder, int batches) {
+    char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
+    TRI_TRY(tri__path_join(data, folder, "data"));
+    TRI_TRY(tri__folder_make(vocab));
+    TRI_TRY(tri__folder_make(data));
+    TRI_TRY(write_vocabulary(at, vocab));
+    TRI_TRY(write_table(at, data, (int64_t)batches * at->samples));
+    return write_config(at, folder, vocab);
+}

@@ -1,0 +1,164 @@
+/* attention.cu - rows of attention over packed sequences. Hopper's tensor cores take 16-bit types (attention_forward.cu,
+ * attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in fp32, and forms each score where it is
+ * needed. Rows after the last sequence belong to none: they give 0 and get 0. */
+#include "device/cuda/attention.cuh"
+
+enum { THREADS = 128, MOST_COLS = 8 }; /* columns a lane has: heads of up to 256 */
+
+/* One row of one head. */
+typedef struct row {
+    int64_t t;
+    int head, begin, end; /* rows it looks at; none where begin = end */
+} row;
+
+static __device__ __forceinline__ row row_of(const attention_args &a) {
+    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
+    row r = {i / a.heads, (int)(i % a.heads), 0, 0};
+    int low = 0, high = a.n; /* the last s with seq[s] <= t is in [low, high] */
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (a.seq[middle] <= r.t) low = middle;
+        else high = middle - 1;
+    }
+    if (low < a.n) r.begin = a.seq[low], r.end = a.seq[low + 1];
+    return r;
+}
+
+/* The head's columns of row t of qkv: query (part 0), key (1), value (2). */
+template <typename T> static __device__ __forceinline__ const T *part_of(const attention_args &a, int head, int64_t t, int part) {
+    return (const T *)a.qkv + ((t * 3 + part) * a.heads + head) * a.width;
+}
+
+template <typename T> static __device__ __forceinline__ float dot(const T *x, const T *y, int n) {
+    float sum = 0;
+    for (int c = 0; c < n; c++) sum = fmaf(wide(x[c]), wide(y[c]), sum);
+    return sum;
+}
+
+template <typename T> static __device__ __forceinline__ float score(const attention_args &a, int head, int64_t query, int64_t other) {
+    return dot(part_of<T>(a, head, query, 0), part_of<T>(a, head, other, 1), a.width) * a.scale;
+}
+
+/* The dropout factor of the weight that row `query` gives to row `other`. */
+static __device__ __forceinline__ float kept_weight(const attention_args &a, int head, int64_t query, int64_t other) {
+    if (!a.drop.threshold) return 1.0f;
+    return kept(a.drop, a.key, query, first_feature(a, head) + (uint32_t)a.key[2 * other + 1]);
+}
+
+/* sum[c] += weight of lane i * column c of from(i), over the lanes below `lanes`; a lane has columns lane + 32 k. */
+template <typename T, class From>
+static __device__ __forceinline__ void gather(float weight, int lanes, int width, From from, float (&sum)[MOST_COLS]) {
+    int lane = threadIdx.x % WARP;
+    for (int i = 0; i < lanes; i++) {
+        float w = __shfl_sync(0xFFFFFFFFu, weight, i);
+        const T *x = from(i);
+#pragma unroll
+        for (int k = 0; k < MOST_COLS; k++)
+            if (lane + WARP * k < width) sum[k] = fmaf(w, wide(x[lane + WARP * k]), sum[k]);
+    }
+}
+
+template <typename T> static __device__ __forceinline__ void put_columns(T *to, int width, const float (&sum)[MOST_COLS], float factor, int add) {
+    int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int k = 0; k < MOST_COLS; k++)
+        if (lane + WARP * k < width) to[lane + WARP * k] = narrow<T>(sum[k] * factor + (add ? wide(to[lane + WARP * k]) : 0.0f));
+}
+
+template <typename T> static __global__ void plain_kernel(attention_args a) {
+    row r = row_of(a);
+    int lane = threadIdx.x % WARP;
+    if (r.t >= a.rows) return;
+    float largest = -INFINITY, sum = 0, out[MOST_COLS] = {};
+    for (int j = r.begin + lane; j < r.end; j += WARP) largest = fmaxf(largest, score<T>(a, r.head, r.t, j));
+    for (int i = WARP / 2; i; i /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, i));
+    for (int first = r.begin; first < r.end; first += WARP) {
+        int j = first + lane;
+        float weight = j < r.end ? expf(score<T>(a, r.head, r.t, j) - largest) : 0.0f;
+        sum += weight;
+        if (j < r.end) weight *= kept_weight(a, r.head, r.t, j);
+        gather<T>(weight, min(WARP, r.end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 2); }, out);
+    }
+    sum = warp_sum(sum);
+    put_columns((T *)a.ctx + (r.t * a.heads + r.head) * a.width, a.width, out, r.end > r.begin ? 1.0f / sum : 0.0f, 0);
+    if (a.lse && lane == 0) a.lse[r.t * a.heads + r.head] = r.end > r.begin ? largest + logf(sum) : 0.0f;
+}
+
+/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
+template <typename T>
+static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other, float *weight, float *ds) {
+    int64_t at = query * a.heads + head;
+    const T *dctx = (const T *)a.dctx + at * a.width, *ctx = (const T *)a.ctx + at * a.width; /* [width] */
+    float p = expf(score<T>(a, head, query, other) - a.lse[at]), factor = kept_weight(a, head, query, other);
+    *weight = p * factor;
+    *ds = p * (factor * dot(dctx, part_of<T>(a, head, other, 2), a.width) - dot(dctx, ctx, a.width));
+}
+
+/* The gradients of one row's query (it looks at all rows), key and value (all rows look at it). */
+template <typename T> static __global__ void plain_din_kernel(attention_args a) {
+    row r = row_of(a);
+    int lane = threadIdx.x % WARP;
+    if (r.t >= a.rows) return;
+    float dq[MOST_COLS] = {}, dk[MOST_COLS] = {}, dv[MOST_COLS] = {};
+    for (int first = r.begin; first < r.end; first += WARP) {
+        int j = first + lane, lanes = min(WARP, r.end - first);
+        float unused, out_ds = 0, in_ds = 0, in_weight = 0;
+        if (j < r.end) {
+            weight_gradient<T>(a, r.head, r.t, j, &unused, &out_ds);
+            weight_gradient<T>(a, r.head, j, r.t, &in_weight, &in_ds);
+        }
+        gather<T>(out_ds, lanes, a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 1); }, dq);
+        gather<T>(in_ds, lanes, a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 0); }, dk);
+        gather<T>(in_weight, lanes, a.width,
+                  [&](int i) { return (const T *)a.dctx + ((int64_t)(first + i) * a.heads + r.head) * a.width; }, dv);
+    }
+    T *to = (T *)a.dqkv + (r.t * 3 * a.heads + r.head) * a.width;
+    put_columns(to, a.width, dq, a.scale, a.add);
+    put_columns(to + (int64_t)a.heads * a.width, a.width, dk, a.scale, a.add);
+    put_columns(to + 2 * (int64_t)a.heads * a.width, a.width, dv, 1.0f, a.add);
+}
+
+static attention_args args_of(const tri_call *call, int seq, int key, int64_t cols) {
+    attention_args a = {};
+    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1, a.rows = call->t[0].rows;
+    a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads), a.max_len = call->attr->max_len;
+    a.scale = 1.0f / sqrtf((float)a.width);
+    a.drop = dropper_of(call);
+    return a;
+}
+
+static unsigned plain_blocks(const attention_args &a) { return blocks_for(a.rows * a.heads, THREADS / WARP); }
+
+template <typename T> static void attention(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    attention_args a = args_of(call, SEQ, KEY, call->t[CTX].cols);
+    a.qkv = call->t[QKV].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    if (a.rows == 0 || tri__cuda_flash(call, &a)) return;
+    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention: heads of more than 256 columns");
+    else plain_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
+    launched(call, "attention");
+}
+
+template <typename T> static void attention_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    attention_args a = args_of(call, SEQ, KEY, call->t[DCTX].cols);
+    a.qkv = call->t[QKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    a.dqkv = call->t[DQKV].data, a.add = adds(call, DQKV);
+    a.dq = static_cast<float *>(call->work);
+    if (a.dq) a.statistic = (float2 *)(a.dq + (a.rows * call->t[DCTX].cols + 1) / 2 * 2), a.order = (int32_t *)(a.statistic + a.rows * a.heads);
+    if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return;
+    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention_din: heads of more than 256 columns");
+    else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
+    launched(call, "attention_din");
+}
+
+/* Scratch of the tensor cores' gradient, for each element of dqkv 2 bytes: dq in fp32, and two floats for each row and head of at least 8
+ * columns; and the order of up to 1024 sequences. */
+#define DIN_WORK {4096 + 8, 0, 0, 2, 0}
+const tri_kernel_row tri__cuda_attention[] = {
+    TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
+    {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},
+    {TRI_OP_attention_din, TRI_BF16, attention_din<bf16>, DIN_WORK},
+    {TRI_OP_attention_din, TRI_F16, attention_din<f16>, DIN_WORK},
+    {},
+};

@@ -1,0 +1,61 @@
+/* attention.cuh - what the attention kernels share: the operands, where a tile of queries lies, and dropout's decisions for the
+ * accumulators of matrix instructions. Sequence s is rows seq[s] .. seq[s+1]-1; rows from seq[n] on belong to none. */
+#ifndef TRI_DEVICE_CUDA_ATTENTION_CUH
+#define TRI_DEVICE_CUDA_ATTENTION_CUH
+
+#include "device/cuda/common.cuh"
+
+typedef struct attention_args {
+    const void *qkv, *dctx;  /* [T,3H] [T,H] */
+    void *ctx, *dqkv;        /* [T,H] [T,3H] */
+    float *lse;              /* [T,heads]; NULL where left out */
+    const int32_t *seq;      /* [n + 1] */
+    const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
+    float *dq;               /* backward's scratch: [T,H] */
+    float2 *statistic;       /* the same: [heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
+    int32_t *order;          /* [n] sequences, the longest first */
+    int64_t rows;            /* T */
+    int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */
+    int max_len, add;        /* of random numbers; dqkv is added to */
+    float scale;             /* 1 / sqrt(width) */
+    dropper drop;
+} attention_args;
+
+/* Rows kernels of Hopper, for 16-bit types and heads of up to 128 columns; 0: not for this call or device. attention_forward.cu and
+ * attention_backward.cu */
+int tri__cuda_flash(const tri_call *call, const attention_args *args);
+int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
+
+/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, on a GPU that has the instructions. */
+static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
+    int major = 0, minor = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, tri__cuda(call)->device);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
+    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 && aligned(a->qkv) &&
+           aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
+}
+
+/* Tiles of B rows are numbered so that the number alone tells where one lies: sequence s has the numbers from seq[s] / B + s on, which
+ * are enough for it; the last of them may be empty. Tiles of "sequence" n cover the rows of no sequence. */
+template <int B> static inline unsigned tiles_for(int64_t rows, int n) { return (unsigned)(rows / B + n + 1); }
+
+/* The sequence of a tile, by all threads of a warp together: 32 places at a time. */
+template <int B> static __device__ __forceinline__ int sequence_of(const int32_t *seq, int n, int tile) {
+    int low = 0, count = n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
+    while (count > 1) {
+        int stride = (count + WARP - 1) / WARP, at = low + lane * stride;
+        int before = lane * stride < count && seq[at] / B + at <= tile;
+        int last = WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)); /* lane 0 always is: seq[0] = 0 */
+        if (last < 0) last = 0;
+        low += last * stride;
+        count = min(stride, count - last * stride);
+    }
+    return low;
+}
+
+/* The features of a head's keys begin at this one. */
+static __device__ __forceinline__ uint32_t first_feature(const attention_args &a, int head) {
+    return (uint32_t)((a.head + head) * a.max_len);
+}
+
+#endif

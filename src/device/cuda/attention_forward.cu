@@ -1,0 +1,200 @@
+/* attention_forward.cu - attention over packed sequences on Hopper's tensor cores (Dao et al., 2022; Shah et al., 2024). A block of one
+ * warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores stay in registers. */
+#include "device/cuda/attention.cuh"
+#include "device/cuda/wgmma.cuh"
+
+enum { THREADS = 128, QUERIES = 64 };
+
+template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
+    enum {
+        KEYS = 64,
+        PANELS = COLS / PANEL,
+        QUERY_BYTES = QUERIES * COLS * 2,
+        KEY_PANEL = KEYS * ROW_BYTES,
+        KEY_BYTES = PANELS * KEY_PANEL,
+        ALL = QUERY_BYTES + 4 * KEY_BYTES + ATOM_BYTES, /* and room to align */
+    };
+};
+
+/* Rows from `first` on of part `part` of qkv: 0 query, 1 key, 2 value. */
+template <typename T, int COLS, int ROWS>
+static __device__ __forceinline__ void fetch(const attention_args &a, int head, int part, int first, int end, uint32_t to) {
+    int64_t H = (int64_t)a.heads * a.width;
+    copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to);
+}
+
+/* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread draws
+ * for every fourth group of 8 keys and its quad passes the results on. */
+template <int KEYS>
+static __device__ __forceinline__ uint32_t kept_keys(const dropper &d, uint32_t sample, uint32_t place, uint32_t feature) {
+    int c = threadIdx.x % 4;
+    uint32_t word = 0, bits = 0;
+    if (feature % 8 == 0) {
+#pragma unroll
+        for (int i = 0; i < KEYS / 32; i++) word |= kept_bits(d, sample, place, feature / 8 + (uint32_t)(c + 4 * i)) << (8 * i);
+#pragma unroll
+        for (int from = 0; from < 4; from++)
+            bits |= (__shfl_sync(0xFFFFFFFFu, word, from, 4) >> (2 * c) & 0x03030303u) << (2 * from);
+        return bits;
+    }
+    for (int i = 0; i < KEYS / 4; i++) {
+        uint32_t at = feature + (uint32_t)(i / 2 * 8 + 2 * c + i % 2);
+        bits |= (kept_bits(d, sample, place, at / 8) >> (at % 8) & 1) << i;
+    }
+    return bits;
+}
+
+/* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest` keeps for
+ * the two rows; `sum` and what is in `out` are put in proportion. Keys from `valid` on do not exist. */
+template <int NS, int NO>
+static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2], int valid, float log2_scale) {
+    int c = threadIdx.x % 4;
+    if (valid < NS * 2) {
+#pragma unroll
+        for (int i = 0; i < NS; i++)
+            if (i / 4 * 8 + 2 * c + i % 2 >= valid) s[i] = -INFINITY;
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = largest[h];
+#pragma unroll
+        for (int j = 0; j < NS / 4; j++) most = fmaxf(most, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
+        most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
+        float before = power_of_2((largest[h] - most) * log2_scale), offset = most * log2_scale, more = 0;
+        largest[h] = most;
+#pragma unroll
+        for (int j = 0; j < NS / 4; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float &p = s[4 * j + 2 * h + e];
+                p = power_of_2(fmaf(p, log2_scale, -offset));
+                more += p;
+            }
+        sum[h] = fmaf(sum[h], before, more); /* of this thread's columns; the quad's sums are added at the end */
+#pragma unroll
+        for (int j = 0; j < NO / 4; j++) out[4 * j + 2 * h] *= before, out[4 * j + 2 * h + 1] *= before;
+    }
+}
+
+template <typename T, int COLS>
+static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end, float (&out)[COLS / 2],
+                                                  const float (&largest)[2], float (&sum)[2]) {
+    int lane = threadIdx.x % WARP, c = lane % 4;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int t = first + threadIdx.x / WARP * 16 + lane / 4 + 8 * h;
+        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 1);
+        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 2);
+        if (t >= end) continue;
+        float factor = a.drop.scale / sum[h];
+        T *row = (T *)a.ctx + ((int64_t)t * a.heads + head) * a.width;
+#pragma unroll
+        for (int j = 0; j < COLS / 8; j++)
+            if (8 * j + 2 * c < a.width)
+                *reinterpret_cast<uint32_t *>(row + 8 * j + 2 * c) = pair<T>(out[4 * j + 2 * h] * factor, out[4 * j + 2 * h + 1] * factor);
+        if (a.lse && c == 0) a.lse[(int64_t)t * a.heads + head] = largest[h] * a.scale + logf(sum[h]);
+    }
+}
+
+/* Rows of no sequence give 0. */
+template <typename T> static __device__ void clear_rows(const attention_args &a, int head, int64_t first, int64_t end) {
+    for (int64_t i = threadIdx.x; i < (end - first) * a.width; i += THREADS)
+        ((T *)a.ctx)[((first + i / a.width) * a.heads + head) * a.width + i % a.width] = narrow<T>(0);
+    for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
+}
+
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
+#if TRI_HOPPER
+    typedef sizes<COLS> size;
+    enum { KEYS = size::KEYS };
+    extern __shared__ char raw[];
+    int head = blockIdx.y, s = sequence_of<QUERIES>(a.seq, a.n, blockIdx.x), begin = a.seq[s];
+    int first = begin + ((int)blockIdx.x - (begin / QUERIES + s)) * QUERIES, end = s < a.n ? a.seq[s + 1] : (int)a.rows;
+    if (first >= end) return;
+    if (s == a.n) {
+        clear_rows<T>(a, head, first, min(first + QUERIES, end));
+        return;
+    }
+    uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES,
+             values = keys + 2 * size::KEY_BYTES;
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, tiles = (end - begin + KEYS - 1) / KEYS;
+    uint32_t query_tile = tile_at(query);
+    fetch<T, COLS, QUERIES>(a, head, 0, first, end, query);
+    fetch<T, COLS, KEYS>(a, head, 1, begin, end, keys);
+    copy_commit();
+    fetch<T, COLS, KEYS>(a, head, 2, begin, end, values);
+    copy_commit();
+
+    float out[COLS / 2], largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, log2_scale = a.scale * 1.44269504f;
+    uint32_t sample = 0, place = 0, feature = 0; /* of this thread's first row; of the tile's first key */
+    if (a.drop.threshold) {
+        sample = (uint32_t)a.key[2 * begin];
+        place = (uint32_t)(a.key[2 * begin + 1] + first - begin + warp * 16 + lane / 4);
+        feature = first_feature(a, head) + (uint32_t)a.key[2 * begin + 1];
+    }
+#pragma unroll
+    for (int i = 0; i < COLS / 2; i++) out[i] = 0;
+    for (int n = 0; n < tiles; n++) {
+        uint32_t key_tile = tile_at(keys + (uint32_t)(n & 1) * size::KEY_BYTES);
+        uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
+        uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES;
+        float score[KEYS / 2];
+        copy_wait<1>();
+        show_to_matrix_units();
+        __syncthreads();
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < COLS / 16; k++)
+            wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
+                                         tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
+        wgmma_commit();
+        if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 1, begin + (n + 1) * KEYS, end, keys + next);
+        copy_commit();
+        uint32_t kept[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
+        if (a.drop.threshold) {
+            kept[0] = kept_keys<KEYS>(a.drop, sample, place, feature + (uint32_t)(n * KEYS));
+            kept[1] = kept_keys<KEYS>(a.drop, sample, place + 8, feature + (uint32_t)(n * KEYS));
+        }
+        wgmma_wait<0>();
+        pin(score);
+        soften(score, out, largest, sum, end - begin - n * KEYS, log2_scale);
+        if (a.drop.threshold) {
+#pragma unroll
+            for (int i = 0; i < KEYS / 2; i++)
+                if (!(kept[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1)) score[i] = 0;
+        }
+        copy_wait<1>();
+        show_to_matrix_units();
+        __syncthreads();
+        uint32_t weight[KEYS / 16][4];
+#pragma unroll
+        for (int k = 0; k < KEYS / 16; k++) as_factor<T>(score, k, weight[k]);
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < KEYS / 16; k++)
+            wgmma<T>::template run<1>(out, weight[k], tile(value_tile, k * 16 * ROW_BYTES), 1);
+        wgmma_commit();
+        if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 2, begin + (n + 1) * KEYS, end, values + next);
+        copy_commit();
+        wgmma_wait<0>();
+        pin(out);
+    }
+    write_rows<T, COLS>(a, head, first, end, out, largest, sum);
+#endif
+}
+
+template <typename T, int COLS> static void launch(const tri_call *call, const attention_args *a) {
+    dim3 grid(tiles_for<QUERIES>(a->rows, a->n), (unsigned)a->heads);
+    record(call, cudaFuncSetAttribute(flash_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention");
+    flash_kernel<T, COLS><<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(*a);
+    launched(call, "attention");
+}
+
+int tri__cuda_flash(const tri_call *call, const attention_args *a) {
+    int dtype = call->dtype[0];
+    if (!flash_fits(call, a, dtype)) return 0;
+    if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, a) : launch<bf16, 128>(call, a);
+    else a->width <= 64 ? launch<f16, 64>(call, a) : launch<f16, 128>(call, a);
+    return 1;
+}

@@ -1,0 +1,22 @@
+/* cast.cu - a tensor in another type, rounded to nearest. */
+#include "device/cuda/map.cuh"
+
+template <typename Y> static void cast_to(const tri_call *call) {
+    enum { TO, FROM };
+    if (call->dtype[FROM] == TRI_F32) map1<same_op, Y, float>(call, TO, FROM, "cast");
+    else if (call->dtype[FROM] == TRI_BF16) map1<same_op, Y, bf16>(call, TO, FROM, "cast");
+    else map1<same_op, Y, f16>(call, TO, FROM, "cast");
+}
+
+static void cast(const tri_call *call) {
+    if (call->dtype[0] == TRI_F32) cast_to<float>(call);
+    else if (call->dtype[0] == TRI_BF16) cast_to<bf16>(call);
+    else cast_to<f16>(call);
+}
+
+const tri_kernel_row tri__cuda_cast[] = {
+    {TRI_OP_cast, TRI_F32, cast, {}},
+    {TRI_OP_cast, TRI_BF16, cast, {}},
+    {TRI_OP_cast, TRI_F16, cast, {}},
+    {},
+};

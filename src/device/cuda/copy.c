@@ -1,0 +1,65 @@
+/* copy.c - copies of weights between the host and the GPU. The driver moves ordinary memory through small buffers of its own with one
+ * thread; large copies go through two pinned buffers here that several threads fill or empty while the GPU moves the other. */
+#include "device/cuda/cuda.h"
+
+#include <string.h>
+
+enum { LANE = 32 << 20, SLICE = 1 << 20, SMALL = 8 << 20, THREADS = 8 }; /* bytes; threads */
+
+static cudaError_t make_lanes(tri_cuda *c) {
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) {
+        if (!c->lane[i].at) error = cudaMallocHost((void **)&c->lane[i].at, LANE);
+        if (error == cudaSuccess && !c->lane[i].done) error = cudaEventCreateWithFlags(&c->lane[i].done, cudaEventDisableTiming);
+    }
+    return error;
+}
+
+void tri__cuda_copy_close(tri_cuda *c) {
+    for (int i = 0; i < 2; i++) {
+        if (c->lane[i].at) cudaFreeHost(c->lane[i].at);
+        if (c->lane[i].done) cudaEventDestroy(c->lane[i].done);
+    }
+}
+
+static void move(char *to, const char *from, size_t bytes) {
+#pragma omp parallel for num_threads(THREADS)
+    for (size_t at = 0; at < bytes; at += SLICE) memcpy(to + at, from + at, bytes - at < SLICE ? bytes - at : SLICE);
+}
+
+static size_t part(size_t bytes, size_t at) { return bytes - at < LANE ? bytes - at : LANE; }
+
+static cudaError_t send(tri_cuda *c, char *to, const char *from, size_t bytes) {
+    cudaError_t error = cudaSuccess;
+    for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += LANE, turn = !turn) {
+        error = cudaEventSynchronize(c->lane[turn].done); /* the GPU has read what was there */
+        move(c->lane[turn].at, from + at, part(bytes, at));
+        if (error == cudaSuccess) error = cudaMemcpyAsync(to + at, c->lane[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
+        if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
+    }
+    return error;
+}
+
+/* Each round asks for the next part before it empties the last one. */
+static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) {
+    cudaError_t error = cudaSuccess;
+    for (size_t at = 0, turn = 0; at < bytes + LANE && error == cudaSuccess; at += LANE, turn = !turn) {
+        if (at < bytes) {
+            error = cudaMemcpyAsync(c->lane[turn].at, from + at, part(bytes, at), cudaMemcpyDeviceToHost, c->compute);
+            if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
+        }
+        if (at == 0 || error != cudaSuccess) continue;
+        error = cudaEventSynchronize(c->lane[!turn].done);
+        move(to + at - LANE, c->lane[!turn].at, part(bytes, at - LANE));
+    }
+    return error;
+}
+
+cudaError_t tri__cuda_copy(tri_cuda *c, void *to, const void *from, size_t bytes) {
+    struct cudaPointerAttributes about;
+    if (bytes < SMALL) return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->compute);
+    cudaError_t error = make_lanes(c);
+    if (error == cudaSuccess) error = cudaPointerGetAttributes(&about, to);
+    if (error != cudaSuccess) return error;
+    return about.type == cudaMemoryTypeDevice ? send(c, to, from, bytes) : fetch(c, to, from, bytes);
+}

@@ -1,0 +1,90 @@
+/* cuda.h - what the files of the CUDA plug-in share. C for the host side, CUDA C for kernels; one file an operation family, each with its
+ * rows of the kernel table, as on the CPU. */
+#ifndef TRI_DEVICE_CUDA_CUDA_H
+#define TRI_DEVICE_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include "device/device.h"
+
+/* One GPU of one rank: call->context of every kernel row. */
+typedef struct tri_cuda {
+    int device;
+    cudaStream_t compute, comm, copy;
+    cublasLtHandle_t blas;
+    void *blas_work;           /* [blas_bytes] on the device */
+    size_t blas_bytes;
+    struct tri_cuda_wisdom *wisdom; /* algorithms chosen by timing, by shape */
+    cudaError_t error;         /* the first that a launch met; looked at after the step */
+    const char *where;         /* the row that met it */
+    /* the host side's own (device.c) */
+    const tri_core *core;
+    char name[160];            /* what people read */
+    struct {
+        char *at;              /* [stage_bytes] of the host that the GPU reads */
+        cudaEvent_t done;      /* when it has */
+    } stage[2];                /* the runs' inputs take turns */
+    size_t stage_bytes, stage_used;
+    int turn;
+    struct {
+        char *at;              /* pinned, as `stage`; made for the first large copy */
+        cudaEvent_t done;
+    } lane[2];                 /* large copies go through both in turn */
+    cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
+    int n_marks, last_mark;
+    int marking;               /* 1: since the last times */
+    double marked;             /* seconds on tri__clock of the last mark */
+    cudaEvent_t span[2];       /* the first thing queued since a finish; the finish */
+    int spanning;              /* 1: the first has been queued */
+    double worked;             /* seconds */
+    struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
+    struct {
+        cudaEvent_t begin, end;
+    } *posted;                 /* [n_posted] each numbered transfer; begin only in a profile */
+    int n_posted;
+    cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
+} tri_cuda;
+
+/* Remembers what a queued call met first; the next finish tells. */
+static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char *where) {
+    if (error == cudaSuccess || cuda->error != cudaSuccess) return;
+    cuda->error = error;
+    cuda->where = where;
+}
+
+static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
+
+/* copy.c: between the host's memory and the GPU's, done when it returns.
+ * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
+ * nccl.c: tri_apart's transfers. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
+void tri__cuda_copy_close(tri_cuda *cuda);
+void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
+tri_status tri__nccl_name(void *context, char *name);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);
+void tri__nccl_leave(void *context, void *group, int abort);
+void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
+void tri__nccl_wait(void *context, int number);
+void tri__nccl_time(void *context, int number, tri_time *time);
+void tri__nccl_close(tri_cuda *cuda);
+#ifdef __cplusplus
+}
+#endif
+
+/* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
+#define TRI_CUDA_FAMILIES(X) X(linear) X(activation) X(norm) X(dropout) X(embed) X(attention) X(pool) X(fusion) X(loss) X(update) X(cast)
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define X(family) extern const tri_kernel_row tri__cuda_##family[];
+TRI_CUDA_FAMILIES(X)
+#undef X
+#ifdef __cplusplus
+}
+#endif
+
+#endif

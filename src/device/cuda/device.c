@@ -1,0 +1,253 @@
+/* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files of their families. */
+#include "base/clock.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/wisdom.h"
+#include "device/plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLAS_BYTES = 64 << 20 }; /* what cuBLASLt may use beside the plan; more buys nothing at BERT's shapes */
+
+static void kernels(tri_kernel_table *table) {
+    memset(table, 0, sizeof *table);
+#define X(family) tri__kernel_table_add(table, tri__cuda_##family);
+    TRI_CUDA_FAMILIES(X)
+#undef X
+}
+
+static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {
+    tri_status code = error == cudaErrorMemoryAllocation ? TRI_RESOURCE : TRI_INTERNAL;
+    return core->fail(code, "the GPU cannot %s: %s", what, cudaGetErrorString(error));
+}
+
+/* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
+static tri_status choose(const tri_core *core, int local, int *device) {
+    int n = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+    if (error != cudaSuccess || n == 0)
+        return core->fail(TRI_USAGE, "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
+                          error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
+    *device = local % n;
+    error = cudaSetDevice(*device);
+    return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
+}
+
+static tri_status room(const tri_core *core, int local, int64_t *bytes) {
+    int device;
+    size_t free_bytes = 0, all = 0;
+    TRI_TRY(choose(core, local, &device));
+    cudaError_t error = cudaMemGetInfo(&free_bytes, &all);
+    if (error != cudaSuccess) return fail(core, error, "say how much memory is free");
+    *bytes = (int64_t)free_bytes - BLAS_BYTES;
+    return TRI_OK;
+}
+
+static void close_context(void *context) {
+    tri_cuda *c = context;
+    if (!c) return;
+    tri__nccl_close(c);
+    tri__cuda_copy_close(c);
+    for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
+    free(c->mark);
+    free(c->wisdom);
+    for (int i = 0; i < 2; i++) {
+        if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
+        if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
+        if (c->span[i]) cudaEventDestroy(c->span[i]);
+    }
+    if (c->blas_work) cudaFree(c->blas_work);
+    if (c->blas) cublasLtDestroy(c->blas);
+    cudaStream_t streams[] = {c->compute, c->comm, c->copy};
+    for (int i = 0; i < 3; i++)
+        if (streams[i]) cudaStreamDestroy(streams[i]);
+    free(c);
+}
+
+static void name_device(tri_cuda *c) {
+    struct cudaDeviceProp p;
+    if (cudaGetDeviceProperties(&p, c->device) != cudaSuccess) return;
+    snprintf(c->name, sizeof c->name, "cuda: %.60s, %d multiprocessors, %.0f GiB, compute capability %d.%d", p.name, p.multiProcessorCount,
+             (double)p.totalGlobalMem / (1 << 30), p.major, p.minor);
+}
+
+static cudaError_t make_streams(tri_cuda *c) {
+    cudaStream_t *const streams[] = {&c->compute, &c->comm, &c->copy};
+    for (int i = 0; i < 3; i++) {
+        cudaError_t error = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+
+static cudaError_t make_stages(tri_cuda *c) {
+    for (int i = 0; i < 2; i++) {
+        cudaError_t error = cudaEventCreateWithFlags(&c->stage[i].done, cudaEventDisableTiming);
+        if (error == cudaSuccess) error = cudaEventCreate(&c->span[i]);
+        if (error == cudaSuccess && c->stage_bytes) error = cudaMallocHost((void **)&c->stage[i].at, c->stage_bytes);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+
+static tri_status open_context(const tri_core *core, int local, size_t inputs, void **context) {
+    tri_cuda *c = calloc(1, sizeof *c);
+    if (!c) return core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
+    *context = NULL;
+    c->core = core;
+    c->stage_bytes = inputs;
+    c->wisdom = calloc(1, sizeof *c->wisdom); /* without it every product asks the library anew */
+    tri_status status = choose(core, local, &c->device);
+    if (status == TRI_OK) {
+        name_device(c);
+        cudaError_t error = make_streams(c);
+        if (error == cudaSuccess) error = make_stages(c);
+        if (error == cudaSuccess) error = cudaMalloc(&c->blas_work, c->blas_bytes = BLAS_BYTES);
+        if (error != cudaSuccess) status = fail(core, error, "open a context");
+        else if (cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS) status = core->fail(TRI_INTERNAL, "cuBLASLt does not start on this GPU");
+    }
+    if (status != TRI_OK) close_context(c);
+    else *context = c;
+    return status;
+}
+
+static tri_status alloc(void *context, size_t bytes, void **out) {
+    tri_cuda *c = context;
+    *out = NULL;
+    cudaError_t error = cudaMalloc(out, bytes ? bytes : 1);
+    if (error == cudaSuccess) error = cudaMemset(*out, 0, bytes);
+    if (error == cudaSuccess) error = cudaDeviceSynchronize(); /* our streams do not wait for the default one */
+    if (error == cudaSuccess) return TRI_OK;
+    cudaGetLastError(); /* it is told here: not again by the next launch */
+    *out = NULL;
+    return c->core->fail(TRI_RESOURCE, "cannot allocate %zu bytes on the GPU: %s; try a smaller batch, more microbatches or --recompute full",
+                         bytes, cudaGetErrorString(error));
+}
+
+static tri_status alloc_second(void *context, const char *folder, size_t bytes, void **out) {
+    tri_cuda *c = context;
+    (void)folder;
+    *out = NULL;
+    cudaError_t error = cudaMallocHost(out, bytes ? bytes : 1);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        *out = NULL;
+        return c->core->fail(TRI_RESOURCE, "cannot reserve %zu bytes of the host's memory for what is offloaded: %s; offload less", bytes,
+                             cudaGetErrorString(error));
+    }
+    memset(*out, 0, bytes);
+    return TRI_OK;
+}
+
+static void release(void *context, void *memory, size_t bytes) {
+    (void)context, (void)bytes;
+    struct cudaPointerAttributes about;
+    if (!memory || cudaPointerGetAttributes(&about, memory) != cudaSuccess) return;
+    if (about.type == cudaMemoryTypeHost) cudaFreeHost(memory);
+    else cudaFree(memory);
+}
+
+static const char *describe(void *context) { return context ? ((const tri_cuda *)context)->name : "cuda"; }
+
+static tri_status finish(void *context) {
+    tri_cuda *c = context;
+    float ms = 0;
+    if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
+    tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
+    tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
+    if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
+    c->spanning = 0;
+    if (c->error == cudaSuccess) return TRI_OK;
+    tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
+    c->error = cudaSuccess;
+    return status;
+}
+
+static int idle(void *context) {
+    tri_cuda *c = context;
+    return cudaStreamQuery(c->compute) != cudaErrorNotReady && cudaStreamQuery(c->comm) != cudaErrorNotReady;
+}
+
+static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
+    tri_cuda *c = context;
+    if (bytes) tri__cuda_note(c, tri__cuda_copy(c, to, from, bytes), "a copy");
+    return finish(c);
+}
+
+static void start(void *context) {
+    tri_cuda *c = context;
+    c->turn = !c->turn;
+    c->stage_used = 0;
+    tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
+    if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
+    c->spanning = 1;
+}
+
+static void input(void *context, void *to, const void *from, size_t bytes) {
+    tri_cuda *c = context;
+    TRI_ASSERT(c->stage_used + bytes <= c->stage_bytes);
+    char *at = c->stage[c->turn].at + c->stage_used;
+    memcpy(at, from, bytes);
+    tri__cuda_note(c, cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, c->compute), "an input's copy");
+    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "an input's copy");
+    c->stage_used += (bytes + 63) / 64 * 64;
+}
+
+static void mark(void *context, int index) {
+    tri_cuda *c = context;
+    if (index >= c->n_marks) {
+        int n = index + 1 + index / 2;
+        cudaEvent_t *more = realloc(c->mark, (size_t)n * sizeof *more);
+        if (!more) return;
+        c->mark = more;
+        for (; c->n_marks < n; c->n_marks++)
+            if (cudaEventCreate(&c->mark[c->n_marks]) != cudaSuccess) return;
+    }
+    tri__cuda_note(c, cudaEventRecord(c->mark[index], c->compute), "a profile's mark");
+    c->last_mark = index;
+    c->marking = 1;
+}
+
+void tri__cuda_time(tri_cuda *c, cudaEvent_t begin, cudaEvent_t end, tri_time *time) {
+    float before[2]; /* ms to the last mark */
+    cudaError_t error = cudaEventElapsedTime(&before[0], begin, c->mark[c->last_mark]);
+    if (error == cudaSuccess) error = cudaEventElapsedTime(&before[1], end, c->mark[c->last_mark]);
+    if (error == cudaSuccess) *time = (tri_time){c->marked - (double)before[0] / 1e3, c->marked - (double)before[1] / 1e3};
+    else cudaGetLastError(); /* never recorded: not the next launch's fault */
+}
+
+/* The host's clock and the GPU's meet at the last mark, which has just been reached. */
+static void times(void *context, int n, tri_time *times) {
+    tri_cuda *c = context;
+    c->marked = tri__clock();
+    c->marking = 0;
+    for (int i = 0; i < n && i + 1 < c->n_marks; i++) tri__cuda_time(c, c->mark[i], c->mark[i + 1], &times[i]);
+}
+
+static double worked(void *context) {
+    tri_cuda *c = context;
+    double seconds = c->worked;
+    c->worked = 0;
+    return seconds;
+}
+
+static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
+                                .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
+                                .wait = tri__nccl_wait};
+
+static const tri_device gpu = {.name = "cuda",
+                               .granule = 1,
+                               .kernels = kernels,
+                               .open = open_context,
+                               .close = close_context,
+                               .room = room,
+                               .alloc = alloc,
+                               .free = release,
+                               .alloc_second = alloc_second,
+                               .describe = describe,
+                               .apart = &apart};
+
+extern const tri_cuda_plugin tri_cuda_plugin_table;
+__attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {TRI_CUDA_PLUGIN_VERSION, &gpu};

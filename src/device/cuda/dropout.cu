@@ -1,0 +1,52 @@
+/* dropout.cu - dropout, whose decisions are those of base/random.h, and the sum of a residual connection. */
+#include "device/cuda/map.cuh"
+
+/* y = x * keep. A thread takes the 8 features of one draw; N is 8 where they are aligned, else 1. */
+template <typename T, int N>
+static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T *x, const int32_t *key, dropper d, int add) {
+    int64_t groups = (cols + WIDE - 1) / WIDE, i = (int64_t)blockIdx.x * MAP_THREADS + threadIdx.x;
+    if (i >= rows * groups) return;
+    int64_t t = i / groups, group = i % groups, at = t * cols + group * WIDE;
+    int n = cols - group * WIDE < WIDE ? (int)(cols - group * WIDE) : WIDE;
+    float v[WIDE];
+    if (N == WIDE) load<WIDE>(x + at, v);
+    else
+        for (int k = 0; k < WIDE; k++) v[k] = k < n ? wide(x[at + k]) : 0.0f;
+    drop(d, key, t, (uint32_t)group, v);
+    if (N == WIDE) put<WIDE>(y + at, v, add);
+    else
+        for (int k = 0; k < n; k++) y[at + k] = narrow<T>(v[k] + (add ? wide(y[at + k]) : 0.0f));
+}
+
+/* Both directions: y = x * keep, dx = dy * keep. */
+template <typename T> static void dropout(const tri_call *call) {
+    enum { Y, X, KEY };
+    T *y = data<T>(call, Y);       /* [T,H] */
+    const T *x = data<T>(call, X); /* [T,H] */
+    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols, groups = (cols + WIDE - 1) / WIDE;
+    if (rows * cols == 0) return;
+    dropper d = dropper_of(call);
+    const int32_t *key = data<int32_t>(call, KEY); /* [T,2] */
+    unsigned blocks = blocks_for(rows * groups, MAP_THREADS);
+    if (cols % WIDE == 0 && aligned(x) && aligned(y))
+        dropout_kernel<T, WIDE><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, Y));
+    else
+        dropout_kernel<T, 1><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, Y));
+    launched(call, "dropout");
+}
+
+template <typename T> static void add(const tri_call *call) { map2<sum_op, T>(call, "add"); }
+
+template <typename T> static void add_din(const tri_call *call) {
+    enum { DA, DB, DY };
+    map1<same_op, T, T>(call, DA, DY, "add_din");
+    map1<same_op, T, T>(call, DB, DY, "add_din");
+}
+
+const tri_kernel_row tri__cuda_dropout[] = {
+    TRI_CUDA_ROWS(TRI_OP_dropout, dropout, {}),
+    TRI_CUDA_ROWS(TRI_OP_dropout_din, dropout, {}),
+    TRI_CUDA_ROWS(TRI_OP_add, add, {}),
+    TRI_CUDA_ROWS(TRI_OP_add_din, add_din, {}),
+    {},
+};

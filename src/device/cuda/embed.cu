@@ -1,0 +1,154 @@
+/* embed.cu - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. Tokens are sorted by
+ * their row of a table, keeping their order, and one block sums all tokens of a row: no two blocks add to the same place. */
+#include "device/cuda/columns.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+
+enum { THREADS = 96, SORT_ALIGN = 256 };
+
+/* The rows of a table that are here. */
+typedef struct held {
+    int32_t row0;
+    int64_t n;
+} held;
+
+/* The row of a word among those held; n: it is not there. */
+static __device__ __forceinline__ int64_t row_of(int32_t id, held words) {
+    int64_t row = (int64_t)id - words.row0;
+    return row >= 0 && row < words.n ? row : words.n;
+}
+
+/* position and type may be left out. */
+template <typename T, int N>
+static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word, held words, const T *position,
+                                    const T *type) {
+    int64_t t = blockIdx.x, row = row_of(ids[t], words);
+    for (int64_t c = threadIdx.x * N; c < cols; c += THREADS * N) {
+        float a[N] = {}, b[N] = {}, s[N] = {};
+        if (row < words.n) load<N>(word + row * cols + c, a);
+        if (position) load<N>(position + pos[t] * cols + c, b);
+        if (type) load<N>(type + c, s);
+#pragma unroll
+        for (int k = 0; k < N; k++) a[k] += b[k] + s[k];
+        store<N>(y + t * cols + c, a);
+    }
+}
+
+template <typename T> static void embed(const tri_call *call) {
+    enum { Y, IDS, POS, WORD, POSITION, TYPE };
+    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols;
+    T *y = data<T>(call, Y);                                                                             /* [T,H] */
+    const int32_t *ids = data<int32_t>(call, IDS), *pos = data<int32_t>(call, POS);                      /* [T] */
+    const T *word = data<T>(call, WORD), *position = data<T>(call, POSITION), *type = data<T>(call, TYPE); /* [V,H] [P,H] [Y,H] */
+    held words = {call->attr->row0, call->t[WORD].rows};
+    if (rows * cols == 0) return;
+    if (cols % WIDE == 0 && aligned(y) && aligned(word) && aligned(position) && aligned(type))
+        embed_kernel<T, WIDE><<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
+    else
+        embed_kernel<T, 1><<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
+    launched(call, "embed");
+}
+
+/* The tokens from `first` on, and their rows of a table. */
+static __global__ void list_tokens(int n, int32_t first, const int32_t *index, held words, int32_t *token, int32_t *row) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) token[i] = first + i, row[i] = (int32_t)row_of(index[first + i], words);
+}
+
+/* Block (i, j): where place i of the sorted rows begins a run of equal ones, sums the tokens of the run, in their order, into that
+ * row of the table, for 96 N columns from j on. Words that are not held come last, in row `rows`. */
+template <typename T, int N>
+static __global__ void sum_runs(int n, int64_t rows, int64_t cols, const int32_t *row, const int32_t *token, const T *dy, loose table) {
+    int i = blockIdx.x, end = i + 1;
+    int64_t c = ((int64_t)blockIdx.y * THREADS + threadIdx.x) * N;
+    if ((i > 0 && row[i - 1] == row[i]) || row[i] >= rows || c >= cols) return;
+    while (end < n && row[end] == row[i]) end++;
+    float sum[N] = {};
+#pragma unroll 8
+    for (int k = i; k < end; k++) {
+        float d[N];
+        load<N>(dy + (int64_t)token[k] * cols + c, d);
+#pragma unroll
+        for (int e = 0; e < N; e++) sum[e] += d[e];
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) loose_put(table, (int64_t)row[i] * cols + c + e, sum[e], 1);
+}
+
+typedef struct sorting {
+    int32_t *row, *token, *row_in, *token_in; /* [n] */
+    void *scratch;
+    size_t scratch_bytes;
+    int n;                           /* tokens that fit */
+} sorting;
+
+static size_t scratch_for(int n) {
+    size_t bytes = 0;
+    cub::DeviceRadixSort::SortPairs(nullptr, bytes, (const int32_t *)nullptr, (int32_t *)nullptr, (const int32_t *)nullptr, (int32_t *)nullptr, n);
+    return bytes;
+}
+
+/* Cuts the library's workspace up: four arrays of n and what the sort needs; n halves until it fits. */
+static sorting sorting_in(const tri_cuda *cuda, int64_t rows) {
+    sorting s;
+    char *memory = static_cast<char *>(cuda->blas_work);
+    for (s.n = rows < 1 << 24 ? (int)rows : 1 << 24; s.n > 0; s.n /= 2) {
+        size_t array = ((size_t)s.n * sizeof(int32_t) + SORT_ALIGN - 1) / SORT_ALIGN * SORT_ALIGN;
+        s.row = (int32_t *)memory, s.token = (int32_t *)(memory + array);
+        s.row_in = (int32_t *)(memory + 2 * array), s.token_in = (int32_t *)(memory + 3 * array);
+        s.scratch = memory + 4 * array;
+        s.scratch_bytes = scratch_for(s.n);
+        if (4 * array + s.scratch_bytes <= cuda->blas_bytes) break;
+    }
+    return s;
+}
+
+static int bits_for(int64_t rows) {
+    int bits = 1;
+    while (bits < 31 && (int64_t)1 << bits < rows) bits++;
+    return bits;
+}
+
+/* table[index[t] - row0] += dy[t], where there is such a row. */
+template <typename T>
+static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, const T *dy, int64_t rows, int64_t cols) {
+    sorting s = sorting_in(tri__cuda(call), rows);
+    held words = {row0, call->t[k].rows};
+    for (int64_t first = 0; first < rows && s.n > 0; first += s.n) {
+        int n = rows - first < s.n ? (int)(rows - first) : s.n;
+        list_tokens<<<blocks_for(n, 256), 256, 0, stream(call)>>>(n, (int32_t)first, index, words, s.token_in, s.row_in);
+        record(call, cub::DeviceRadixSort::SortPairs(s.scratch, s.scratch_bytes, s.row_in, s.row, s.token_in, s.token, n, 0,
+                                                     bits_for(words.n + 1), stream(call)), "embed_dw");
+        if (cols % 4 == 0 && aligned(dy))
+            sum_runs<T, 4><<<dim3((unsigned)n, blocks_for(cols, THREADS * 4)), THREADS, 0, stream(call)>>>(n, words.n, cols, s.row, s.token, dy,
+                                                                                                          operand(call, k));
+        else
+            sum_runs<T, 1><<<dim3((unsigned)n, blocks_for(cols, THREADS)), THREADS, 0, stream(call)>>>(n, words.n, cols, s.row, s.token, dy,
+                                                                                                       operand(call, k));
+    }
+}
+
+static void clear(const tri_call *call, int k) {
+    size_t bytes = (size_t)elements(call, k) * (call->dtype[k] == TRI_F32 ? 4 : 2);
+    if (!adds(call, k)) record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), "embed_dw");
+}
+
+template <typename T> static void embed_dw(const tri_call *call) {
+    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
+    const T *dy = data<T>(call, DY); /* [T,H] */
+    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
+    float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,H] */
+    for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
+    if (rows * cols == 0) return;
+    scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, dy, rows, cols);
+    scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, dy, rows, cols);
+    column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
+    sum_columns<T, false>(call, rows, cols, dy, nullptr, part, to);
+    launched(call, "embed_dw");
+}
+
+const tri_kernel_row tri__cuda_embed[] = {
+    TRI_CUDA_ROWS(TRI_OP_embed, embed, {}),
+    TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, {0, 0, 4 * COLUMN_PARTS, 0, 0}),
+    {},
+};

@@ -1,0 +1,47 @@
+/* fusion.cu - the branches side by side: columns of up to three matrices, and back. */
+#include "device/cuda/common.cuh"
+
+enum { THREADS = 256 };
+
+/* Columns [first, first + width) of `joined` [rows, cols] from or to `part` [rows, width]. */
+template <typename T>
+static __global__ void move_columns(int64_t rows, int64_t cols, int64_t first, int64_t width, T *joined, T *part, int join, int add) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= rows * width) return;
+    T *a = joined + i / width * cols + first + i % width, *to = join ? a : part + i;
+    float value = wide(join ? part[i] : *a);
+    *to = narrow<T>(value + (add ? wide(*to) : 0.0f));
+}
+
+template <typename T> static void concat(const tri_call *call) {
+    enum { Y, A, B, C };
+    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols, first = 0;
+    for (int k = A; k <= C; k++) {
+        int64_t width = call->t[k].data ? call->t[k].cols : 0;
+        if (rows * width > 0)
+            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(rows, cols, first, width, data<T>(call, Y),
+                                                                                             data<T>(call, k), 1, 0);
+        first += width;
+    }
+    launched(call, "concat");
+}
+
+/* A part whose gradient is left out keeps its columns in dy, so its width is given. */
+template <typename T> static void concat_din(const tri_call *call) {
+    enum { DA, DB, DC, DY };
+    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols, first = 0;
+    for (int k = DA; k <= DC; k++) {
+        int64_t width = call->t[k].cols;
+        if (rows * width > 0 && call->t[k].data)
+            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(rows, cols, first, width, data<T>(call, DY),
+                                                                                             data<T>(call, k), 0, adds(call, k));
+        first += width;
+    }
+    launched(call, "concat_din");
+}
+
+const tri_kernel_row tri__cuda_fusion[] = {
+    TRI_CUDA_ROWS(TRI_OP_concat, concat, {}),
+    TRI_CUDA_ROWS(TRI_OP_concat_din, concat_din, {}),
+    {},
+};

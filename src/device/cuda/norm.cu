@@ -1,0 +1,234 @@
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. A warp has a
+ * row in its registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
+#include "device/cuda/columns.cuh"
+
+enum { ROW_WARPS = 4, MOST_PACKS = 8 }; /* rows of a block; packs of 8 elements a lane: rows of up to 2048 */
+
+typedef struct norm_args {
+    const void *x, *res, *g, *b; /* [T,H] [T,H] or NULL, [H] [H] */
+    void *y, *xhat;              /* [T,H]; xhat may be NULL */
+    float *rstd;                 /* [T] or NULL */
+    const int32_t *key;          /* [T,2] or NULL */
+    int64_t rows, cols;
+    float eps;
+    dropper drop;
+} norm_args;
+
+/* PACKS packs a lane, pack k of a lane at column 8 * (lane + 32 k). */
+template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
+    int64_t t = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
+    int lane = threadIdx.x % WARP, packs = (int)(a.cols / WIDE);
+    if (t >= a.rows) return;
+    const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
+    float v[PACKS][WIDE], mean = 0, square = 0;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        int at = lane + WARP * k;
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) v[k][i] = 0;
+        if (at < packs) {
+            load<WIDE>(x + at * WIDE, v[k]);
+            drop(a.drop, a.key, t, (uint32_t)at, v[k]);
+            if (res) {
+                float more[WIDE];
+                load<WIDE>(res + at * WIDE, more);
+#pragma unroll
+                for (int i = 0; i < WIDE; i++) v[k][i] += more[i];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) mean += v[k][i];
+    }
+    mean = warp_sum(mean) / (float)a.cols;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++)
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) square += lane + WARP * k < packs ? (v[k][i] - mean) * (v[k][i] - mean) : 0.0f;
+    float rstd = 1.0f / sqrtf(warp_sum(square) / (float)a.cols + a.eps);
+    if (a.rstd && lane == 0) a.rstd[t] = rstd;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        int at = lane + WARP * k;
+        if (at >= packs) continue;
+        float g[WIDE], b[WIDE];
+        load<WIDE>((const T *)a.g + at * WIDE, g);
+        load<WIDE>((const T *)a.b + at * WIDE, b);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) v[k][i] = (v[k][i] - mean) * rstd;
+        if (a.xhat) store<WIDE>((T *)a.xhat + t * a.cols + at * WIDE, v[k]);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) v[k][i] = fmaf(v[k][i], g[i], b[i]);
+        store<WIDE>((T *)a.y + t * a.cols + at * WIDE, v[k]);
+    }
+}
+
+/* Any width, any alignment: a block has a row. */
+template <typename T> static __global__ void norm_any_kernel(norm_args a) {
+    int64_t t = blockIdx.x;
+    const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
+    auto at = [&](int64_t c) { return kept(a.drop, a.key, t, (uint32_t)c) * wide(x[c]) + (res ? wide(res[c]) : 0.0f); };
+    float mean = 0, square = 0;
+    for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) mean += at(c);
+    mean = block_sum(mean) / (float)a.cols;
+    for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) square += (at(c) - mean) * (at(c) - mean);
+    float rstd = 1.0f / sqrtf(block_sum(square) / (float)a.cols + a.eps);
+    if (a.rstd && threadIdx.x == 0) a.rstd[t] = rstd;
+    for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
+        float xhat = (at(c) - mean) * rstd;
+        if (a.xhat) ((T *)a.xhat)[t * a.cols + c] = narrow<T>(xhat);
+        ((T *)a.y)[t * a.cols + c] = narrow<T>(fmaf(xhat, wide(((const T *)a.g)[c]), wide(((const T *)a.b)[c])));
+    }
+}
+
+typedef struct norm_din_args {
+    const void *dy, *xhat, *g; /* [T,H] [T,H] [H] */
+    void *dx, *dres;           /* [T,H]; NULL where left out */
+    const float *rstd;         /* [T] */
+    const int32_t *key;        /* [T,2] or NULL */
+    int64_t rows, cols;
+    int add_dx, add_dres;
+    dropper drop;              /* of dx */
+} norm_din_args;
+
+template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_din_kernel(norm_din_args a) {
+    int64_t t = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
+    int lane = threadIdx.x % WARP, packs = (int)(a.cols / WIDE);
+    if (t >= a.rows) return;
+    float d[PACKS][WIDE], mean = 0, mean_xhat = 0; /* dy * g; of it and of it times xhat */
+    pack<T, WIDE> kept_xhat[PACKS];
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        int at = lane + WARP * k;
+        if (at >= packs) continue;
+        float g[WIDE];
+        load<WIDE>((const T *)a.dy + t * a.cols + at * WIDE, d[k]);
+        kept_xhat[k] = *reinterpret_cast<const pack<T, WIDE> *>((const T *)a.xhat + t * a.cols + at * WIDE);
+        load<WIDE>((const T *)a.g + at * WIDE, g);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) {
+            d[k][i] *= g[i];
+            mean += d[k][i];
+            mean_xhat = fmaf(d[k][i], wide(kept_xhat[k].at[i]), mean_xhat);
+        }
+    }
+    mean = warp_sum(mean) / (float)a.cols, mean_xhat = warp_sum(mean_xhat) / (float)a.cols;
+    float rstd = a.rstd[t];
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        int at = lane + WARP * k;
+        if (at >= packs) continue;
+        int64_t to = t * a.cols + at * WIDE;
+        float dropped[WIDE];
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) dropped[i] = d[k][i] = rstd * (d[k][i] - mean - wide(kept_xhat[k].at[i]) * mean_xhat);
+        if (a.dres) put<WIDE>((T *)a.dres + to, d[k], a.add_dres);
+        drop(a.drop, a.key, t, (uint32_t)at, dropped);
+        if (a.dx) put<WIDE>((T *)a.dx + to, dropped, a.add_dx);
+    }
+}
+
+template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a) {
+    int64_t t = blockIdx.x;
+    const T *dy = (const T *)a.dy + t * a.cols, *xhat = (const T *)a.xhat + t * a.cols, *g = (const T *)a.g;
+    float mean = 0, mean_xhat = 0;
+    for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
+        float d = wide(dy[c]) * wide(g[c]);
+        mean += d, mean_xhat = fmaf(d, wide(xhat[c]), mean_xhat);
+    }
+    mean = block_sum(mean) / (float)a.cols, mean_xhat = block_sum(mean_xhat) / (float)a.cols;
+    for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
+        float value = a.rstd[t] * (wide(dy[c]) * wide(g[c]) - mean - wide(xhat[c]) * mean_xhat);
+        T *dres = (T *)a.dres + t * a.cols + c, *dx = (T *)a.dx + t * a.cols + c;
+        if (a.dres) *dres = narrow<T>(value + (a.add_dres ? wide(*dres) : 0.0f));
+        if (a.dx) *dx = narrow<T>(value * kept(a.drop, a.key, t, (uint32_t)c) + (a.add_dx ? wide(*dx) : 0.0f));
+    }
+}
+
+/* Packs a lane for rows of that many columns; 0 where only the plain kernel will do. */
+static int packs_for(int64_t cols, int all_aligned) {
+    int packs = (int)blocks_for(cols, WIDE * WARP);
+    if (cols % WIDE != 0 || !all_aligned || packs > MOST_PACKS) return 0;
+    return packs <= 4 ? packs : MOST_PACKS;
+}
+
+/* Launches kernel<T, packs>, or any_kernel<T> for 0 packs. */
+#define LAUNCH_ROWS(call, kernel, any_kernel, packs, args)                                                        \
+    do {                                                                                                          \
+        unsigned blocks_ = blocks_for((args).rows, ROW_WARPS);                                                    \
+        switch (packs) {                                                                                          \
+        case 0: any_kernel<T><<<(unsigned)(args).rows, 128, 0, stream(call)>>>(args); break;                      \
+        case 1: kernel<T, 1><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
+        case 2: kernel<T, 2><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
+        case 3: kernel<T, 3><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
+        case 4: kernel<T, 4><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
+        default: kernel<T, MOST_PACKS><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args);                     \
+        }                                                                                                         \
+    } while (0)
+
+template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
+    a.rows = call->t[0].rows, a.cols = call->t[0].cols, a.eps = call->attr->eps;
+    if (a.rows * a.cols == 0) return;
+    int packs = packs_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat));
+    LAUNCH_ROWS(call, norm_kernel, norm_any_kernel, packs, a);
+    launched(call, "norm");
+}
+
+template <typename T> static void norm(const tri_call *call) {
+    enum { Y, XHAT, RSTD, X, G, B };
+    norm_args a = {};
+    a.x = call->t[X].data, a.g = call->t[G].data, a.b = call->t[B].data;
+    a.y = call->t[Y].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD);
+    norm_rows<T>(call, a);
+}
+
+template <typename T> static void dropout_add_norm(const tri_call *call) {
+    enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
+    norm_args a = {};
+    a.x = call->t[X].data, a.res = call->t[RES].data, a.g = call->t[G].data, a.b = call->t[B].data;
+    a.y = call->t[Y].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD);
+    a.key = data<int32_t>(call, KEY), a.drop = dropper_of(call);
+    norm_rows<T>(call, a);
+}
+
+template <typename T> static void norm_din_rows(const tri_call *call, norm_din_args a) {
+    a.rows = call->t[0].rows, a.cols = call->t[0].cols;
+    if (a.rows * a.cols == 0) return;
+    int packs = packs_for(a.cols, aligned(a.dy) && aligned(a.xhat) && aligned(a.g) && aligned(a.dx) && aligned(a.dres));
+    LAUNCH_ROWS(call, norm_din_kernel, norm_din_any_kernel, packs, a);
+    launched(call, "norm_din");
+}
+
+template <typename T> static void norm_din(const tri_call *call) {
+    enum { DX, DY, XHAT, RSTD, G };
+    norm_din_args a = {};
+    a.dx = call->t[DX].data, a.add_dx = adds(call, DX);
+    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
+    norm_din_rows<T>(call, a);
+}
+
+template <typename T> static void dropout_add_norm_din(const tri_call *call) {
+    enum { DX, DRES, DY, XHAT, RSTD, G, KEY };
+    norm_din_args a = {};
+    a.dx = call->t[DX].data, a.dres = call->t[DRES].data, a.add_dx = adds(call, DX), a.add_dres = adds(call, DRES);
+    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
+    a.key = data<int32_t>(call, KEY), a.drop = dropper_of(call);
+    norm_din_rows<T>(call, a);
+}
+
+template <typename T> static void norm_dw(const tri_call *call) {
+    enum { DG, DB, DY, XHAT };
+    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
+    float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,2,H] */
+    column_sums to = {{operand(call, DB), operand(call, DG)}, {adds(call, DB), adds(call, DG)}};
+    sum_columns<T, true>(call, rows, cols, data<T>(call, DY), data<T>(call, XHAT), part, to);
+    launched(call, "norm_dw");
+}
+
+const tri_kernel_row tri__cuda_norm[] = {
+    TRI_CUDA_ROWS(TRI_OP_norm, norm, {}),
+    TRI_CUDA_ROWS(TRI_OP_norm_din, norm_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_norm_dw, norm_dw, {0, 0, 8 * COLUMN_PARTS, 0, 0}),
+    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm, dropout_add_norm, {}),
+    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_din, dropout_add_norm_din, {}),
+    {},
+};

@@ -1,0 +1,64 @@
+/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a rank's own rows of what
+ * all ranks have whole. */
+#include "device/cuda/map.cuh"
+
+enum { THREADS = 256 };
+
+/* A block is one sequence; a thread has every 256th column. */
+template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, const T *x, const int32_t *seq, int mean) {
+    int64_t s = blockIdx.x, begin = seq[s], end = mean ? seq[s + 1] : begin + 1;
+    for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
+        float sum = 0;
+        for (int64_t t = begin; t < end; t++) sum += wide(x[t * cols + c]);
+        y[s * cols + c] = narrow<T>(mean ? sum / (float)(end - begin) : sum);
+    }
+}
+
+/* A block is one token. The sequence it belongs to is found by halving; rows after the last belong to none. */
+template <typename T>
+static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean, int add) {
+    int64_t t = blockIdx.x, low = 0, high = n; /* the last s with seq[s] <= t is in [low, high] */
+    while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        if (seq[middle] <= t) low = middle;
+        else high = middle - 1;
+    }
+    int takes = low < n && (mean || seq[low] == t);
+    float factor = takes && mean ? 1.0f / (float)(seq[low + 1] - seq[low]) : 1.0f;
+    for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
+        float value = takes ? wide(dy[low * cols + c]) * factor : 0.0f;
+        dx[t * cols + c] = narrow<T>(value + (add ? wide(dx[t * cols + c]) : 0.0f));
+    }
+}
+
+template <typename T> static void pool(const tri_call *call) {
+    enum { Y, X, SEQ };
+    if (elements(call, Y) == 0) return;
+    pool_kernel<T><<<(unsigned)call->t[Y].rows, THREADS, 0, stream(call)>>>(call->t[Y].cols, data<T>(call, Y), data<T>(call, X),
+                                                                            data<int32_t>(call, SEQ), call->op == TRI_OP_pool_mean);
+    launched(call, "pool");
+}
+
+template <typename T> static void pool_din(const tri_call *call) {
+    enum { DX, DY, SEQ };
+    if (elements(call, DX) == 0) return;
+    pool_din_kernel<T><<<(unsigned)call->t[DX].rows, THREADS, 0, stream(call)>>>(
+        call->t[DY].rows, call->t[DX].cols, data<T>(call, DX), data<T>(call, DY), data<int32_t>(call, SEQ),
+        call->op == TRI_OP_pool_mean_din, adds(call, DX));
+    launched(call, "pool_din");
+}
+
+template <typename T> static void tokens_whole_din(const tri_call *call) {
+    enum { DX, DY };
+    int64_t n = elements(call, DX);
+    map1_on<same_op, T, T>(call, n, data<T>(call, DX), data<T>(call, DY) + call->attr->part * n, adds(call, DX), "tokens_whole_din");
+}
+
+const tri_kernel_row tri__cuda_pool[] = {
+    TRI_CUDA_ROWS(TRI_OP_tokens_whole_din, tokens_whole_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_pool_first, pool, {}),
+    TRI_CUDA_ROWS(TRI_OP_pool_mean, pool, {}),
+    TRI_CUDA_ROWS(TRI_OP_pool_first_din, pool_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_pool_mean_din, pool_din, {}),
+    {},
+};

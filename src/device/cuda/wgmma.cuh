@@ -1,0 +1,156 @@
+/* wgmma.cuh - Hopper's matrix instructions on tiles in shared memory. Four warps multiply together; products run on while the warps do
+ * other things, until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], its 16-byte pieces exchanged within a
+ * row by the row's number, as the instructions' 128-byte swizzle wants them. Panels begin at multiples of 1024 bytes. */
+#ifndef TRI_DEVICE_CUDA_WGMMA_CUH
+#define TRI_DEVICE_CUDA_WGMMA_CUH
+
+#include "device/cuda/common.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define TRI_HOPPER 1
+#else
+#define TRI_HOPPER 0
+#endif
+
+enum { PANEL = 64, ROW_BYTES = 128, ATOM_BYTES = 1024 }; /* columns; bytes of a panel's row; 8 rows */
+
+/* Where the 16-byte piece `piece` (of 8) of a panel's row lies. */
+static __device__ __forceinline__ uint32_t piece_at(int row, int piece) {
+    return (uint32_t)(row * ROW_BYTES + ((piece ^ (row & 7)) << 4));
+}
+
+static __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+/* Copies 16 bytes to shared memory in the background; `valid` 0 writes zeros instead. */
+static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, int valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+static __device__ __forceinline__ void copy_8(uint32_t to, const void *from, int valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0) : "memory");
+}
+/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride` elements apart.
+ * Zeros for rows from `left` on and columns from `width` on. */
+template <typename T, int COLS, int ROWS, int THREADS>
+static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to) {
+    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, a multiple of 8 */
+    int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+    const T *source = from + row * stride + piece * WIDE;
+    uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(row, piece % 8);
+    int rows = piece * WIDE < width ? left - row : 0;
+#pragma unroll
+    for (int i = 0; i < ROWS / STEP; i++) {
+        copy_16(at + (uint32_t)(i * STEP * ROW_BYTES), rows > i * STEP ? source : from, rows > i * STEP);
+        source += STEP * stride;
+    }
+}
+static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> static __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+/* What this thread wrote to shared memory is seen by matrix instructions after the next barrier. */
+static __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart. Where the columns lie
+ * along the summed dimension, each panel is a tile; turned (rows along the summed dimension), `panel` bytes lie between panels. */
+static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) { return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16; }
+static __device__ __forceinline__ uint64_t tile(uint32_t at, int bytes) {
+    enum { BETWEEN_GROUPS = ATOM_BYTES >> 4, SWIZZLE_128 = 1 << 30 };
+    return (uint64_t)(BETWEEN_GROUPS | SWIZZLE_128) << 32 | (at + (uint32_t)(bytes >> 4));
+}
+
+static __device__ __forceinline__ void wgmma_begin() {
+#if TRI_HOPPER
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+static __device__ __forceinline__ void wgmma_commit() {
+#if TRI_HOPPER
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+template <int LEFT> static __device__ __forceinline__ void wgmma_wait() {
+#if TRI_HOPPER
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+/* Keeps the compiler from moving uses of accumulators across waits. */
+template <int N> static __device__ __forceinline__ void pin(float (&d)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+#define D4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D16(d, i) D4(d, i), D4(d, i + 4), D4(d, i + 8), D4(d, i + 12)
+#define R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define R32 R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define R64                                                                                                                  \
+    R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
+        "%60,%61,%62,%63"
+
+/* One instruction: d [64, N] (+)= A [64, 16] B [16, N]; `a` and `b` descriptors, or `a` 4 registers of pairs. TA and TB: turned. */
+#define WGMMA_SS(n, type, regs, da, db, acc, ta, tb, ...)                                                                    \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type   \
+                 " {" regs "}, %" da ", %" db ", p, 1, 1, %" ta ", %" tb ";}"                                                \
+                 : __VA_ARGS__                                                                                               \
+                 : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB))
+#define WGMMA_RS(n, type, regs, a0, a1, a2, a3, db, acc, tb, ...)                                                            \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type   \
+                 " {" regs "}, {%" a0 ",%" a1 ",%" a2 ",%" a3 "}, %" db ", p, 1, 1, %" tb ";}"                               \
+                 : __VA_ARGS__                                                                                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TB))
+
+template <typename T> struct wgmma;
+#define WGMMA_TYPE(T, type)                                                                                                  \
+    template <> struct wgmma<T> {                                                                                            \
+        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int add) {   \
+            WGMMA_SS("32", type, R16, "16", "17", "18", "19", "20", D16(d, 0));                                              \
+        }                                                                                                                    \
+        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int add) {   \
+            WGMMA_SS("64", type, R32, "32", "33", "34", "35", "36", D16(d, 0), D16(d, 16));                                  \
+        }                                                                                                                    \
+        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int add) {   \
+            WGMMA_SS("128", type, R64, "64", "65", "66", "67", "68", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48));         \
+        }                                                                                                                    \
+        template <int TB> static __device__ __forceinline__ void run(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) { \
+            WGMMA_RS("64", type, R32, "32", "33", "34", "35", "36", "37", "38", D16(d, 0), D16(d, 16));                      \
+        }                                                                                                                    \
+        template <int TB> static __device__ __forceinline__ void run(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) { \
+            WGMMA_RS("128", type, R64, "64", "65", "66", "67", "68", "69", "70", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48)); \
+        }                                                                                                                    \
+    }
+#if TRI_HOPPER
+WGMMA_TYPE(bf16, "bf16");
+WGMMA_TYPE(f16, "f16");
+#endif
+
+/* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */
+static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_t (&a)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]) : "memory");
+#endif
+}
+
+/* Adds two values to memory, behind all that this thread has added there before. */
+static __device__ __forceinline__ void add_behind(float *to, float x, float y) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+#endif
+}
+
+/* Two values as a register of the type. */
+template <typename T> static __device__ __forceinline__ uint32_t pair(float low, float high);
+template <> __device__ __forceinline__ uint32_t pair<bf16>(float low, float high) {
+    __nv_bfloat162 p = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<uint32_t *>(&p);
+}
+template <> __device__ __forceinline__ uint32_t pair<f16>(float low, float high) {
+    __half2 p = __floats2half2_rn(low, high);
+    return *reinterpret_cast<uint32_t *>(&p);
+}
+
+/* Columns 16 k .. 16 k + 15 of an accumulator, as the A of a product. Accumulator element (row g + 8 h, column 8 j + 2 c + e) is
+ * d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
+template <typename T, int N> static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) a[i] = pair<T>(d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
+}
+
+#endif

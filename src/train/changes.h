@@ -1,0 +1,23 @@
+/* changes.h - what may differ between a run and its continuation. */
+#ifndef TRI_TRAIN_CHANGES_H
+#define TRI_TRAIN_CHANGES_H
+
+#include "base/log.h"
+#include "train/settings.h"
+
+/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every difference, and
+ * refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless --allow-change names them. `data`: 1 when
+ * the training data is another; batch: samples of a step, then and now. path: the checkpoint, for words. */
+typedef struct tri_changes {
+    const json_t *was, *now;
+    int data;
+    int64_t batch_was, batch_now;
+    const char *path;
+} tri_changes;
+tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);
+
+/* The mesh of a run may change, its batch does not: where the settings ask for the same samples on each of another number of replicas, they
+ * get the global batch of the checkpoint that the run will continue. */
+tri_status tri__settings_adopt(tri_settings *settings);
+
+#endif

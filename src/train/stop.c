@@ -1,0 +1,33 @@
+/* stop.c - whether a run should end now. */
+#include "train/stop.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double RESERVE = 30, TIMES = 3; /* seconds; steps and checkpoints */
+
+int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need) {
+    if (world && atomic_load_explicit(&world->segment.control->stop, memory_order_relaxed)) return 1;
+    if (!stop) return 0;
+    if (atomic_load_explicit(&stop->signal, memory_order_relaxed)) return 1;
+    return stop->deadline > 0 && tri__clock_wall() + RESERVE + TIMES * need > stop->deadline;
+}
+
+tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, int *agreed) {
+    int32_t asked = tri__stop_asked(stop, world, need);
+    if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &asked, 1, TRI_I32, TRI_MAX));
+    *agreed = asked != 0;
+    return TRI_OK;
+}
+
+const char *tri__stop_text(const tri_stop *stop, char out[static 32]) {
+    int number = stop ? atomic_load(&stop->signal) : 0;
+    const char *name = number ? sigabbrev_np(number) : NULL;
+    if (name) snprintf(out, 32, "SIG%s", name);
+    else if (stop && stop->deadline > 0 && tri__stop_asked(stop, NULL, 0)) strcpy(out, "the job's end is near");
+    else strcpy(out, "another rank was asked to");
+    return out;
+}

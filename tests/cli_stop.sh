@@ -1,0 +1,183 @@
+# Runs that are asked to stop, that crash, and that go on: exit 75 with a checkpoint, restarts from the last commit, and in the end the weights of
+# the run that nobody disturbed.
+# timeout: 300
+. "$(dirname "$0")/cli_lib.sh"
+make_all
+mkdir plain && cp data/train.csv plain # without validation there is no best model to save at each epoch
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE SLURM_JOB_END_TIME
+common=(train --config config.json --data-path plain --batch-size 4 --epochs 24 --threads 1 --save-every 1000 --save-steps 40)
+digest() { "$trident" digest "$1" 2>/dev/null; }
+steps() { grep -c '"event":"train"' "$1/metrics.jsonl" 2>/dev/null; }
+seen() { [ "$(steps "$1")" -ge "$2" ] || [ ! -d "/proc/$pid" ]; } 2>/dev/null
+await() { until seen "$1" "$2"; do sleep 0.02; done; } # FOLDER STEPS (metrics.jsonl is flushed every two seconds and at checkpoints)
+start() { # FOLDER ARGS...: in the background; $pid
+    local folder=$1
+    shift
+    last_command="trident ${common[*]} --output-dir $folder $*"
+    : >"$err"
+    "$trident" "${common[@]}" --output-dir "$folder" "$@" >"$out" 2>"$err" &
+    pid=$!
+}
+stop() { # its exit code is $code, the milliseconds $took
+    local begin
+    begin=$(date +%s%N)
+    wait "$pid"
+    code=$?
+    took=$((($(date +%s%N) - begin) / 1000000))
+}
+ranks_of() { read -r -a ranks <"/proc/$pid/task/$pid/children"; } 2>/dev/null
+
+run "${common[@]}" --output-dir whole --nproc-per-node 2 --quiet
+expect_code 0
+run "${common[@]}" --output-dir lone --quiet
+expect_code 0
+
+# ---- A signal to the launcher, to a rank, to a process that is alone ----
+for signal in TERM INT USR1; do
+    rm -rf asked
+    start asked --nproc-per-node 2
+    await asked 30
+    kill -$signal "$pid"
+    stop
+    expect_code 75
+    expect_text "$err" "is saved: run again to go on"
+    expect "no error.json" test ! -e asked/error.json
+    run "${common[@]}" --output-dir asked --nproc-per-node 2
+    expect_code 0
+    expect_text "$err" "continuing from asked/checkpoint-"
+    expect "after SIG$signal, the same weights" test "$(digest asked)" = "$(digest whole)"
+done
+rm -rf asked
+start asked --nproc-per-node 2 --async-save
+await asked 30
+ranks_of
+kill -TERM "${ranks[1]}"
+stop
+expect_code 75
+run "${common[@]}" --output-dir asked --nproc-per-node 2 --quiet
+expect "after a signal to one rank, the same weights" test "$(digest asked)" = "$(digest whole)"
+rm -rf asked
+start asked
+await asked 30
+kill -TERM "$pid"
+stop
+expect_code 75
+expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to go on"
+run "${common[@]}" --output-dir asked --quiet
+expect "a process alone goes on, too" test "$(digest asked)" = "$(digest lone)"
+
+# ---- While it validates: at once, and the validation is made up for ----
+mkdir long && cp data/train.csv long && make_table long/valid.csv 60000 96
+long=(train --config config.json --data-path long --batch-size 4 --epochs 2 --threads 1 --nproc-per-node 2 --log-every 12)
+run "${long[@]}" --output-dir quiet
+expect_code 0
+last_command="trident ${long[*]}"
+: >"$err"
+"$trident" "${long[@]}" --output-dir asked2 >"$out" 2>"$err" &
+pid=$!
+until grep -q 'step 12/24' "$err" || [ ! -d /proc/$pid ]; do sleep 0.02; done # its first line: the epoch's last step
+kill -TERM "$pid"
+stop
+expect_code 75
+expect "the manifest says what is left" grep -q '"validate": true' asked2/checkpoint-12/manifest.json
+run "${long[@]}" --output-dir asked2
+expect_code 0
+expect "both epochs are validated" test "$(grep -c '"event":"epoch"' asked2/metrics.jsonl)" = 2
+expect "and the weights are the same" test "$(digest asked2)" = "$(digest quiet)"
+
+# ---- While ranks start: nothing is trained, and it is no failure ----
+rm -rf early
+start early --nproc-per-node 8
+ranks=()
+while [ ${#ranks[@]} = 0 ] && [ -d "/proc/$pid" ]; do ranks_of; done
+kill -TERM "$pid"
+stop
+expect_code 75
+expect "no failure is said" test "$(grep -c 'killed by' "$err")" = 0
+
+# ---- A second signal: at once ----
+rm -rf twice
+start twice --nproc-per-node 2
+await twice 30
+ranks_of
+kill -STOP "${ranks[1]}" # the step cannot end
+kill -TERM "$pid"
+sleep 0.6
+expect "it waits for the step" test -d "/proc/$pid"
+kill -TERM "$pid"
+stop
+expect_code 143
+expect "it ends at once ($took ms)" test "$took" -lt 2000
+expect "no rank is left" gone 1000 "${ranks[@]}"
+
+# ---- A job whose end is near ----
+SLURM_JOB_END_TIME=$(($(date +%s) + 33)) start slurm --epochs 3000 --nproc-per-node 2
+stop
+expect_code 75
+expect "before the job's end ($took ms)" test "$took" -lt 20000
+expect "with a checkpoint" test -n "$(ls -d slurm/checkpoint-* 2>/dev/null)"
+
+# ---- Killed ranks: started again from the last commit ----
+rm -rf killed
+start killed --nproc-per-node 2 --max-restarts 3 --resume never
+for i in 1 2 3; do
+    await killed $((40 * i))
+    sleep 0.05
+    ranks_of
+    victim=${ranks[i % 2]:-}
+    [ -n "$victim" ] && kill -9 "$victim"
+    gone 3000 $victim
+done
+stop
+expect_code 0
+expect_text "$err" "killed by signal 9 (SIGKILL)" "trident: start 2 of 4" "trident: start 4 of 4" "continuing from killed/checkpoint-"
+expect "killed three times, the same weights" test "$(digest killed)" = "$(digest whole)"
+expect "no error.json after success" test ! -e killed/error.json
+rm -rf killed
+start killed --nproc-per-node 2 --max-restarts 1
+for i in 1 2; do
+    await killed $((40 * i))
+    sleep 0.05
+    ranks_of
+    [ -n "${ranks[0]:-}" ] && kill -9 "${ranks[0]}"
+    gone 3000 "${ranks[0]}"
+done
+stop
+expect_code 137
+expect "error.json after the last" grep -q '"code": *137' killed/error.json
+make_config huge.json '"lr": 1e30' '"warmup_steps": 0'
+run train --config huge.json --data-path data --output-dir huge --epochs 30 --quiet --nproc-per-node 2 --max-restarts 3
+expect_code 79
+expect "what would happen again is not tried again" test "$(grep -c 'start 2 of' "$err")" = 0
+
+# ---- Under mpirun ----
+refuses 2 "supervise what" -- supervise
+refuses 66 "cannot be started" -- supervise -- no-such-program
+run supervise --max-restarts 1 -- sh -c 'echo once; exit 76'
+expect_code 76
+expect "started twice" test "$(grep -c once "$out")" = 2
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
+    under_mpi() { # FOLDER: in the background
+        last_command="trident supervise -- mpirun -np 2 trident train --output-dir $1"
+        "$trident" supervise --max-restarts 2 -- mpirun --oversubscribe --bind-to none -np 2 "$trident" "${common[@]}" --output-dir "$1" \
+            >"$out" 2>"$err" </dev/null &
+        pid=$!
+    }
+    under_mpi mpi
+    await mpi 30
+    kill -TERM "$pid"
+    stop
+    expect_code 75
+    under_mpi mpi
+    await mpi 120
+    rank=$(pgrep -f -n "trident train.*--output-dir mpi")
+    [ -n "$rank" ] && kill -9 "$rank"
+    stop
+    expect_code 0
+    expect_text "$err" "start 2 of 3"
+    expect "under mpirun, stopped and killed: the same weights" test "$(digest mpi)" = "$(digest whole)"
+else
+    echo "left out: mpirun (no Open MPI here, no plug-in, or a sanitizer)"
+fi
+finish

@@ -1,0 +1,166 @@
+/* test_apart.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the same bits by copies
+ * alone, in order, and within what it announced. No GPU is needed. */
+#include "tiny.h"
+
+#include <stdlib.h>
+
+typedef struct fake {
+    size_t inputs, used;     /* bytes that `open` announced; those of the run */
+    int starts, copies, finishes;
+    int marks, timed;
+    tri_status next;         /* what the next finish says */
+} fake;
+static fake *last; /* opened */
+
+static void fake_kernels(tri_kernel_table *table) { tri__device_find("cpu")->kernels(table); }
+
+static tri_status fake_open(const tri_core *core, int local, size_t inputs, void **context) {
+    fake *f = calloc(1, sizeof *f);
+    assert_ptr_equal(core->fail, tri__fail);
+    assert_int_equal(local, 0);
+    f->inputs = inputs;
+    *context = last = f;
+    return TRI_OK;
+}
+static void fake_close(void *context) { free(context); }
+static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
+static tri_status fake_alloc(void *context, size_t bytes, void **out) {
+    assert_non_null(context);
+    return tri__device_find("cpu")->alloc(NULL, bytes, out);
+}
+static tri_status fake_second(void *context, const char *folder, size_t bytes, void **out) {
+    (void)folder;
+    return fake_alloc(context, bytes, out);
+}
+static void fake_free(void *context, void *memory, size_t bytes) {
+    assert_non_null(context);
+    tri__device_find("cpu")->free(NULL, memory, bytes);
+}
+static const char *fake_describe(void *context) { return context ? "a box" : "no box"; }
+static tri_status fake_finish(void *context) {
+    fake *f = context;
+    tri_status status = f->next;
+    f->finishes++;
+    f->next = TRI_OK;
+    return status;
+}
+static tri_status fake_copy(void *context, void *to, const void *from, size_t bytes) {
+    ((fake *)context)->copies++;
+    memcpy(to, from, bytes);
+    return fake_finish(context);
+}
+static void fake_start(void *context) { ((fake *)context)->starts++, ((fake *)context)->used = 0; }
+static void fake_input(void *context, void *to, const void *from, size_t bytes) {
+    fake *f = context;
+    f->used += (bytes + 63) / 64 * 64;
+    assert_true(f->starts > 0 && f->used <= f->inputs);
+    memcpy(to, from, bytes);
+}
+static void fake_mark(void *context, int index) { assert_int_equal(index, ((fake *)context)->marks++); }
+static void fake_times(void *context, int n, tri_time *times) {
+    for (int i = 0; i < n; i++) times[i] = (tri_time){i, i + 1};
+    ((fake *)context)->timed++;
+}
+
+static double fake_worked(void *context) { return ((fake *)context)->finishes; }
+
+static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
+                                .times = fake_times};
+static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
+                               .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,
+                               .apart = &apart};
+
+enum { STEPS = 3 };
+
+static void push_all(const tiny *t, tri_exec *exec) {
+    for (int unit = 0; unit < t->model.n_units; unit++) OK(tri__exec_push(exec, 0, t->plan.train.param[unit]));
+}
+
+static void the_same_bits(void **state) {
+    (void)state;
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0.1, 2);
+    tri_exec *here = tiny_exec(&t, "cpu", 1, 0), *there;
+    OK(tri__exec_open(&box, t.program, 2, 1, 7, 0, NULL, NULL, &there));
+    assert_string_equal(tri__exec_describe(there), "a box");
+    tiny_init(&t, there);
+    push_all(&t, there);
+    assert_false(tri__exec_runs_on(here));
+    assert_true(tri__exec_runs_on(there));
+    int end = t.program[0]->n_instrs;
+    for (int step = 1; step <= STEPS; step++) {
+        double before = tiny_loss(&t, there);
+        OK(tri__exec_run(here, 0, 0, end, (uint32_t)step, t.feed, NULL));
+        OK(tri__exec_run(there, 0, 0, end, (uint32_t)step, t.feed, NULL));
+        assert_true(tiny_loss(&t, there) == before); /* it has not been asked for */
+        OK(tri__exec_finish(there));
+        assert_true(tiny_loss(&t, there) == tiny_loss(&t, here));
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t bytes;
+        tri_mem mem = i ? TRI_MEM_STATE : TRI_MEM_PARAM;
+        const void *want = tri__exec_memory(here, mem, &bytes);
+        const int *slots = i ? t.plan.train.m : t.plan.train.param;
+        assert_memory_not_equal(tri__exec_slot(there, 0, slots[0]), tri__exec_slot(here, 0, slots[0]), 64);
+        OK(tri__exec_pull(there, mem));
+        assert_memory_equal((const char *)tri__exec_slot(there, 0, slots[0]) - t.program[0]->slot[slots[0]].offset, want, (size_t)bytes);
+    }
+    tri__exec_close(here);
+    tri__exec_close(there);
+    tiny_close(&t);
+}
+
+static void failures_and_times_come_with_finish(void **state) {
+    (void)state;
+    tiny t;
+    tiny_open(&t, "cpu", 1, 0, 0, 1);
+    tri_exec *exec;
+    OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
+    tiny_init(&t, exec);
+    push_all(&t, exec);
+    int end = t.program[0]->n_instrs;
+    tri_time *times = calloc((size_t)end, sizeof *times);
+    OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, times));
+    assert_true(times[end - 1].end == 0);
+    OK(tri__exec_finish(exec));
+    assert_true(times[0].begin == 0 && times[end - 1].end == end);
+    assert_int_equal(last->marks, end + 1);
+    OK(tri__exec_finish(exec));
+    assert_int_equal(last->timed, 1);
+    OK(tri__exec_run(exec, 0, 0, end, 2, t.feed, NULL));
+    last->next = TRI_INTERNAL;
+    assert_int_equal(tri__exec_finish(exec), TRI_INTERNAL);
+    OK(tri__exec_finish(exec));
+    free(times);
+    tri__exec_close(exec);
+    tiny_close(&t);
+}
+
+static void bad_numbers_are_found_there(void **state) {
+    (void)state;
+    tiny t;
+    int line, slot;
+    tiny_open(&t, "cpu", 1, 0, 0, 1);
+    tri_exec *exec;
+    OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
+    tiny_init(&t, exec);
+    push_all(&t, exec);
+    OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
+    assert_int_equal(line, -1);
+    float *weight = tri__exec_slot(exec, 0, t.plan.train.param[1]);
+    weight[0] = NAN;
+    push_all(&t, exec);
+    OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
+    assert_true(line >= 0 && slot >= 0);
+    tri__exec_close(exec);
+    tiny_close(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(failures_and_times_come_with_finish),
+        cmocka_unit_test(bad_numbers_are_found_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

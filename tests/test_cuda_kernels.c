@@ -1,0 +1,261 @@
+/* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged shapes: fp32, bf16 and
+ * fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one element; twice, with the same bits; nothing
+ * written outside. Skipped with the reason where there is no GPU.
+ *
+ * Tolerance, fp32: as test_kernels.c. 16-bit types: a few roundings of the type's mantissa. */
+#include "kernel_call.h"
+
+#include <stdio.h>
+
+enum { PLACE = 256, ROOM = 512 << 20 }; /* bytes: alignment of operands; device memory for one call */
+
+static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
+
+typedef struct gpu {
+    const tri_device *device;
+    void *context;
+    tri_kernel_table table, reference;
+    char *memory, *stage; /* [ROOM] on the device, on the host */
+    tri_dtype type;
+    int seen[TRI_OP_COUNT];
+} gpu;
+
+static gpu *the_gpu; /* made by main, before the tests */
+
+/* Where each block of a call goes, in bytes from the beginning: its operand lies at a multiple of PLACE, or `elements` further. */
+typedef struct places {
+    size_t block[TRI_MAX_ARGS], work, end;
+} places;
+
+static places place(const kernel_call *k, int elements, size_t scratch) {
+    places at = {.work = 0};
+    size_t used = PLACE;
+    for (int a = 0; a < TRI_MAX_ARGS; a++) {
+        if (!k->block[a]) continue;
+        at.block[a] = used + (size_t)elements * tri__dtype_bytes(operand_dtype(k, a)) - GUARD;
+        used = (at.block[a] + k->bytes[a] + 3 * GUARD + PLACE) / PLACE * PLACE;
+    }
+    at.work = used;
+    at.end = used + scratch + GUARD;
+    assert_true(at.end <= ROOM);
+    return at;
+}
+
+/* As kernel_call_run, with everything on the device. */
+static void run_on_gpu(gpu *g, kernel_call *k, int elements) {
+    size_t scratch;
+    tri_dtype type = kernel_call_row(k, &g->table, &scratch);
+    places at = place(k, elements, scratch);
+    tri_call call = k->call;
+    for (int a = 0; a < TRI_MAX_ARGS; a++) {
+        if (!k->block[a]) continue;
+        memcpy(g->stage + at.block[a], k->block[a], k->bytes[a] + 2 * GUARD);
+        call.t[a].data = g->memory + at.block[a] + GUARD;
+    }
+    memset(g->stage + at.work, GUARD_BYTE, scratch + GUARD);
+    call.work = g->memory + at.work;
+    call.table = &g->table;
+    call.context = g->context;
+    assert_int_equal(g->device->apart->copy(g->context, g->memory, g->stage, at.end), TRI_OK);
+    g->table.run[k->at.op][type](&call);
+    if (g->device->apart->finish(g->context) != TRI_OK) kernel_call_fail(k, 0, tri_error());
+    assert_int_equal(g->device->apart->copy(g->context, g->stage, g->memory, at.end), TRI_OK);
+    for (int a = 0; a < TRI_MAX_ARGS; a++)
+        if (k->block[a]) memcpy(k->block[a], g->stage + at.block[a], k->bytes[a] + 2 * GUARD);
+    kernel_call_check(k, g->stage + at.work + scratch);
+}
+
+/* |a - b| <= relative |b| + of_largest max |b| for each element; ||a - b|| <= whole ||b||. */
+typedef struct tolerance {
+    double relative, of_largest, whole;
+} tolerance;
+
+static tolerance tolerance_of(tri_dtype type) {
+    if (type == TRI_F32) return (tolerance){1e-4, 1e-5, 1e-5};
+    return type == TRI_BF16 ? (tolerance){2e-2, 2e-3, 1e-2} : (tolerance){2e-3, 1e-3, 1e-3};
+}
+
+static void compare(const kernel_call *got, const kernel_call *want, int arg, tolerance limit) {
+    double difference = 0, norm = 0, largest = 0;
+    int64_t n = operand_count(want, arg);
+    char text[160];
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
+    for (int64_t i = 0; i < n; i++) {
+        double a = kernel_value(got, arg, i), b = kernel_value(want, arg, i);
+        if (!(fabs(a - b) <= limit.relative * fabs(b) + limit.of_largest * largest)) {
+            snprintf(text, sizeof text, "%s: element %lld is %.9g, not %.9g", tri__dtype_name(got->type), (long long)i, a, b);
+            kernel_call_fail(got, arg, text);
+        }
+        difference += (a - b) * (a - b), norm += b * b;
+    }
+    snprintf(text, sizeof text, "%s: the whole tensor is off by %.3g of its norm", tri__dtype_name(got->type), sqrt(difference / fmax(norm, 1e-300)));
+    if (sqrt(difference) > limit.whole * sqrt(norm)) kernel_call_fail(got, arg, text);
+}
+
+static void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p, unsigned acc, unsigned left_out) {
+    const tri_op_row *row = tri__op_row(at->op);
+    kernel_call want, got[3]; /* aligned, again, not aligned */
+    kernel_call_open(&want, at, p, acc, left_out);
+    for (int i = 0; i < 3; i++) {
+        kernel_call_open_mixed(&got[i], at, g->type, loose, p, acc, left_out);
+        kernel_call_equalise(&want, &got[i]);
+    }
+    kernel_call_run(&want, &g->reference, 1);
+    for (int i = 0; i < 3; i++) run_on_gpu(g, &got[i], i == 2);
+    for (int a = 0; a < row->n_args; a++) {
+        if (!tri__access_writes(row->arg[a].access) || !got[0].block[a]) continue;
+        compare(&got[0], &want, a, tolerance_of(g->type));
+        compare(&got[2], &want, a, tolerance_of(g->type));
+        if (memcmp(got[0].block[a], got[1].block[a], got[0].bytes[a] + GUARD) != 0) kernel_call_fail(&got[1], a, "differs from the first run");
+    }
+    for (int i = 0; i < 3; i++) kernel_call_close(&got[i]);
+    kernel_call_close(&want);
+}
+
+/* All ways of calling one case: dropout off and on, all sums into operands off and on, optional outputs there and left out. */
+static void try_case(const kernel_case *at, void *context) {
+    gpu *g = context;
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned sums = 0, optional = 0;
+    int loose = 0, key = tri__op_arg(at->op, "key");
+    for (int a = 0; a < row->n_args; a++) {
+        if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
+        if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;
+        if (row->arg[a].access == TRI_ACCESS_W && row->arg[a].optional) optional |= 1u << a;
+    }
+    for (int on = 0; on <= (key >= 0); on++) {
+        unsigned keys = !on && key >= 0 && row->arg[key].optional ? 1u << key : 0;
+        float p = on ? 0.3f : 0;
+        try_variant(g, at, g->type, p, 0, keys);
+        if (sums) try_variant(g, at, g->type, p, sums, keys);
+        if (optional) try_variant(g, at, g->type, p, 0, keys | optional);
+        if (loose && g->type != TRI_F32) try_variant(g, at, TRI_F32, p, on ? 0 : sums, keys);
+    }
+    g->seen[at->op]++;
+}
+
+/* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns, rows that warps hold. */
+static const kernel_grid own_grids[] = {
+    {"attention attention_din", "L=5,6,7,8 A=2 E=40,64"},
+    {"attention attention_din", "L=4,5,7 A=1 E=72,128,136"},
+    {"attention attention_din", "L=4,7 X=70 A=3 E=64"},
+    {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
+    {"linear linear_gelu linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
+    {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
+};
+
+static void try_grids(tri_dtype type) {
+    gpu *g = the_gpu;
+    g->type = type;
+    memset(g->seen, 0, sizeof g->seen);
+    kernel_cases(own_grids, sizeof own_grids / sizeof *own_grids, try_case, g);
+    kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, g);
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !g->seen[op]) fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+}
+
+static void rows_of_fp32(void **state) {
+    (void)state;
+    try_grids(TRI_F32);
+}
+
+static void rows_of_bf16(void **state) {
+    (void)state;
+    try_grids(TRI_BF16);
+}
+
+static void rows_of_fp16(void **state) {
+    (void)state;
+    try_grids(TRI_F16);
+}
+
+static void every_operation_has_rows(void **state) {
+    (void)state;
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        for (int i = 0; i < 3 && tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE; i++)
+            if (!the_gpu->table.run[op][types[i]]) fail_msg("no %s row for %s", tri__dtype_name(types[i]), tri__op_row((tri_op)op)->name);
+}
+
+/* A number that is none must reach the gradients' norm, or a broken step would be applied. */
+static void try_not_a_number(const kernel_case *at, void *context) {
+    static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
+    gpu *g = context;
+    kernel_call k;
+    kernel_call_open_as(&k, at, g->type, 0, 0, 0);
+    int arg = -1;
+    for (int i = 0; i < 7; i++) {
+        int found = tri__op_arg(at->op, names[i]);
+        if (found >= 0 && tri__access_reads(tri__op_row(at->op)->arg[found].access)) arg = found;
+    }
+    assert_true(arg >= 0);
+    memset(k.call.t[arg].data, 0xFF, k.bytes[arg]);
+    memcpy(k.before[arg], k.block[arg], k.bytes[arg] + GUARD);
+    run_on_gpu(g, &k, 0);
+    int shows = 0;
+    for (int64_t i = 0; i < operand_count(&k, 0); i++) shows |= isnan(kernel_value(&k, 0, i));
+    if (!shows) kernel_call_fail(&k, arg, "is not a number, and the result does not show it");
+    kernel_call_close(&k);
+}
+
+static void not_a_number_shows(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
+         "relu relu_din", "T=5 H=7,64"},
+        {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
+        {"attention attention_din", "L=4 A=2 E=8,64"},
+        {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
+        {"cross_entropy cross_entropy_din", "N=5 C=3"},
+        {"bias_dw", "T=5 O=7"},
+        {"sumsq", "K=77"},
+    };
+    for (int i = 0; i < 3; i++) {
+        the_gpu->type = types[i];
+        kernel_cases(grids, 7, try_not_a_number, the_gpu);
+    }
+}
+
+/* A forbidden step changes nothing. */
+static void a_skipped_step_changes_nothing(void **state) {
+    (void)state;
+    static const tri_op ops[] = {TRI_OP_adamw, TRI_OP_adamw_copy};
+    for (int i = 0; i < 2; i++) {
+        kernel_case at = {.op = ops[i]};
+        at.dim['K' - 'A'] = 77;
+        kernel_call k;
+        kernel_call_open(&k, &at, 0, 0, 0);
+        int apply = tri__op_arg(ops[i], "apply");
+        *(int32_t *)k.call.t[apply].data = 0;
+        memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
+        run_on_gpu(the_gpu, &k, 0);
+        for (int a = 0; a < apply; a++) assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
+        kernel_call_close(&k);
+    }
+}
+
+static int open_gpu(gpu *g) {
+    if (tri__device_get("cuda", &g->device) != TRI_OK) return 0;
+    if (g->device->open(&tri__core, 0, 1 << 20, &g->context) != TRI_OK) return 0;
+    g->device->kernels(&g->table);
+    tri__device_find("reference")->kernels(&g->reference);
+    g->stage = malloc(ROOM);
+    return g->stage && g->device->alloc(g->context, ROOM, (void **)&g->memory) == TRI_OK;
+}
+
+int main(void) {
+    static gpu g;
+    if (!open_gpu(&g)) {
+        printf("%s\n", tri_error());
+        return 77;
+    }
+    the_gpu = &g;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_has_rows), cmocka_unit_test(rows_of_fp32),       cmocka_unit_test(rows_of_bf16),
+        cmocka_unit_test(rows_of_fp16),             cmocka_unit_test(not_a_number_shows), cmocka_unit_test(a_skipped_step_changes_nothing),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    g.device->free(g.context, g.memory, ROOM);
+    g.device->close(g.context);
+    free(g.stage);
+    return failed;
+}
