@@ -15,7 +15,7 @@ static void test_every_row_exists(void **state) {
         const tri_device *device = tri__device_find(devices[d]);
         tri__device_target(device, &target);
         assert_true(device->hollow);
-        assert_true(strlen(device->describe()) > 0);
+        assert_true(strlen(device->describe(NULL)) > 0);
         for (int op = 0; op < TRI_OP_COUNT; op++)
             for (int i = 0; i < 3; i++)
                 if (target.has[op][dtypes[i]] != (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE))

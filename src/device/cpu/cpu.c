@@ -113,4 +113,5 @@ static const char *describe_reference(void *context) {
 }
 
 const tri_device tri__device_cpu = {TRI_CPU_MEMORY, .name = "cpu", .kernels = cpu_kernels, .describe = describe_cpu};
-const tri_device tri__device_reference = {TRI_CPU_MEMORY, .name = "reference", .kernels = reference_kernels, .describe = describe_reference};
+const tri_device tri__device_reference = {
+    TRI_CPU_MEMORY, .name = "reference", .kernels = reference_kernels, .describe = describe_reference};
