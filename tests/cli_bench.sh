@@ -125,4 +125,18 @@ refuses 2 "--sizes 1: expected bytes" -- bench comm --sizes 1
 refuses 2 "--sizes 9G: expected bytes" -- bench comm --sizes 9G
 refuses 2 "--sizes -4K: expected bytes" -- bench comm --sizes=-4K
 refuses 2 "--epochs is no option" -- bench comm --epochs 2
+# ---- step ----
+run bench step --cases tiny --max-steps 7 --precision bf16 --json --quiet
+expect_code 0
+for key in step_ms first_step_seconds samples_per_second mfu ceiling_tflops planned_bytes; do
+    expect "$key > 0" is "$(json_number $key "$out")" '>' 0
+done
+expect "128 tokens" test "$(json_number tokens "$out")" = 128
+expect_text "$out" '"case":"tiny"' '"attention_din":'
+run bench step --max-steps 6
+expect_code 0
+expect "a table" grep -Eq '^case +what +ms a step +samples/s +MFU' "$out"
+refuses 2 "there are tiny, base128" -- bench step --cases huge --quiet
+refuses 2 "the first 5 are warm-up" -- bench step --max-steps 5
+refuses 2 "--device abacus: there are cpu, reference" -- bench step --device abacus
 finish

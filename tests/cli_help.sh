@@ -57,6 +57,8 @@ completes() { # completes WANTED WORDS...
 completes predict trident pre
 completes --data-path trident train --data
 completes zero3 trident train --shard ze
+completes verify trident checkpoint ver
+completes step trident bench ""
 
 # Colours: never on a file, always when forced, never when refused.
 run train --nonsense

@@ -57,7 +57,7 @@ digest() { "$trident" digest "$1" 2>/dev/null; }
 # ---- The launch lines that users have ----
 trains pp_dp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --pp_size 2 --batch_size 32 --num_microbatches 4
 expect_text "$err" "--tiny: the primary encoder has 2 layers, 64 wide" "pipeline of 2 ranks: branch shape (the faster one), schedule 1f1b, 4 microbatches" \
-    "stage 0, place 0: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms"
+    "stage 0 on ranks 0-3: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms"
 expect_text pp_dp/summary.json '"pipeline"' '"busy_seconds"' '"waiting_seconds"' '"communication_seconds"' '"predicted_bubble"'
 expect_text pp_dp/stage_profile.json '"primary.layer.1"' '"fusion"' '"weight"'
 trains alone --tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --batch_size 128
@@ -104,13 +104,13 @@ trains branch "${one[@]}" --pipeline-shape branch
 close 2e-6 branch chain
 for schedule in interleaved zbv; do
     trains "$schedule" "${one[@]}" --schedule $schedule
-    expect_text "$err" "stage 3, place"
+    expect_text "$err" "stage 3 on rank "
     close 2e-6 "$schedule" chain
 done
 
 # ---- Stages as they are asked for, and as they were measured ----
 trains asked "${one[@]}" --stages 'primary,secondary tabular fusion' --num-microbatches 2
-expect_text "$err" "stage 1, place 1: secondary.embeddings secondary.layer.0-1 secondary.pooling tabular fusion" \
+expect_text "$err" "stage 1 on rank 1: secondary.embeddings secondary.layer.0-1 secondary.pooling tabular fusion" \
     "2 microbatches in a pipeline of 2: ranks wait" "with --num-microbatches 4" "with 8"
 trains measured "${one[@]}" --stage-profile asked/stage_profile.json
 run plan "${one[@]}" --models-dir models --stage-profile asked/stage_profile.json --json
@@ -129,7 +129,7 @@ refuses 2 "--schedule zbv needs stages in a row" "--pipeline-shape chain" -- "${
 refuses 2 "--schedule interleaved needs stages in a row" -- "${bad[@]}" --schedule interleaved --pipeline-shape branch
 refuses 2 "fusion" -- "${bad[@]}" --stages 'primary,secondary tabular'
 refuses 2 "stages" -- "${bad[@]}" --stages 'primary secondary tabular fusion'
-refuses 2 "num_microbatches 20 is more than the 16 samples of a batch" -- "${bad[@]}" --num-microbatches 20
+refuses 2 "--num-microbatches 20 is more than the 16 samples of a replica's batch: give 16 at most" -- "${bad[@]}" --num-microbatches 20
 refuses 2 "heads" -- "${bad[@]}" --nproc_per_node=6 --tp_size 3
 refuses 66 "no_such.json" -- "${bad[@]}" --stage-profile no_such.json
 refuses 65 "pp_dp/summary.json: has no forward seconds of primary.embeddings" -- "${bad[@]}" --stage-profile pp_dp/summary.json

@@ -156,6 +156,19 @@ refuses 66 "cannot be started" -- supervise -- no-such-program
 run supervise --max-restarts 1 -- sh -c 'echo once; exit 76'
 expect_code 76
 expect "started twice" test "$(grep -c once "$out")" = 2
+last_command="trident supervise -- sleep, two signals"
+"$trident" supervise -- sh -c 'trap "" USR1; exec sleep 60' >"$out" 2>"$err" &
+pid=$!
+ranks=()
+while [ ${#ranks[@]} = 0 ]; do ranks_of; done
+sleep 0.3 # it executes
+kill -TERM "$pid"
+sleep 0.7
+expect "a deaf command goes on after the first" test -d "/proc/$pid"
+kill -TERM "$pid"
+stop
+expect_code 143
+expect "and ends with its supervisor" gone 2000 "${ranks[@]}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
     under_mpi() { # FOLDER: in the background
@@ -171,8 +184,8 @@ if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep 
     expect_code 75
     under_mpi mpi
     await mpi 120
-    rank=$(pgrep -f -n "trident train.*--output-dir mpi")
-    [ -n "$rank" ] && kill -9 "$rank"
+    rank=$(pgrep -P "$(pgrep -P "$pid")" | tail -n 1) # of the supervisor's mpirun, and of nobody else's
+    expect "a rank of mpirun to kill" kill -9 "${rank:-none}"
     stop
     expect_code 0
     expect_text "$err" "start 2 of 3"

@@ -232,4 +232,24 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     }
 }
 
+/* One operand becomes numbers that are none; which one is returned. */
+static inline int kernel_call_spoil(kernel_call *k, tri_op op) {
+    static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
+    int arg = -1;
+    for (int i = 0; i < 7; i++) {
+        int found = tri__op_arg(op, names[i]);
+        if (found >= 0 && tri__access_reads(tri__op_row(op)->arg[found].access)) arg = found;
+    }
+    assert_true(arg >= 0);
+    memset(k->call.t[arg].data, 0xFF, k->bytes[arg]);
+    memcpy(k->before[arg], k->block[arg], k->bytes[arg] + GUARD);
+    return arg;
+}
+
+static inline void kernel_call_expect_spoilt(const kernel_call *k, int arg) {
+    int shows = 0;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) shows |= isnan(kernel_value(k, 0, i));
+    if (!shows) kernel_call_fail(k, arg, "is not a number, and the result does not show it");
+}
+
 #endif

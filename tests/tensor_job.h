@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { JOB_RANKS = 8, JOB_STEPS = 100, JOB_HEAP = 8 << 20, JOB_GUARD = 256 };
+enum { JOB_RANKS = 8, JOB_STEPS = 100, JOB_HEAP = 8 << 20 };
 
 /* Zeroed fields: one rank, two texts, pooler, fp32. */
 typedef struct job_what {
@@ -133,18 +133,6 @@ static inline void job_collect(job *j, const tiny *t, const tri_exec *exec) {
     }
 }
 
-/* Bytes after each class, which no instruction of any rank may write. */
-static inline int job_guards(const tri_exec *exec, int set) {
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        int64_t bytes;
-        unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
-        if (set) memset(at + bytes, 0xA5, JOB_GUARD);
-        for (int i = 0; i < JOB_GUARD; i++)
-            if (at[bytes + i] != 0xA5) return 0;
-    }
-    return 1;
-}
-
 static inline tri_status job_step(job *j, tiny *t, tri_exec *exec, int rank, int step) {
     t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step + 1)), t->hyper[2] = (float)(1 - pow(0.999, step + 1));
     TRI_TRY(tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL));
@@ -159,8 +147,8 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, JOB_GUARD, world, NULL, &exec));
-    job_guards(exec, 1);
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, TINY_GUARD, world, NULL, &exec));
+    tiny_guards(exec, 1);
     job_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < j->is.steps && status == TRI_OK; step++) status = job_step(j, t, exec, rank, step);
@@ -169,7 +157,7 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = t->plan.infer.probs >= 0 ? malloc(probs + 1) : NULL;
     if (j->probs[rank]) memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
-    if (status == TRI_OK && !job_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
+    if (status == TRI_OK && !tiny_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;
 }

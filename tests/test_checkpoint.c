@@ -199,6 +199,99 @@ static void resharded(void **state) {
     assert_non_null(strstr(tri_error(), "two of its slices overlap"));
 }
 
+enum { ROWS = 7, COLS = 11, CUTS = 20 };
+
+/* Cuts `all` [ROWS, COLS] as ranks do: into blocks of rows or of columns, the last smaller or empty, and each into ranges, some empty.
+ * Their elements lie in `room` [ROWS, COLS], one piece after the other. Returns how many pieces there are. */
+static int cut(const float *all, float *room, tri_piece pieces[static CUTS]) {
+    int n = 0, columns = rand() % 2, blocks = 1 + rand() % 5, dim = columns ? COLS : ROWS, each = (dim + blocks - 1) / blocks;
+    for (int b = 0; b < blocks; b++) {
+        int from = b * each < dim ? b * each : dim, to = from + each < dim ? from + each : dim, width = columns ? to - from : COLS;
+        int64_t count = (int64_t)(to - from) * (columns ? ROWS : COLS), at = 0;
+        for (int left = 1 + rand() % 4; left > 0; left--) {
+            tri_piece *piece = &pieces[n++];
+            *piece = whole("t", tri__shape_2d(ROWS, COLS), room);
+            piece->slice = (tri_slice){.start = {columns ? 0 : from, columns ? from : 0}, .extent = {columns ? ROWS : to - from, width},
+                                       .begin = at, .end = left == 1 ? count : at + rand() % (count - at + 1)};
+            for (; at < piece->slice.end; at++)
+                *room++ = all[(at / width + piece->slice.start[0]) * COLS + at % width + piece->slice.start[1]];
+        }
+    }
+    return n;
+}
+
+/* However ranks cut a tensor when they save it, ranks that cut it otherwise get theirs. */
+static void any_cut_reads_any_other(void **state) {
+    (void)state;
+    float all[ROWS * COLS], out[ROWS * COLS], want[ROWS * COLS], got[ROWS * COLS];
+    tri_piece saved[CUTS], read[CUTS];
+    for (int i = 0; i < ROWS * COLS; i++) all[i] = (float)i;
+    srand(1);
+    for (int round = 0; round < 30; round++) {
+        tri_checkpoint *checkpoint;
+        int n = cut(all, out, saved);
+        for (int i = n - 1; i > 0; i--) { /* in any order */
+            int other = rand() % (i + 1);
+            tri_piece piece = saved[i];
+            saved[i] = saved[other], saved[other] = piece;
+        }
+        tri_checkpoint_out what = {.folder = run, .step = 1, .weights = saved, .n_weights = n};
+        assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+        assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
+        for (int other = 0; other < 20; other++) {
+            n = cut(all, want, read);
+            memset(got, 0, sizeof got);
+            for (int i = 0; i < n; i++) {
+                read[i].data = got + ((float *)read[i].data - want);
+                assert_int_equal(tri__checkpoint_read(checkpoint, &read[i]), TRI_OK);
+            }
+            assert_memory_equal(got, want, sizeof got);
+        }
+        tri__checkpoint_close(checkpoint);
+    }
+}
+
+/* As many slices as thousands of replicas write, in any order, are compared in a moment; slices without order are refused. */
+static void thousands_of_slices(void **state) {
+    (void)state;
+    enum { SLICES = 20000 };
+    static float data[SLICES];
+    tri_piece *pieces = calloc(SLICES, sizeof *pieces);
+    for (int i = 0; i < SLICES; i++) {
+        int64_t at = (int64_t)i * 7919 % SLICES;
+        pieces[i] = whole("t", tri__shape_1d(SLICES), &data[at]);
+        pieces[i].slice.begin = at, pieces[i].slice.end = at + 1;
+    }
+    tri_checkpoint_out what = {.folder = run, .step = 1, .weights = pieces, .n_weights = SLICES};
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_OK);
+    tri__checkpoint_close(checkpoint);
+    for (int i = 0; i < SLICES; i++) pieces[i].slice = (tri_slice){.start = {i}, .extent = {1}, .end = 1};
+    assert_int_equal(tri__checkpoint_save(&what), TRI_OK);
+    assert_int_equal(tri__checkpoint_open(run, 0, &checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "too many slices"));
+    free(pieces);
+}
+
+/* A manifest that no reader would accept is not written: the save fails, not a resume weeks later. */
+static void too_long_a_manifest(void **state) {
+    (void)state;
+    enum { MANY = 100, EACH = 1000 * 1000 };
+    char *text = malloc(EACH + 1);
+    memset(text, 'x', EACH);
+    text[EACH] = 0;
+    json_t *string = json_string(text), *list = json_array(), *out = json_pack("{s:o}", "list", list);
+    for (int i = 0; i < MANY; i++) json_array_append(list, string); /* the same one */
+    tri_checkpoint_out what = {.folder = run, .step = 1, .state = out};
+    assert_int_equal(tri__checkpoint_save(&what), TRI_RESOURCE);
+    assert_non_null(strstr(tri_error(), "too many slices"));
+    assert_int_equal(entries(), 0);
+    json_decref(out);
+    json_decref(string);
+    free(text);
+}
+
 static void digests(void **state) {
     (void)state;
     model m;
@@ -389,8 +482,10 @@ static void killed(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(round_trip), TEST(slices),         TEST(resharded), TEST(digests),       TEST(replaced),
-                                       TEST(failed_save), TEST(best_and_prune), TEST(damaged),   TEST(nothing_there), TEST(killed),
-                                       TEST(links)};
+    const struct CMUnitTest tests[] = {
+        TEST(round_trip), TEST(slices),         TEST(resharded), TEST(any_cut_reads_any_other), TEST(thousands_of_slices),
+        TEST(digests),    TEST(too_long_a_manifest), TEST(replaced), TEST(failed_save),         TEST(best_and_prune),
+        TEST(damaged),    TEST(nothing_there),  TEST(killed),    TEST(links),
+    };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

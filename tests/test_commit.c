@@ -1,5 +1,5 @@
-/* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short, or is its last. Whatever
- * it is, there is exactly one newest state afterwards, the old one or the new one, whole; and the next save succeeds. */
+/* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short, or is its last.
+ * Whatever it is, there is exactly one newest state afterwards, the old one or the new one, whole; and the next save succeeds. */
 #include "faults.h"
 
 #include "train/saver.h"
@@ -48,11 +48,13 @@ static tri_piece piece_of(const char *name, int rank, float *data) {
     return piece;
 }
 
-static tri_status save(tri_world *world, const job *job, tri_saver *saver, tri_saved *saved) {
+/* data: [EACH] what is saved; in the background it may change at once. */
+static tri_status save(tri_world *world, const job *job, tri_saver *saver, float *data, tri_saved *saved) {
     tri_save_spec spec = {.folder = folder, .step = job->step, .keep = 1, .best = 1, .config = json_pack("{s:i}", "lr", 1),
                      .preprocessing = json_pack("{s:i}", "columns", 0), .state = json_pack("{s:I}", "samples", (json_int_t)job->step),
                      .extras = extras};
     TRI_TRY(tri__saver_begin(saver, &spec));
+    for (int i = 0; i < EACH && job->background; i++) data[i] = -1;
     do {
         TRI_TRY(tri__saver_advance(saver, !job->background, saved));
         if (saved->result == TRI_SAVE_PENDING) usleep(200);
@@ -70,7 +72,7 @@ static tri_status rank_main(tri_world *world, void *context) {
     tri_saved saved = {0};
     TRI_TRY(tri__saver_open(world, &weight, 1, &moment, 1, job->background, &saver));
     fault_arm(job->rank == rank ? job->at : 0, job->kind);
-    tri_status status = save(world, job, saver, &saved);
+    tri_status status = save(world, job, saver, data, &saved);
     shared->result[rank] = saved.result;
     tri__saver_close(saver); /* older checkpoints are removed until then */
     fault_disarm();

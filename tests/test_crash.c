@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "comm/ranks.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,19 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "names.h"
 #include "soak.h"
 
 enum { RANKS = 3 };
-
-/* Names in a folder that contain `word`; NULL: all. Fuzzers, which may run beside, have folders of theirs in /dev/shm. */
-static int names(const char *folder, const char *word) {
-    int n = 0;
-    DIR *opened = opendir(folder);
-    if (!opened) return 0;
-    for (struct dirent *entry; (entry = readdir(opened));) n += !word || (strstr(entry->d_name, word) && !strstr(entry->d_name, "fuzz"));
-    closedir(opened);
-    return n;
-}
 
 /* Operations without end: small ones, large ones, messages. */
 static tri_status talk(tri_world *world, void *unused) {

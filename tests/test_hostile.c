@@ -1,6 +1,6 @@
 /* test_hostile.c - files made to harm (faults F38, F39, F41): JSON that is deep, huge or malformed, read on a small stack;
  * names in an index or a manifest that lead elsewhere; pipes, devices, folders and links where files are expected. Each is
- * refused with words, at once. tests/test_safetensors.c has the headers, fuzz/ what nobody thought of. */
+ * refused with words, at once. tests/test_foreign.c has the headers, fuzz/ what nobody thought of. */
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/huggingface.h"
@@ -99,6 +99,7 @@ static void huge_json(void **state) {
         {"{\"a\":[0", ",0", "]}", MILLION, TRI_OK, NULL, 0},
         {"{\"a\":\"", "\\ud83d\\ude00", "\"}", 10000, TRI_OK, NULL, 0},
         {"", " ", "{}", 10 * MILLION, TRI_OK, NULL, 0},
+        {"{\"a\":[", "{},", "{}]}", 4 * MILLION, TRI_DATA, NULL, 0}, /* a gigabyte of empty objects */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         made m = rows[i];
@@ -145,6 +146,7 @@ static void malformed_json(void **state) {
     }
     json_t *root;
     expect("a NUL byte", tri__json_parse("{\"a\":\0 1}", 9, "x.json", TRI_DATA, &root), TRI_DATA, NULL);
+    expect("a NUL byte after a number", tri__json_parse("{\"a\":1\0}", 8, "x.json", TRI_DATA, &root), TRI_DATA, "NUL");
     expect("a NUL byte after", tri__json_parse("{}\0", 3, "x.json", TRI_DATA, &root), TRI_DATA, NULL);
 }
 

@@ -101,10 +101,7 @@ static void sharing_changes_no_result(void **state) {
 
 int main(int argc, char **argv) {
     soak_select(argc, argv);
-    steps = soak_count("SOAK_STEPS", 0);
-    whole = steps > 0;
-    if (!whole) steps = 9;
-    if (steps > RUN_STEPS) steps = RUN_STEPS;
+    steps = soak_steps(RUN_STEPS, &whole);
     const struct CMUnitTest tests[] = {cmocka_unit_test(sharing_changes_no_result)};
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -188,18 +188,19 @@ static void refusals(void **state) {
     char *twice[] = {"primary secondary.layer.0", "secondary tabular fusion"}, *missing[] = {"primary", "secondary fusion"};
     char *unknown[] = {"primary tertiary", "secondary tabular fusion"}, *turned[] = {"tabular fusion", "primary secondary"};
     char *circle[] = {"primary.embeddings primary.layer.1 secondary tabular fusion primary.pooling", "primary.layer.0"};
+    char *beyond[] = {"primary.embeddings primary.layer.0-7 primary.pooling", "secondary tabular fusion"};
     char *empty[] = {"primary secondary tabular fusion", " "};
     const struct {
         int pp;
         tri_staging staging;
         const char *words;
     } cases[] = {
-        {10, {.schedule = TRI_SCHEDULE_1F1B}, "10 stages, but the model has only 9 units"},
+        {10, {.schedule = TRI_SCHEDULE_1F1B}, "the model has only 9 units to share out among stages; give 9 at most"},
         {5, {.schedule = TRI_SCHEDULE_ZBV}, "10 stages, but the model has only 9 units"},
         {2, {.schedule = TRI_SCHEDULE_ZBV, .shape = TRI_SHAPE_BRANCH}, "--pipeline-shape chain"},
         {2, {.schedule = TRI_SCHEDULE_INTERLEAVED, .shape = TRI_SHAPE_BRANCH}, "--pipeline-shape chain"},
         {2, {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH, .chunks = 2}, "--pipeline-shape chain"},
-        {2, {.schedule = TRI_SCHEDULE_1F1B, .chunks = 2}, "--schedule 1f1b has 1 stages a rank, not 2"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .chunks = 2}, "--schedule 1f1b has 1 stage a rank, not 2"},
         {2, {.schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 1}, "at least 2"},
         {3, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "names 2 stages, but 3 ranks"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "secondary.layer.0 is in stage 0 and again in stage 1"},
@@ -208,6 +209,7 @@ static void refusals(void **state) {
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {turned, 2}}, "only a later stage computes"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH, .stages = {circle, 2}}, "only a later stage computes"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {empty, 2}}, "stage 1 has no unit"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {beyond, 2}}, "\"primary.layer.0-7\": this model has only"},
     };
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "comm/ranks.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <sched.h>
@@ -19,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "names.h"
 #include "soak.h"
 
 enum { RANKS = 4, HEAP = 1 << 16, HANDOVERS = 200 };
@@ -508,52 +508,51 @@ static void half_a_record_does_not_block(void **state) {
 /* ---- Waking ---- */
 
 /* Two ranks hand a number to and fro, slowly enough that the other one sleeps: a lost wake would cost the rest of its 5 ms. */
+typedef struct handing {
+    _Atomic int turn;
+    double at[HANDOVERS]; /* the clock when each began */
+} handing;
+
 static tri_status hand_over(tri_world *world, void *context) {
-    _Atomic int *turn = context;
+    handing *h = context;
     int rank = tri_world_rank(world), other = 1 - rank;
     for (int i = rank; i < HANDOVERS; i += 2) {
         tri_idle idle = {0};
-        while (atomic_load(turn) != i) {
+        while (atomic_load(&h->turn) != i) {
             TRI_TRY(tri__world_check(world));
             tri__idle(world->segment.control, world->local, &idle);
         }
+        h->at[i] = tri__clock();
         pause_seconds(0.001);
-        atomic_store(turn, i + 1);
+        atomic_store(&h->turn, i + 1);
         tri__control_wake(world->segment.control, &other, 1);
     }
     return TRI_OK;
 }
 
+/* The median: on a busy machine a few take as long as others let it. */
 static void wakes_are_not_lost(void **state) {
     (void)state;
     tri_ranks spec = {.n = 2, .heap_bytes = HEAP};
-    double each = 1;
-    for (int tries = 0; each >= 0.003 && tries < 5; tries++) { /* a busy machine makes every pause longer */
-        _Atomic int turn = 0;
-        double begin = tri__clock();
-        assert_int_equal(tri_ranks_run(&spec, hand_over, &turn), TRI_OK);
-        each = (tri__clock() - begin) / HANDOVERS;
-        print_message("handing over after 1000 us: %.0f us each\n", 1e6 * each);
+    double median = 1;
+    for (int tries = 0; median >= 0.003 && tries < 5; tries++) {
+        handing h = {0};
+        assert_int_equal(tri_ranks_run(&spec, hand_over, &h), TRI_OK);
+        for (int i = 0; i + 1 < HANDOVERS; i++) h.at[i] = h.at[i + 1] - h.at[i];
+        qsort(h.at, HANDOVERS - 1, sizeof *h.at, by_size);
+        median = h.at[HANDOVERS / 2];
+        print_message("handing over after 1000 us: %.0f us, the median\n", 1e6 * median);
     }
-    assert_true(each < 0.003);
+    assert_true(median < 0.003);
 }
 
 /* ---- What is left ---- */
-
-static int entries(const char *folder) {
-    int n = 0;
-    DIR *open = opendir(folder);
-    if (!open) return 0;
-    while (readdir(open)) n++;
-    closedir(open);
-    return n;
-}
 
 static int shm_before, fds_before;
 
 static int note_before(void **state) {
     (void)state;
-    shm_before = entries("/dev/shm"), fds_before = entries("/proc/self/fd");
+    shm_before = names("/dev/shm", "trident"), fds_before = names("/proc/self/fd", NULL);
     return 0;
 }
 
@@ -561,8 +560,8 @@ static void nothing_is_left(void **state) {
     (void)state;
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
-    assert_int_equal(entries("/proc/self/fd"), fds_before);
-    assert_true(entries("/dev/shm") <= shm_before);
+    assert_int_equal(names("/proc/self/fd", NULL), fds_before);
+    assert_int_equal(names("/dev/shm", "trident"), shm_before);
 }
 
 int main(int argc, char **argv) {

@@ -384,6 +384,27 @@ static void tables(void **state) {
     free(text);
 }
 
+/* Ranks that are alike are one row; the header, and rows that only look alike in part, stay. */
+static void folded_tables(void **state) {
+    (void)state;
+    tri_text_table table = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    tri__text_table_fold(&table);
+    tri__text_table_add(&table, "rank\tbytes");
+    for (int rank = 0; rank < 12; rank++) tri__text_table_add(&table, "%d\t%d", rank, rank < 8 ? 5 : rank == 8 ? 6 : 5);
+    tri__text_table_fold(&table);
+    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
+    tri__text_table_free(&table);
+    fclose(out);
+    assert_string_equal(text, "rank  bytes\n"
+                              " 0-7      5\n"
+                              "   8      6\n"
+                              "9-11      5\n");
+    free(text);
+}
+
 static tri_status fails(void *context, const tri_event *event) {
     (void)event;
     ++*(int *)context;
@@ -418,7 +439,7 @@ int main(void) {
         TEST(metrics_lines),    TEST(metrics_of_a_skipped_step), TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
         TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_log),
         TEST(progress_quiet_and_color), TEST(trace_json), TEST(profile_text),    TEST(profile_many),
-        TEST(tables),           TEST(tee_and_summary),
+        TEST(tables), TEST(folded_tables),           TEST(tee_and_summary),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

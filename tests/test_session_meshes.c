@@ -244,10 +244,7 @@ static void a_bad_number_is_its_stage_s(void **state) {
 
 int main(int argc, char **argv) {
     soak_select(argc, argv);
-    steps = soak_count("SOAK_STEPS", 0);
-    whole = steps > 0;
-    if (!whole) steps = 9;
-    if (steps > RUN_STEPS) steps = RUN_STEPS;
+    steps = soak_steps(RUN_STEPS, &whole);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_mesh_gives_one_rank_s_result),
         cmocka_unit_test(schedules_agree_to_the_bit),

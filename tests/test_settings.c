@@ -196,7 +196,7 @@ static const struct {
     {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--pipeline-shape", "branch"}, "--schedule zbv needs stages in a row"},
     {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "interleaved", "--pipeline-shape", "branch"}, "take --pipeline-shape chain"},
     {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zb-h1", "--pipeline-shape", "branch"}, NULL},
-    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--virtual-stages", "3"}, "--virtual-stages 3: --schedule zbv has 2"},
+    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--virtual-stages", "3"}, "--virtual-stages 3: with --schedule zbv each rank holds 2"},
     {{"--pp-size", "2", "--tp-size", "2", "--nproc-per-node", "8", "--sequence-parallel", "no"}, NULL},
     {{"--dp-size", "4"}, "1 ranks asked for, but pp 1 x tp 1 x dp 4 = 4"},
     {{"--dp-size", "4", "--nproc-per-node", "4"}, NULL},
@@ -218,7 +218,7 @@ static const struct {
     {{"--global-batch-size", "64"}, NULL},
     {{"--num-microbatches", "32"}, NULL},
     {{"--num-microbatches", "0"}, NULL},
-    {{"--num-microbatches", "33"}, "num_microbatches 33 is more than the 32 samples"},
+    {{"--num-microbatches", "33"}, "--num-microbatches 33 is more than the 32 samples"},
 };
 
 static void test_check(void **state) {

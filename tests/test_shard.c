@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20, GUARD = 256 };
+enum { MAX_RANKS = 4, STEPS = 20, HEAP = 4 << 20 };
 
 static const char *const kind_names[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
 
@@ -51,26 +51,14 @@ static void collect(job *j, int rank, const tri_exec *exec) {
     }
 }
 
-/* Bytes after each class, which no instruction of any rank may write. */
-static int guards(const tri_exec *exec, int set) {
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-        int64_t bytes;
-        unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
-        if (set) memset(at + bytes, 0xA5, GUARD);
-        for (int i = 0; i < GUARD; i++)
-            if (at[bytes + i] != 0xA5) return 0;
-    }
-    return 1;
-}
-
 /* Runs in the rank's own thread, where nothing may be asserted. */
 static tri_status rank_main(tri_world *world, void *argument) {
     job *j = argument;
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, GUARD, world, NULL, &exec));
-    guards(exec, 1);
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, TINY_GUARD, world, NULL, &exec));
+    tiny_guards(exec, 1);
     tiny_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < j->steps && status == TRI_OK; step++) {
@@ -86,7 +74,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = malloc(probs + 1);
     memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
-    if (status == TRI_OK && !guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
+    if (status == TRI_OK && !tiny_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;
 }

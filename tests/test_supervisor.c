@@ -2,7 +2,6 @@
  * rank: the supervisor executes it again (supervised_rank.h). */
 #include "train/supervisor.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -20,21 +19,13 @@
 
 #include <cmocka.h>
 
+#include "names.h"
 #include "soak.h"
 #include "supervised_rank.h"
 
 extern char **environ;
 
 static char folder[] = "/tmp/test_supervisor.XX" "XX" "XX", notes[64];
-
-static int count_entries(const char *path) {
-    int n = 0;
-    DIR *opened = opendir(path);
-    if (!opened) return 0;
-    while (readdir(opened)) n++;
-    closedir(opened);
-    return n;
-}
 
 static tri_supervised job(int n, const char *action, char *argv[static 5]) {
     argv[0] = "test_supervisor", argv[1] = "rank", argv[2] = (char *)action, argv[3] = notes, argv[4] = NULL;
@@ -45,11 +36,11 @@ static tri_supervised job(int n, const char *action, char *argv[static 5]) {
 
 /* Nothing is left behind: no child, no descriptor. The shared memory has no name that could stay. */
 static tri_status supervise(const tri_supervised *what, tri_verdict *verdict) {
-    int files = count_entries("/proc/self/fd");
+    int files = names("/proc/self/fd", NULL);
     tri_status status = tri__supervise(what, verdict);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
-    assert_int_equal(count_entries("/proc/self/fd"), files);
+    assert_int_equal(names("/proc/self/fd", NULL), files);
     return status;
 }
 

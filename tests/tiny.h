@@ -22,7 +22,7 @@ static inline void assert_int_equal_or_say(tri_status status, const char *file, 
     if (status != TRI_OK) fail_msg("%s:%d: status %d: %s", file, line, status, tri_error());
 }
 
-enum { TINY_MAX_MB = 8, TINY_SAMPLES = 6, TINY_TOKENS = 64 };
+enum { TINY_MAX_MB = 8, TINY_SAMPLES = 6, TINY_TOKENS = 64, TINY_GUARD = 256 };
 
 /* Which rank of how many replicas of how many stages is planned, and how. Zeroed: one rank. */
 typedef struct tiny_rank {
@@ -186,6 +186,18 @@ static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads
 
 static inline double tiny_loss(const tiny *t, const tri_exec *exec) {
     return *(const double *)tri__exec_slot(exec, 0, t->plan.train.loss);
+}
+
+/* Bytes after each class, which no instruction of any rank may write. */
+static inline int tiny_guards(const tri_exec *exec, int set) {
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t bytes;
+        unsigned char *at = tri__exec_memory(exec, (tri_mem)mem, &bytes);
+        if (set) memset(at + bytes, 0xA5, TINY_GUARD);
+        for (int i = 0; i < TINY_GUARD; i++)
+            if (at[bytes + i] != 0xA5) return 0;
+    }
+    return 1;
 }
 
 #endif

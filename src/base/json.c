@@ -1,5 +1,5 @@
 /* json.c - JSON by jansson, behind one linear scan for our limits: jansson itself would recurse 2,048 deep and knows no
- * limit of a string's length. */
+ * limit of a string's length, or of memory: "{}," is 3 bytes of text and over 200 bytes of memory. */
 #include "base/json.h"
 
 #include "base/file.h"
@@ -18,15 +18,26 @@ static void step(place *at, char c) {
     else if (((unsigned char)c & 0xC0) != 0x80) at->column++; /* a character, not each byte of it */
 }
 
+/* Bytes that jansson allocates, at most, for what such a character begins: an object, a list, another member (a string under a key). Long
+ * strings take at most what their text does, twice. */
+enum { OBJECT_BYTES = 320, LIST_BYTES = 144, MEMBER_BYTES = 192 };
+static int64_t memory_of(char c) { return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0; }
+
 static tri_status check_limits(const char *text, size_t length, const char *name, tri_status bad) {
     place at = {1, 1};
     int depth = 0;
+    int64_t memory = 0;
     for (size_t i = 0; i < length; i++) {
         char c = text[i];
         if (c == '{' || c == '[') depth++;
         else if (c == '}' || c == ']') depth--;
         if (depth > TRI_LIMIT_JSON_DEPTH)
             return tri__fail(bad, "%s:%d:%d: nested deeper than %d", name, at.line, at.column, TRI_LIMIT_JSON_DEPTH);
+        if (c == 0) return tri__fail(bad, "%s:%d:%d: a NUL byte", name, at.line, at.column); /* jansson overlooks it after a number */
+        memory += memory_of(c);
+        if (memory > TRI_LIMIT_JSON_MEMORY)
+            return tri__fail(bad, "%s:%d:%d: so many values that they would take more than %d MB of memory", name, at.line, at.column,
+                             TRI_LIMIT_JSON_MEMORY / 1000000);
         if (c == '"') {
             place start = at;
             size_t first = i + 1;

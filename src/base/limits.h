@@ -7,7 +7,8 @@ enum {
     TRI_LIMIT_JSON_DEPTH = 64,
     TRI_LIMIT_STRING = 1 << 20,              /* bytes of a JSON string */
     TRI_LIMIT_JSON_FILE = 100 * 1000 * 1000, /* bytes; also a safetensors header */
-    TRI_LIMIT_TENSORS = 1000 * 1000,
+    TRI_LIMIT_JSON_MEMORY = 1600 * 1000 * 1000, /* bytes that parsed JSON may take, by an estimate from above */
+    TRI_LIMIT_TENSORS = 1000 * 1000,         /* of 2 dims: just within that */
     TRI_LIMIT_CSV_ROW = 16 << 20,            /* bytes */
     TRI_LIMIT_COLUMNS = 100 * 1000,
     TRI_LIMIT_VOCABULARY = 10 * 1000 * 1000

@@ -63,8 +63,8 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
 
 /* Names which checkpoint of a run folder was best; atomic. */
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
-/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. `last`: the step that the run has
- * just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). */
+/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. `last`: the step that the run
+ * has just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). */
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
 /* Temporary folders and files that a killed run left. Nobody else may be saving there. */
 tri_status tri__checkpoint_sweep(const char *folder);

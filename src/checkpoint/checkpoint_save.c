@@ -22,7 +22,8 @@ static json_t *sizes_json(const int64_t *value, int n) {
 }
 
 /* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`; hash: [n] of their data. */
-static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n, json_t *tensors) {
+static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
+                               json_t *tensors) {
     json_t *slices_of = json_object(); /* name -> list of slices, borrowed from the rows */
     int failed = slices_of == NULL;
     for (int i = 0; i < n && !failed; i++) {

@@ -1,5 +1,6 @@
-/* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a
- * pointer that could be stale. What is being made or removed has ".tmp." in its name, and no reader looks at it. */
+/* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a pointer that could be
+ * stale: that of the run that began last, with the most steps. What is being made or removed has ".tmp." in its name, and no reader looks
+ * at it. */
 #include "checkpoint/folders.h"
 
 #include "checkpoint/checkpoint.h"
@@ -7,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +32,35 @@ static int64_t parse_name(const char *name, const char **rest) {
     return strtoll(digits, NULL, 10);
 }
 
+/* A checkpoint, and when the run that it belongs to began. */
+typedef struct candidate {
+    double began;  /* seconds since 1970; infinite when its manifest cannot be read */
+    int64_t step;
+} candidate;
+
+/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps. */
 static int newest_first(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x < y) - (x > y);
+    const candidate *x = a, *y = b;
+    if (x->began != y->began) return x->began < y->began ? 1 : -1;
+    return (x->step < y->step) - (x->step > y->step);
+}
+
+static tri_status sort_steps(const char *folder, int64_t *steps, int n) {
+    candidate *all = calloc((size_t)n + 1, sizeof *all);
+    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        char path[TRI_PATH_MAX];
+        json_t *manifest = NULL;
+        all[i] = (candidate){.began = INFINITY, .step = steps[i]};
+        status = tri__checkpoint_name(path, folder, steps[i], "");
+        if (status == TRI_OK && tri__manifest_load(path, &manifest) == TRI_OK)
+            all[i].began = json_number_value(json_object_get(json_object_get(manifest, "state"), "began"));
+        json_decref(manifest);
+    }
+    if (status == TRI_OK) qsort(all, (size_t)n, sizeof *all, newest_first);
+    for (int i = 0; i < n && status == TRI_OK; i++) steps[i] = all[i].step;
+    free(all);
+    return status;
 }
 
 tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n) {
@@ -53,7 +81,7 @@ tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n) {
         if (status == TRI_OK) (*steps)[(*n)++] = step;
     }
     closedir(dir);
-    if (status == TRI_OK && *n) qsort(*steps, (size_t)*n, sizeof **steps, newest_first);
+    if (status == TRI_OK && *n) status = sort_steps(folder, *steps, *n);
     if (status != TRI_OK) {
         free(*steps);
         *steps = NULL;

@@ -7,7 +7,8 @@
 
 /* "<folder>/checkpoint-<step><suffix>" */
 tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix);
-/* Steps of all checkpoint-<step> folders, newest first; temporary ones are left out. The caller frees *steps. */
+/* Steps of all checkpoint-<step> folders, newest first (state.began of their manifests, then the step; damaged ones before all others);
+ * temporary ones are left out. The caller frees *steps. */
 tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n);
 /* A checkpoint's folder with all it holds. Keeps the text of an earlier failure when it succeeds. */
 tri_status tri__checkpoint_remove(const char *path);

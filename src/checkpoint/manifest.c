@@ -199,7 +199,13 @@ tri_status tri__manifest_save(const char *folder, json_t *manifest) {
     if (!json_object_set_new(manifest, "format", json_string(format_name)) &&
         !json_object_set_new(manifest, "version", json_integer(VERSION)))
         text = tri__manifest_text(manifest);
-    tri_status status = text ? tri__file_write(path, text, strlen(text)) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    size_t length = text ? strlen(text) : 0;
+    tri_status status = TRI_OK;
+    if (!text) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    else if (length > TRI_LIMIT_JSON_FILE) /* nobody could open it again */
+        status = tri__fail(TRI_RESOURCE, "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
+                           "--shard-size", path, length, TRI_LIMIT_JSON_FILE);
+    else status = tri__file_write(path, text, length);
     free(text);
     return status;
 }
@@ -209,7 +215,8 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     enum { FRONT = sizeof opening - 1 + sizeof sum_begin - 1, LINE = sizeof sum_begin - 1 + HEX + sizeof sum_end - 1 };
     char hex[33];
     if (*size < FRONT + LINE || memcmp(text, opening, sizeof opening - 1) != 0 ||
-        memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 || memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
+        memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 ||
+        memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
         return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum", path);
     char stated[HEX];
     memcpy(stated, text + FRONT, HEX);

@@ -18,6 +18,17 @@ static int find_dtype(const char *name) {
     return dtype >= 0 && strcmp(name, tri__dtype_file_name((tri_dtype)dtype)) == 0 ? dtype : -1;
 }
 
+/* The format has no negative numbers. "-0" is one to the reference reader, and 0 to a parser of integers: it must be seen in the text. */
+static tri_status check_signs(const char *path, const char *text, size_t length) {
+    int quoted = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (quoted && text[i] == '\\') i++;
+        else if (text[i] == '"') quoted = !quoted;
+        else if (text[i] == '-' && !quoted) return tri__fail(TRI_DATA, "%s: a negative number at byte %zu of the header", path, i);
+    }
+    return TRI_OK;
+}
+
 static int is_size(const json_t *value) { return json_is_integer(value) && json_integer_value(value) >= 0; }
 
 static tri_status parse_shape(const char *path, const char *name, const json_t *dims, tri_shape *shape) {
@@ -125,6 +136,7 @@ static tri_status open_mapped(tri_st_file *file) {
                          (unsigned long long)header_bytes, file->map.size);
     const char *text = file->map.data + LENGTH_BYTES;
     if (header_bytes == 0 || text[0] != '{') return tri__fail(TRI_DATA, "%s: the header does not begin with '{'", path);
+    TRI_TRY(check_signs(path, text, header_bytes));
     TRI_TRY(tri__json_parse(text, header_bytes, path, TRI_DATA, &file->header));
     file->data = text + header_bytes;
     TRI_TRY(parse_header(file));

@@ -67,8 +67,8 @@ typedef struct output {
     int64_t bytes, told; /* written; of these, those that the system was told to begin bringing to disk */
 } output;
 
-/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch of the file while the
- * next one is hashed, so that little is left for fsync. */
+/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch of the file while
+ * the next one is hashed, so that little is left for fsync. */
 static tri_status put(output *out, const char *data, size_t size, tri_hasher *piece) {
     enum { CHUNK = 1 << 20, STRETCH = 16 << 20 };
     for (size_t at = 0; at < size;) {

@@ -1,5 +1,5 @@
-/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two states differ, and fewer of
- * them. */
+/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two states differ, and fewer
+ * of them. */
 #include "cli/cli.h"
 
 #include "base/text.h"
@@ -70,7 +70,7 @@ static void add_row(tri_text_table *table, const json_t *row) {
     char bytes[32], mesh[96] = "-";
     const json_t *m = json_object_get(row, "mesh");
     const char *engine = json_string_value(json_object_get(row, "engine")), *reason = json_string_value(json_object_get(row, "reason"));
-    if (m)
+    if (json_integer_value(json_object_get(m, "pp"))) /* of an export: nobody's */
         snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)json_integer_value(json_object_get(m, "pp")),
                  (int)json_integer_value(json_object_get(m, "tp")), (int)json_integer_value(json_object_get(m, "dp")));
     tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)json_integer_value(json_object_get(row, "step")),
@@ -176,7 +176,8 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], json_t *r
             json_t *row = NULL;
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
             if (side == 0) TRI_TRY(compare_tensor(both, tensor, &row));
-            else if (!tri__checkpoint_has(both[0], tensor.name)) row = json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second");
+            else if (!tri__checkpoint_has(both[0], tensor.name))
+                row = json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second");
             if (row) json_array_append_new(rows, row);
         }
     return TRI_OK;
@@ -188,7 +189,8 @@ static void compare_objects(const json_t *a, const json_t *b, json_t *rows) {
     json_t *value;
     json_object_foreach((json_t *)a, key, value) {
         json_t *other = json_object_get(b, key);
-        if (!other || !json_equal(value, other)) json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
+        if (other && json_equal(value, other)) continue;
+        json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
     }
     json_object_foreach((json_t *)b, key, value)
         if (!json_object_get(a, key)) json_array_append_new(rows, json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
@@ -257,8 +259,9 @@ tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args)
         if ((deep || !strcmp(verb, "ls")) && n_words == 2) status = list(cli, &settings, words[1], deep);
         else if (!strcmp(verb, "prune") && n_words == 2) status = prune(&settings, words[1]);
         else if (!strcmp(verb, "diff") && n_words == 3) status = diff(cli, &settings, words + 1);
-        else status = tri__fail(TRI_USAGE, "what, and of which folder? e.g. `trident checkpoint ls run`, `verify run`, `prune run --keep 1`, "
-                                           "`diff run/checkpoint-10 run/checkpoint-20`");
+        else
+            status = tri__fail(TRI_USAGE, "what, and of which folder? e.g. `trident checkpoint ls run`, `verify run`, "
+                                          "`prune run --keep 1`, `diff run/checkpoint-10 run/checkpoint-20`");
     }
     tri__settings_free(&settings);
     return status;

@@ -19,6 +19,18 @@ static void choices(FILE *out, const tri_option *rows) {
                     tri__option_choices(row, " ", list));
 }
 
+/* What a command does, where its first word says so: `bench) words="comm lab step pipeline" ;;`. */
+static void verbs(FILE *out) {
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        const char *at = command->words ? command->words + 1 : "";
+        size_t length = strcspn(at, " ");
+        if (!memchr(at, '|', length)) continue;
+        fprintf(out, "        %s) words=\"", command->name);
+        for (size_t i = 0; i < length; i++) fputc(at[i] == '|' ? ' ' : at[i], out);
+        fputs("\" ;;\n", out);
+    }
+}
+
 tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
     if (n > 1 || (n == 1 && strcmp(args[0], "bash")))
         return tri__fail(TRI_USAGE, "completion is there for bash only: `trident completion bash`");
@@ -28,7 +40,9 @@ tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args)
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
           out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
-    fputs("\" -- \"$word\")); return\n    fi\n    case $last in\n", out);
+    fputs("\" -- \"$word\")); return\n    fi\n    [ \"$COMP_CWORD\" != 2 ] || case $last in\n", out);
+    verbs(out);
+    fputs("    esac\n    case $last in\n", out);
     choices(out, tri__run_options);
     choices(out, tri__model_options);
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"

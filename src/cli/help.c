@@ -29,7 +29,7 @@ static void print_row(FILE *out, const tri_option *row, const tri_command *comma
     char flag[64], name[96], choices[256];
     const char *value = tri__option_default(row, command);
     snprintf(name, sizeof name, "%s%s", tri__option_flag(row->name, flag), values[row->kind]);
-    fprintf(out, "  %-28s%s", name, row->help);
+    fprintf(out, "  %-30s%s", name, row->help);
     if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " (%s)", tri__option_choices(row, ", ", choices));
     if (*value) fprintf(out, " [%s]", value);
     if (row->alias) fprintf(out, "; also %s", tri__option_flag(row->alias, flag));
@@ -81,7 +81,8 @@ void tri__help_main(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++)
         if (!command->hidden) fprintf(out, "  %-10s %s\n", command->name, command->summary);
     fprintf(out, "\n`trident COMMAND --help` lists a command's options. Results go to stdout, progress to stderr;\n"
-                 "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text.\n\nExit codes\n");
+                 "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text. `trident man` prints the\n"
+                 "manual page, `trident completion bash` a completion script.\n\nExit codes\n");
     for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
         fprintf(out, "  %-4d %s\n", row->code, row->meaning);
 }

@@ -1,11 +1,9 @@
 /* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and the configuration of one encoder or of two alike. */
 #include "cli/lab_data.h"
 
-#include "base/file.h"
 #include "base/json.h"
+#include "cli/made_texts.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 const tri_lab_model tri__lab_models[] = {
@@ -16,53 +14,21 @@ const tri_lab_model tri__lab_models[] = {
     {.name = "deep", .layers = 8, .width = 64, .heads = 4, .vocabulary = 300, .samples = 4, .tokens = 64, .warmup = 1, .timed = 5},
 };
 
-static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-enum { SPECIALS = sizeof specials / sizeof *specials };
-
-static tri_status open_file(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out) {
-    TRI_TRY(tri__path_join(path, folder, name));
-    *out = fopen(path, "we");
-    return *out ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
-}
-
-static tri_status close_file(FILE *file, const char *path) {
-    int failed = ferror(file);
-    return fclose(file) || failed ? tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno)) : TRI_OK;
-}
-
-static tri_status write_vocabulary(const tri_lab_model *m, const char *folder) {
-    char path[TRI_PATH_MAX];
-    FILE *out;
-    TRI_TRY(open_file(folder, "vocab.txt", path, &out));
-    for (int i = 0; i < m->vocabulary; i++) {
-        if (i < SPECIALS) fprintf(out, "%s\n", specials[i]);
-        else fprintf(out, "word%d\n", i);
-    }
-    return close_file(out, path);
-}
-
-static void write_text(const tri_lab_model *m, FILE *out, uint32_t *random) {
-    for (int i = 0; i < m->tokens - 2; i++) { /* [CLS] and [SEP] are two of a text's tokens */
-        *random = *random * 1664525u + 1013904223u;
-        fprintf(out, "%sword%d", i ? " " : "", SPECIALS + (int)((*random >> 8) % (uint32_t)(m->vocabulary - SPECIALS)));
-    }
-}
-
 /* Labels alternate. */
 static tri_status write_table(const tri_lab_model *m, int texts, const char *folder, int64_t rows) {
     char path[TRI_PATH_MAX];
     FILE *out;
     uint32_t random = 1;
-    TRI_TRY(open_file(folder, "train.csv", path, &out));
+    TRI_TRY(tri__made_open(folder, "train.csv", path, &out));
     fputs(texts > 1 ? "text,other,label\n" : "text,label\n", out);
     for (int64_t row = 0; row < rows; row++) {
         for (int text = 0; text < texts; text++) {
-            write_text(m, out, &random);
+            tri__made_text(out, m->tokens, m->vocabulary, &random);
             fputc(',', out);
         }
         fprintf(out, "%d\n", (int)(row % 2));
     }
-    return close_file(out, path);
+    return tri__made_close(out, path);
 }
 
 static tri_status write_config(const tri_lab_model *m, int texts, const char *folder, const char *vocab) {
@@ -90,7 +56,7 @@ tri_status tri__lab_write(const tri_lab_model *model, int texts, const char *fol
     TRI_TRY(tri__path_join(data, folder, "data"));
     TRI_TRY(tri__folder_make(vocab));
     TRI_TRY(tri__folder_make(data));
-    TRI_TRY(write_vocabulary(model, vocab));
+    TRI_TRY(tri__made_vocabulary(vocab, model->vocabulary));
     TRI_TRY(write_table(model, texts, data, rows));
     return write_config(model, texts, folder, vocab);
 }

@@ -113,7 +113,7 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
 
 /* What another start may cure: a death, a hang, a defect, weights that went wrong. The rest would happen again. */
 static int is_crash(const tri_verdict *v) {
-    return v->failed && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
+    return v->failed && !v->stopped && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
 }
 
 static tri_status asked_to_stop(const tri_cli *cli) {

@@ -27,7 +27,7 @@ const tri_command tri__commands[] = {
             .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    COMMAND(bench, .words = " comm|lab", .summary = "measure how fast ranks talk and train on this machine",
+    COMMAND(bench, .words = " comm|lab|step|pipeline", .summary = "measure how fast ranks talk and train on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
@@ -138,6 +138,14 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     return command->run(cli, n, args);
 }
 
+/* Of the terminal; where there is none, as $COLUMNS says. 0: unknown. */
+static int columns(void) {
+    struct winsize window = {0};
+    const char *said = getenv("COLUMNS");
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col) return window.ws_col;
+    return said && atoi(said) > 0 ? atoi(said) : 0;
+}
+
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
     signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
@@ -146,15 +154,13 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) args[i - 1] = argv[i];
     int n = argc > 0 ? argc - 1 : 0, plain = has_flag(n, args, "--no-color");
     const char *path = getenv("PATH"), *term = getenv("TERM");
-    struct winsize window = {0};
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window)) window.ws_col = 0;
     tri_cli cli = {
         .out = stdout,
         .err = stderr,
         .out_color = wants_color(stdout, plain),
         .err_color = wants_color(stderr, plain),
         .err_terminal = isatty(STDERR_FILENO) && strcmp(term ? term : "dumb", "dumb") != 0,
-        .width = window.ws_col,
+        .width = columns(),
         .path = path ? path : "",
         .lookup = getenv,
         .argv = argv,

@@ -60,11 +60,12 @@ tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
         }
         command_options(out, command);
     }
-    fputs(".SH MODEL KEYS\nOf the configuration file, a JSON object; also options of train and plan.\n", out);
+    fputs(".SH MODEL KEYS\nOf the configuration file, a JSON object; also options of train, plan and simulate.\n", out);
     for (const tri_option *row = tri__model_options; row->name; row++) option(out, row, NULL);
     fputs(".SH EXIT STATUS\n", out);
     for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
         fprintf(out, ".TP\n%d\n%s.\n", row->code, row->meaning);
-    fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR, FORCE_COLOR, TERM\nWhether errors and progress are coloured.\n", out);
+    fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR, FORCE_COLOR, TERM\nWhether errors and progress are coloured.\n"
+          ".TP\nCOLUMNS\nHow wide a timeline is drawn where there is no terminal.\n", out);
     return TRI_OK;
 }

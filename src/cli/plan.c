@@ -76,6 +76,7 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
             }
         tri__text_table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
     }
+    tri__text_table_fold(&table);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
@@ -84,18 +85,21 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
 static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
     const json_t *largest = json_object_get(facts, "largest_microbatch");
     char count[4][32];
-    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s samples, %s + %s tokens\n\n",
+    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
-            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
+            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]), whole(largest, "samples") == 1 ? "" : "s",
             tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
     const json_t *ranks = json_object_get(facts, "ranks");
     if (json_array_size(ranks) == 1) TRI_TRY(print_rank(cli, json_array_get(ranks, 0), json_object_get(facts, "infer")));
     else TRI_TRY(print_ranks(cli, ranks));
-    if (check && json_is_true(json_object_get(facts, "checked")))
-        fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went "
-              "to\n"
-              "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+    if (!check || !json_is_true(json_object_get(facts, "checked"))) return TRI_OK;
+    fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went to\n"
+          "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+          cli->out);
+    if (json_array_size(ranks) > 1)
+        fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing is\n"
+              "touched while it is under way; no rank waits for ever\n",
               cli->out);
     return TRI_OK;
 }

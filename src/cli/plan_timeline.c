@@ -19,6 +19,17 @@ typedef struct cell {
 
 static double real(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
 
+/* How times of a step are shown: in seconds from ten on, else in milliseconds, and to as many digits as ranks differ in. */
+typedef struct time_unit {
+    double per_second;
+    const char *name;
+    int digits;
+} time_unit;
+static time_unit unit_of(const json_t *simulation) {
+    double seconds = real(simulation, "step_seconds");
+    return seconds >= 10 ? (time_unit){1, "s", 1} : (time_unit){1e3, "ms", seconds >= 0.01 ? 1 : 3};
+}
+
 static const char *color_of(char kind) {
     return kind == 'F' ? "\033[34m" : kind == 'B' ? "\033[32m" : kind == 'W' ? "\033[33m" : "\033[35m";
 }
@@ -74,8 +85,10 @@ tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation) {
         put_row(cli, cells, n, each);
     }
     free(cells);
-    int right = snprintf(text, sizeof text, "%.4g ms", 1e3 * seconds);
+    time_unit unit = unit_of(simulation);
+    int right = snprintf(text, sizeof text, "%.*f %s", unit.digits, unit.per_second * seconds, unit.name);
     fprintf(cli->out, "%*s0%*s%s\n", label + 6, "", n - 1 - right, "", text);
+    fputs("F forward, B backward, W weight gradients, U update, . idle; digits: microbatch\n\n", cli->out);
     return TRI_OK;
 }
 
@@ -91,9 +104,10 @@ static const json_t *most_of(const json_t *ranks, const char *key) {
 static void print_sums(const tri_cli *cli, const json_t *simulation) {
     const json_t *ranks = json_object_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
     char bytes[32];
+    time_unit unit = unit_of(simulation);
     fprintf(cli->out,
-            "on %s a step takes %.4g ms (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for others %.1f %%\n",
-            json_string_value(json_object_get(simulation, "hardware")), 1e3 * real(simulation, "step_seconds"),
+            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for others %.1f %%\n",
+            json_string_value(json_object_get(simulation, "hardware")), unit.digits, unit.per_second * real(simulation, "step_seconds"), unit.name,
             real(simulation, "samples_per_second"), 100 * real(simulation, "computing"), 100 * real(simulation, "exposed"),
             100 * real(simulation, "waiting"));
     fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
@@ -107,13 +121,17 @@ tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation) {
     size_t i;
     json_t *rank;
     char bytes[32];
+    time_unit unit = unit_of(simulation);
+    double per = unit.per_second;
+    int d = unit.digits;
     print_sums(cli, simulation);
-    tri__text_table_add(&table, "rank\tplace\tcomputing, ms\twaiting for bytes\tfor others\tbytes moving\tactivations\tmicrobatches held");
+    tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches", unit.name);
     json_array_foreach(ranks, i, rank)
-        tri__text_table_add(&table, "%d\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"),
-                            1e3 * real(rank, "computing_seconds"), 1e3 * real(rank, "exposed_seconds"), 1e3 * real(rank, "waiting_seconds"),
-                            1e3 * real(rank, "moving_seconds"), tri__text_bytes(real(rank, "activation_bytes"), bytes),
+        tri__text_table_add(&table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"),
+                            d, per * real(rank, "computing_seconds"), d, per * real(rank, "exposed_seconds"), d,
+                            per * real(rank, "waiting_seconds"), d, per * real(rank, "moving_seconds"), tri__text_bytes(real(rank, "activation_bytes"), bytes),
                             real(rank, "microbatches_held"));
+    tri__text_table_fold(&table);
     fputc('\n', cli->out);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);

@@ -31,6 +31,7 @@ void tri__signals_take(tri_cli *cli) {
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         struct sigaction before;
         sigaction(wishes[i], NULL, &before);
-        if (wishes[i] != SIGHUP || before.sa_handler != SIG_IGN) sigaction(wishes[i], &action, NULL); /* nohup: a closed terminal is no wish */
+        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is no wish */
+        if (wishes[i] != SIGHUP || !ignored) sigaction(wishes[i], &action, NULL);
     }
 }

@@ -1,12 +1,10 @@
 /* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's configuration. */
 #include "cli/step_cases.h"
 
-#include "base/file.h"
 #include "base/json.h"
+#include "cli/made_texts.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const tri_step_case cases[] = {
@@ -27,31 +25,6 @@ const tri_step_case *tri__step_case_find(const char *name) {
     return NULL;
 }
 
-static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-enum { SPECIALS = sizeof specials / sizeof *specials };
-
-static tri_status open_file(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out) {
-    TRI_TRY(tri__path_join(path, folder, name));
-    *out = fopen(path, "we");
-    return *out ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
-}
-
-static tri_status close_file(FILE *file, const char *path) {
-    int failed = ferror(file);
-    return fclose(file) || failed ? tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno)) : TRI_OK;
-}
-
-static tri_status write_vocabulary(const tri_step_case *at, const char *folder) {
-    char path[TRI_PATH_MAX];
-    FILE *out;
-    TRI_TRY(open_file(folder, "vocab.txt", path, &out));
-    for (int i = 0; i < at->vocabulary; i++) {
-        if (i < SPECIALS) fprintf(out, "%s\n", specials[i]);
-        else fprintf(out, "word%d\n", i);
-    }
-    return close_file(out, path);
-}
-
 /* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1 / 3.7. */
 static int length_of(const tri_step_case *at, int64_t k) {
     double even = fmod(((double)k + 0.5) * 0.6180339887498949, 1);
@@ -59,28 +32,20 @@ static int length_of(const tri_step_case *at, int64_t k) {
     return !at->ragged ? at->tokens : length < 4 ? 4 : length;
 }
 
-/* [CLS] and [SEP] are two of a text's tokens. */
-static void write_text(const tri_step_case *at, FILE *out, int tokens, uint32_t *random) {
-    for (int i = 0; i < tokens - 2; i++) {
-        *random = *random * 1664525u + 1013904223u;
-        fprintf(out, "%sword%d", i ? " " : "", SPECIALS + (int)((*random >> 8) % (uint32_t)(at->vocabulary - SPECIALS)));
-    }
-}
-
 static tri_status write_table(const tri_step_case *at, const char *folder, int64_t rows) {
     char path[TRI_PATH_MAX];
     FILE *out;
     uint32_t random = 1;
-    TRI_TRY(open_file(folder, "train.csv", path, &out));
+    TRI_TRY(tri__made_open(folder, "train.csv", path, &out));
     fprintf(out, "first,%sa,b,c,label\n", at->texts > 1 ? "second," : "");
     for (int64_t row = 0; row < rows; row++) {
         for (int text = 0; text < at->texts; text++) {
-            write_text(at, out, length_of(at, row * at->texts + text), &random);
+            tri__made_text(out, length_of(at, row * at->texts + text), at->vocabulary, &random);
             fputc(',', out);
         }
         fprintf(out, "%d,%d,%d,%d\n", (int)(row % 7), (int)(row % 11), (int)(row % 13), (int)(row % 2));
     }
-    return close_file(out, path);
+    return tri__made_close(out, path);
 }
 
 static json_t *encoder_json(const tri_step_case *at) {
@@ -113,7 +78,7 @@ tri_status tri__step_case_write(const tri_step_case *at, const char *folder, int
     TRI_TRY(tri__path_join(data, folder, "data"));
     TRI_TRY(tri__folder_make(vocab));
     TRI_TRY(tri__folder_make(data));
-    TRI_TRY(write_vocabulary(at, vocab));
+    TRI_TRY(tri__made_vocabulary(vocab, at->vocabulary));
     TRI_TRY(write_table(at, data, (int64_t)batches * at->samples));
     return write_config(at, folder, vocab);
 }

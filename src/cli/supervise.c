@@ -1,5 +1,5 @@
-/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole job when it is asked to
- * end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is started again when the job crashed. */
+/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole job when it is asked
+ * to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is started again when the job crashed. */
 #include "cli/signals.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static int wait_for(const tri_cli *cli, pid_t pid) {
 
 /* What the same command line would do again. */
 static int is_final(int code) {
-    static const int final[] = {TRI_OK, TRI_USAGE, TRI_DATA, TRI_NOINPUT, TRI_RESOURCE, TRI_BUSY, TRI_IO, TRI_STOPPED, TRI_NOTFINITE, CANNOT_START};
+    static const int final[] = {TRI_OK,   TRI_USAGE, TRI_DATA,    TRI_NOINPUT,   TRI_RESOURCE,
+                                TRI_BUSY, TRI_IO,    TRI_STOPPED, TRI_NOTFINITE, CANNOT_START};
     for (size_t i = 0; i < sizeof final / sizeof *final; i++)
         if (code == final[i]) return 1;
     return 0;

@@ -52,8 +52,9 @@ static void *slot_memory(const tri_exec *exec, int program, int slot) {
 
 void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
-    TRI_ASSERT(exec->host[p->slot[slot].mem]);
-    return exec->host[p->slot[slot].mem] + slot_offset(p, slot);
+    int mem = p->slot[slot].mem;
+    TRI_ASSERT(exec->host[mem] || exec->bytes[mem] == 0);
+    return exec->host[mem] ? exec->host[mem] + slot_offset(p, slot) : NULL;
 }
 
 static int has_copy(const tri_exec *exec, int mem) { return exec->host[mem] && exec->host[mem] != exec->memory[mem]; }

@@ -24,7 +24,8 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
 void tri__exec_close(tri_exec *exec);
 
 /* A slot's memory, as the largest microbatch uses it. Where a device has memory of its own this is the host's copy of it: there is one of
- * weights, optimizer state and results. `push` brings a slot of it to the device, `pull` a class back; results come with `finish`. */
+ * weights, optimizer state and results. `push` brings a slot of it to the device, `pull` a class back; results come with `finish`. NULL where
+ * the rank has nothing of the slot's class: it is empty, as all of them. */
 void *tri__exec_slot(const tri_exec *exec, int program, int slot);
 tri_status tri__exec_push(tri_exec *exec, int program, int slot);
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);

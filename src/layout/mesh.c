@@ -17,7 +17,9 @@ tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp) {
         return tri__fail(TRI_USAGE, "mesh sizes must be positive: %d ranks, pp %d, tp %d, dp %d", world, pp, tp, dp);
     int64_t inner = (int64_t)pp * tp;
     if (dp == 0) {
-        if (world % inner) return tri__fail(TRI_USAGE, "%d ranks = pp %d x tp %d x dp ?: no whole number fits", world, pp, tp);
+        if (world % inner)
+            return tri__fail(TRI_USAGE, "%d ranks = pp %d x tp %d x dp ?: no whole number fits; take sizes whose product divides %d, or %lld ranks",
+                             world, pp, tp, world, (long long)((world / inner + 1) * inner));
         dp = (int)(world / inner);
     }
     if (inner > world || inner * dp != world)

@@ -169,29 +169,41 @@ static void cut_branches(cutter *c) {
 
 /* ---- As the user says ---- */
 
-/* Whether a word of `stages` means a unit: its name, what its name begins with up to a dot, or a range, "primary.layer.0-5". */
-static int means(const char *word, size_t length, const char *unit) {
-    if (strncmp(word, unit, length) == 0 && (unit[length] == '\0' || unit[length] == '.')) return 1;
+/* A word of `stages` as a range, "primary.layer.0-5": how long it is before the numbers; 0: it is none. */
+static size_t range_of(const char *word, size_t length, long *first, long *last) {
     size_t stem = length;
     while (stem > 0 && strchr("0123456789-", word[stem - 1])) stem--;
     char *dash, *end;
-    if (stem == length || strncmp(word, unit, stem) != 0 || unit[stem] < '0' || unit[stem] > '9') return 0;
-    long first = strtol(word + stem, &dash, 10), number = strtol(unit + stem, NULL, 10);
+    if (stem == length) return 0;
+    *first = strtol(word + stem, &dash, 10);
     if (*dash != '-' || dash + 1 >= word + length) return 0;
-    long last = strtol(dash + 1, &end, 10);
-    return end == word + length && first <= number && number <= last;
+    *last = strtol(dash + 1, &end, 10);
+    return end == word + length ? stem : 0;
+}
+
+/* Whether a word of `stages` means a unit: its name, what its name begins with up to a dot, or a range. */
+static int means(const char *word, size_t length, const char *unit) {
+    long first, last;
+    if (strncmp(word, unit, length) == 0 && (unit[length] == '\0' || unit[length] == '.')) return 1;
+    size_t stem = range_of(word, length, &first, &last);
+    if (stem == 0 || strncmp(word, unit, stem) != 0 || unit[stem] < '0' || unit[stem] > '9') return 0;
+    long number = strtol(unit + stem, NULL, 10);
+    return first <= number && number <= last;
 }
 
 static tri_status place_word(cutter *c, const char *word, size_t length, int place) {
     int found = 0;
+    long first, last;
     for (int u = 0; u < c->model->n_units; u++) {
         const char *unit = c->model->unit[u].name;
         if (!means(word, length, unit)) continue;
         if (c->place[u] >= 0)
             return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one", unit, c->place[u], place);
         c->place[u] = place;
-        found = 1;
+        found++;
     }
+    if (found && range_of(word, length, &first, &last) && found != last - first + 1)
+        return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
     if (found) return TRI_OK;
     return tri__fail(TRI_USAGE, "stages: \"%.*s\" means no unit of this model: give names as %s, %s or primary.layer.0-5", (int)length, word,
                      c->model->unit[0].name, c->model->unit[c->model->n_units - 1].name);
@@ -311,8 +323,8 @@ static tri_status count_stages(cutter *c) {
     int pp = c->in->mesh.pp, fixed = c->row->chunks, chunks = how->chunks ? how->chunks : fixed ? fixed : c->row->fewest;
     if (pp == 1) chunks = 1;
     else if (chunks < c->row->fewest || (fixed && chunks != fixed))
-        return tri__fail(TRI_USAGE, "--schedule %s has %s%d stages a rank, not %d", c->row->name, fixed ? "" : "at least ",
-                         fixed ? fixed : c->row->fewest, chunks);
+        return tri__fail(TRI_USAGE, "--schedule %s has %s%d stage%s a rank, not %d: leave --virtual-stages out", c->row->name,
+                         fixed ? "" : "at least ", fixed ? fixed : c->row->fewest, fixed == 1 ? "" : "s", chunks);
     c->n_stages = pp * chunks;
     c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_texts > 1 && pp > 1;
     if (c->branches && (c->row->chain || chunks > 1))
@@ -321,8 +333,13 @@ static tri_status count_stages(cutter *c) {
                          "a rank (gpipe, 1f1b, zb-h1)",
                          c->row->name, chunks);
     if (c->n_stages <= c->model->n_units) return TRI_OK;
-    return tri__fail(TRI_USAGE, "%d ranks of %d stages make %d stages, but the model has only %d units to share out: give a smaller --pp-size%s",
-                     pp, chunks, c->n_stages, c->model->n_units, chunks > 1 ? " or fewer stages a rank" : "");
+    if (chunks == 1)
+        return tri__fail(TRI_USAGE, "--pp-size %d: the model has only %d units to share out among stages; give %d at most", pp, c->model->n_units,
+                         c->model->n_units);
+    return tri__fail(TRI_USAGE,
+                     "--pp-size %d with %d stages a rank makes %d stages, but the model has only %d units to share out: give a smaller --pp-size, "
+                     "or another --schedule",
+                     pp, chunks, c->n_stages, c->model->n_units);
 }
 
 tri_status tri__stages_make(tri_arena *arena, const tri_plan_in *in, const tri_program *program, tri_stages *out) {

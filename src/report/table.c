@@ -26,6 +26,25 @@ void tri__text_table_add(tri_text_table *table, const char *format, ...) {
     va_end(args);
 }
 
+void tri__text_table_fold(tri_text_table *table) {
+    int kept = 1;
+    for (int r = 1, next; r < table->n; r = next) {
+        char *first = table->row[r], *rest = strchr(first, '\t'), *joined;
+        for (next = r + 1; rest && next < table->n; next++) {
+            const char *other = strchr(table->row[next], '\t');
+            if (!other || strcmp(rest, other)) break;
+        }
+        if (next > r + 1) {
+            const char *last = table->row[next - 1];
+            if (asprintf(&joined, "%.*s-%.*s%s", (int)(rest - first), first, (int)strcspn(last, "\t"), last, rest) < 0)
+                table->failed = 1, joined = NULL;
+            for (int gone = r; gone < next; gone++) free(table->row[gone]);
+            table->row[kept++] = joined;
+        } else table->row[kept++] = first;
+    }
+    if (table->n) table->n = kept;
+}
+
 /* The cell that begins at *at: its length, and *at moved to the next one, NULL after the last. */
 static size_t next_cell(const char **at) {
     size_t length = strcspn(*at, "\t");

@@ -67,6 +67,19 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, eff
     snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
 }
 
+/* The members of an object that another has otherwise, as text; of anything else all of it. NULL: out of memory. */
+static char *differing(const json_t *of, const json_t *other) {
+    const char *key;
+    json_t *value, *members;
+    if (!json_is_object(of) || !json_is_object(other)) return tri__json_line(of);
+    if (!(members = json_object())) return NULL;
+    json_object_foreach((json_t *)of, key, value)
+        if (!json_equal(value, json_object_get(other, key))) json_object_set(members, key, value);
+    char *text = tri__json_line(members);
+    json_decref(members);
+    return text;
+}
+
 /* Keys of `now` against `was`; a key that the older configuration lacks had its default. */
 static tri_status compare(const tri_changes *c, const json_t *defaults, const tri_texts *allowed, const tri_log *log, refusal *r) {
     const char *key;
@@ -74,7 +87,7 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
     json_object_foreach((json_t *)c->now, key, value) {
         const json_t *old = json_object_get(c->was, key);
         if (!old) old = json_object_get(defaults, key);
-        char *a = old ? tri__json_line(old) : strdup("nothing"), *b = tri__json_line(value); /* numbers to the digits that are kept */
+        char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
         if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect_of(key), key, a, b);
         free(a);

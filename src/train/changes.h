@@ -6,8 +6,8 @@
 #include "train/settings.h"
 
 /* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every difference, and
- * refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless --allow-change names them. `data`: 1 when
- * the training data is another; batch: samples of a step, then and now. path: the checkpoint, for words. */
+ * refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless --allow-change names them. `data`: 1
+ * when the training data is another; batch: samples of a step, then and now. path: the checkpoint, for words. */
 typedef struct tri_changes {
     const json_t *was, *now;
     int data;

@@ -177,6 +177,7 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
 static void round_masters(tri_engine *engine, int unit) {
     const tri_planned *p = &engine->plan.train;
     tri_range part = p->state_part[unit];
+    if (part.begin == part.end) return; /* a rank that has nothing of any unit has no such memory */
     const float *from = tri__exec_slot(engine->exec, engine->train, p->master[unit]); /* [part] */
     uint16_t *to = tri__exec_slot(engine->exec, engine->train, p->param[unit]);       /* [param_part] */
     to += part.begin - p->param_part[unit].begin;

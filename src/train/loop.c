@@ -84,8 +84,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .epochs = l->s->settings->epochs});
 }
 
-/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on, since the next one may
- * succeed; the second in a row ends it. */
+/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on, since the next one
+ * may succeed; the second in a row ends it. */
 static tri_status settle(loop *l, int wait) {
     tri_session *s = l->s;
     tri_saved saved;

@@ -172,7 +172,7 @@ const tri_option tri__run_options[] = {
     ROW(BOOL, timeline, .value = "false", .scope = "plan,simulate", .help = "draw the step: a row a rank, what it computes when"),
     ROW(BOOL, csv, .value = "false", .scope = "plan", .help = "the pipeline's compute order, a line a rank, in torchtitan's form"),
     ROW(BOOL, params, .value = "false", .scope = "plan", .help = "each parameter's stage, tensor split, owners and bytes"),
-    ROW(TEXT, hardware, .scope = "plan,simulate", .help = "what to simulate: a known name, or a JSON file"),
+    ROW(TEXT, hardware, .scope = "plan,simulate", .help = "what to simulate on: h200x8, a100x8, cpu, or a JSON file"),
     ROW(BOOL, tiny, .value = "false", .scope = "train,plan,simulate",
         .help = "shrink the encoders (64 wide, 2 layers or what the stages need), to try a layout on a small machine"),
     ROW(TEXTS, op, .value = "all_reduce", .scope = "bench",

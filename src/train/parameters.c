@@ -16,27 +16,13 @@ static const char *split_of(const listing *l, const tri_param *param) {
     return !what || l->in->mesh.tp == 1 ? "whole" : tri__arena_print(l->arena, "%s/%d", what, l->in->mesh.tp);
 }
 
-/* Ranks of a place on the pipeline's axis: "4-7", "0,4,8". */
-static const char *owners_of(const listing *l, int place) {
-    const tri_mesh *mesh = &l->in->mesh;
-    const char *text = "";
-    for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
-        int last = rank;
-        if (tri__mesh_coords(mesh, rank).pp != place) continue;
-        while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
-        text = tri__arena_print(l->arena, last > rank ? "%s%s%d-%d" : "%s%s%d", text, *text ? "," : "", rank, last);
-        rank = last;
-    }
-    return text;
-}
-
 static json_t *param_json(const listing *l, int index) {
     const tri_param *param = &l->in->model->param[index];
     int stage = l->stages.of_unit[param->unit];
     json_t *shape = json_array();
     for (int d = 0; d < param->shape.n; d++) json_array_append_new(shape, json_integer(param->shape.dim[d]));
     return json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage, "split",
-                     split_of(l, param), "owners", owners_of(l, l->stages.pipeline.rank[stage]), "bytes", (json_int_t)(param->count * l->bytes),
+                     split_of(l, param), "owners", tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes", (json_int_t)(param->count * l->bytes),
                      "bytes_per_rank", (double)(l->part->param[index].count * l->bytes) / l->n_shards);
 }
 

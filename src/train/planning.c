@@ -91,6 +91,15 @@ typedef struct planning {
     tri_programs all;
 } planning;
 
+/* Tensor groups that cross machines: those of --nproc-per-node, else those of the hardware to simulate on. */
+static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
+    char advice[TRI_MESH_ADVICE];
+    tri_hardware hardware = {.ranks_per_node = (int)s->nproc_per_node};
+    if (s->hardware && !s->given.nproc_per_node) TRI_TRY(tri__hardware_find(s->hardware, &hardware));
+    if (*tri__mesh_advice(mesh, hardware.ranks_per_node, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
+    return TRI_OK;
+}
+
 static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const char *beside, planning *p) {
     tri_counts max;
     tri_place place;
@@ -98,6 +107,7 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__settings_check(settings));
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
+    TRI_TRY(advise_order(settings, &place.mesh, log));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, beside, &max, &columns));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));

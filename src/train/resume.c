@@ -41,6 +41,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
 
 static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     const json_t *state = tri__checkpoint_state(checkpoint), *scale = json_object_get(state, "loss_scale");
+    s->began = number(state, "began", s->began);
     int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
     if (rows < 1) rows = s->train->n;
     s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
@@ -58,9 +59,11 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped = integer(scale, "skipped", 0);
 }
 
-/* An export has no optimizer state, and no position either. */
+/* An export has no optimizer state, and no position either. Every rank asks for the same tensor, whatever it holds itself. */
 static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
-    return s->engine.n_optimizer > 0 && !tri__checkpoint_has(checkpoint, s->engine.optimizer[0].name);
+    char name[256];
+    snprintf(name, sizeof name, "exp_avg.%s", s->engine.model.param[0].name);
+    return !tri__checkpoint_has(checkpoint, name);
 }
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {

@@ -30,13 +30,16 @@ static json_t *rate_json(const tri_session *s) {
 /* The position is counted in samples, so that it means the same for any batch split. */
 static json_t *state_json(const tri_session *s) {
     char data[24];
+    const tri_settings *set = s->settings;
+    int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
     snprintf(data, sizeof data, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
-    json_t *state = json_pack("{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "samples", (json_int_t)samples, "rows",
+    json_t *state = json_pack("{s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "samples",
+                              (json_int_t)samples, "rows",
                               (json_int_t)s->train->n, "global_batch", (json_int_t)s->sampler.batch, "replica_batch",
-                              (json_int_t)(s->settings->batch_asked ? s->settings->batch_asked : s->settings->batch_size), "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum,
-                              "best_step", (json_int_t)s->at.best_step, "seed", (json_int_t)s->settings->seed, "mesh",
-                              mesh_json(&s->place.mesh), "learning_rate", rate_json(s), "build", tri__build_text());
+                              (json_int_t)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
+                              (json_int_t)s->at.best_step, "seed", (json_int_t)set->seed, "mesh", mesh_json(&s->place.mesh),
+                              "learning_rate", rate_json(s), "build", tri__build_text());
     if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_true());
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
     if (state && s->engine.plan.train.scale >= 0)
@@ -75,7 +78,8 @@ tri_status tri__session_save_begin(tri_session *s) {
 
 tri_status tri__session_save_advance(tri_session *s, int wait, tri_saved *saved) {
     TRI_TRY(tri__saver_advance(s->saver, wait, saved));
-    if (saved->result != TRI_SAVE_FAILED && saved->words[0]) tri__say(&s->log, TRI_LOG_WARN, "after a checkpoint was saved: %s", saved->words);
+    if (saved->result != TRI_SAVE_FAILED && saved->words[0])
+        tri__say(&s->log, TRI_LOG_WARN, "after a checkpoint was saved: %s", saved->words);
     if (saved->result == TRI_SAVE_DONE && s->place.world) atomic_store(&s->place.world->segment.control->committed, saved->step + 1);
     return TRI_OK;
 }

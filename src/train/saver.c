@@ -1,6 +1,6 @@
-/* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit (first rank) - tell. The
- * two stretches of disk work, write and commit, are jobs: done at once, or each by a thread. Older checkpoints are removed by a thread in any
- * case: it takes half as long as writing one (0.25 s for 480 MB on ext4), and nobody need wait for it. */
+/* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit (first rank) - tell.
+ * The two stretches of disk work, write and commit, are jobs: done at once, or each by a thread. Older checkpoints are removed by a thread
+ * in any case: it takes half as long as writing one (0.25 s for 480 MB on ext4), and nobody need wait for it. */
 #include "train/saver.h"
 
 #include "base/copy.h"
@@ -281,6 +281,7 @@ static void copy_pieces(tri_saver *saver) {
 
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
+    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
     end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
@@ -289,7 +290,6 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
                                       .preprocessing = what->preprocessing, .state = what->state, .extras = what->extras,
                                       .context = what->context};
     notice note = {.status = TRI_OK};
-    if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
     if (saver->lead) {
         note.status = (int32_t)tri__checkpoint_begin(&saver->out, note.path);
         if (note.status != TRI_OK) keep_words(note.words);
@@ -313,7 +313,8 @@ static tri_status open_copy(tri_saver *saver) {
     char need[32], have[32];
     int64_t free_bytes = tri__memory_available();
     if ((int64_t)saver->bytes > free_bytes)
-        return tri__fail(TRI_RESOURCE, "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
+        return tri__fail(TRI_RESOURCE,
+                         "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
                          tri__text_bytes((double)saver->bytes, need), tri__text_bytes((double)free_bytes, have));
     void *memory = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)

@@ -150,6 +150,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     s->place = place;
     s->lead = place.rank == 0;
     s->lock = -1;
+    s->began = tri__clock_wall();
     s->at = (tri_position){.best_loss = INFINITY, .best_step = -1, .scale = tri__loss_scale_start()};
     if (sink) s->sink = *sink;
     s->log = (tri_log){.say = say, .context = s};

@@ -267,7 +267,8 @@ static tri_status check_pipeline(const tri_settings *s) {
                          "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
                          schedule->name);
     if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
-        return tri__fail(TRI_USAGE, "--virtual-stages %lld: --schedule %s has %d of each rank; interleaved takes any number",
+        return tri__fail(TRI_USAGE,
+                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes any number from 2 on",
                          (long long)s->virtual_stages, schedule->name, schedule->chunks);
     return TRI_OK;
 }
@@ -282,8 +283,10 @@ tri_status tri__settings_check(const tri_settings *settings) {
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
                          (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
     if (settings->num_microbatches > settings->batch_size)
-        return tri__fail(TRI_USAGE, "num_microbatches %lld is more than the %lld samples of a batch",
-                         (long long)settings->num_microbatches, (long long)settings->batch_size);
+        return tri__fail(TRI_USAGE,
+                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at most, or a larger --batch-size",
+                         (long long)settings->num_microbatches, (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
+                         (long long)settings->batch_size);
     return TRI_OK;
 }
 

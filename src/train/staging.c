@@ -83,10 +83,15 @@ static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape
     return side_by_side == TRI_OK ? TRI_OK : in_a_row;
 }
 
+/* Whether the shape is a question at all: of one text, and of a schedule for stages in a row, it is not. */
+static int is_open(const tri_settings *s, const tri_plan_in *in) {
+    return s->pipeline_shape == TRI_SHAPE_ASKED_AUTO && in->mesh.pp > 1 && in->model->n_texts > 1 &&
+           !tri__schedule_row(in->staging.schedule)->chain;
+}
+
 static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan_in *in) {
     in->staging.shape = s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
-    if (s->pipeline_shape != TRI_SHAPE_ASKED_AUTO || in->mesh.pp == 1 || in->model->n_texts == 1) return TRI_OK;
-    if (tri__schedule_row(in->staging.schedule)->chain) return TRI_OK;
+    if (!is_open(s, in)) return TRI_OK;
     if (!world || tri_world_rank(world) == 0) TRI_TRY(faster(s, in, &in->staging.shape));
     int32_t shape = in->staging.shape;
     if (world) TRI_TRY(tri_broadcast(tri_group_world(world), &shape, 1, TRI_I32, 0));
@@ -131,10 +136,23 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
     return text;
 }
 
+const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage) {
+    int place = stages->pipeline.rank[stage];
+    const char *text = "";
+    for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
+        int last = rank;
+        if (tri__mesh_coords(mesh, rank).pp != place) continue;
+        while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
+        text = tri__arena_print(arena, last > rank ? "%s%s%d-%d" : "%s%s%d", text, *text ? "," : "", rank, last);
+        rank = last;
+    }
+    return text;
+}
+
 static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
     int twice = 2 * in->mesh.pp;
     double better[2];
-    if (in->n_mb >= twice) return TRI_OK;
+    if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
     for (int i = 0; i < 2; i++) {
         tri_plan_in more = *in;
         tri_staged staged;
@@ -152,11 +170,15 @@ static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_
     tri_staged staged;
     TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
     const tri_pipeline *p = &staged.stages.pipeline;
+    int chosen = is_open(s, in);
     tri__say(log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
-             p->n_ranks, tri__shape_name(in->staging.shape), s->pipeline_shape == TRI_SHAPE_ASKED_AUTO ? " (the faster one)" : "",
+             p->n_ranks, tri__shape_name(in->staging.shape), chosen ? " (the faster one)" : "",
              tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
-    for (int stage = 0; stage < p->n_stages; stage++)
-        tri__say(log, TRI_LOG_INFO, "stage %d, place %d: %s", stage, p->rank[stage], tri__stage_text(arena, in->model, &staged.stages, stage));
+    for (int stage = 0; stage < p->n_stages; stage++) {
+        const char *ranks = tri__stage_ranks(arena, &in->mesh, &staged.stages, stage);
+        tri__say(log, TRI_LOG_INFO, "stage %d on rank%s %s: %s", stage, strpbrk(ranks, "-,") ? "s" : "", ranks,
+                 tri__stage_text(arena, in->model, &staged.stages, stage));
+    }
     return say_bubble(s, arena, in, staged.bubble, log);
 }
 

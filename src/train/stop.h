@@ -1,5 +1,5 @@
-/* stop.h - the wish to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that comes near. Ranks hear
- * of it at different moments, so they agree, at the end of a step, that it is the last. */
+/* stop.h - the wish to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that comes near. Ranks
+ * hear of it at different moments, so they agree, at the end of a step, that it is the last. */
 #ifndef TRI_TRAIN_STOP_H
 #define TRI_TRAIN_STOP_H
 
@@ -13,8 +13,8 @@ typedef struct tri_stop {
     double deadline;           /* seconds since 1970 at which the job will be killed; 0: none */
 } tri_stop;
 
-/* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a checkpoint take; so many,
- * three times, are left before the deadline, and half a minute more. */
+/* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a checkpoint take; so
+ * many, three times, are left before the deadline, and half a minute more. */
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need);
 /* The same of any rank: all call it, all get the same answer. */
 tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, int *agreed);

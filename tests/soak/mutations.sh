@@ -94,10 +94,13 @@ mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_wri
 mutant F13 "ranks vote before a commit" src/train/saver.c 's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' test_commit every_call_may_fail
 mutant F16 "files are hashed" src/checkpoint/manifest.c 's/^        if (strcmp(hex, hash) != 0) status = damaged/        if (hash[0] == 1) status = damaged/' test_damage
 mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c 's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
-mutant F12 "a save in the background has a copy of its own" src/train/saver.c 's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy : saver->piece;/    const tri_piece *const *from = saver->piece;/' test_meshes saving_in_the_background_changes_nothing
+mutant F12 "a save in the background has a copy of its own" src/train/saver.c 's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy : saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too
 mutant F21 "changes that make another run are refused" src/train/changes.c 's/^    int refused = effect == RUN && !names(allowed, key);/    int refused = effect == RUN \&\& allowed->n < 0;/' test_meshes changes_are_told_apart
 mutant F36 "other data is refused" src/train/resume.c 's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_meshes other_data_is_refused
 mutant F48 "ranks compare digests" src/comm/agree.c 's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
 mutant F48 "a session's ranks agree before they begin" src/train/session.c 's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh
+mutant F38 "-0 is a negative number" src/checkpoint/safetensors.c "s/^        else if (text\[i\] == '-' \&\& !quoted)/        else if (text[i] == 1)/" test_foreign
+mutant F38 "a header becomes no gigabytes" src/base/json.c 's/^        if (memory > TRI_LIMIT_JSON_MEMORY)/        if (memory < 0)/' test_foreign
+mutant F38 "jansson does not see every NUL" src/base/json.c 's/^        if (c == 0) return tri__fail/        if (c == 0 \&\& depth < 0) return tri__fail/' test_foreign
 echo "$rows mechanisms turned off, $missed not noticed"
 [ "$missed" = 0 ] && [ "$rows" -gt 0 ]

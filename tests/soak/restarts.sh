@@ -1,15 +1,19 @@
 # One run whose ranks are killed at random moments, over and over: while they start, load, compute, save; now and then two at once. It is started
 # again each time from its last commit, and ends with the weights of the run that nobody disturbed.
+#   restarts.sh [RANKS OPTIONS...]      a mesh; without it 3 replicas
 . "$(dirname "$0")/../cli_lib.sh"
 make_all
+[ $# -gt 0 ] || set -- 3 --shard zero2
+n=$1
+shift
 kills=${SOAK_KILLS:-200}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 RANDOM=${SOAK_SEED:-1}
 epochs=$((kills * 12))
 digest() { "$trident" digest "$1" 2>/dev/null; }
 mkdir plain && cp data/train.csv plain
-common=(train --config config.json --data-path plain --batch-size 4 --epochs "$epochs" --save-every 1000000 --save-steps 40 --threads 1 --shard zero2
-    --nproc-per-node 3 --log-every 1000)
+common=(train --config config.json --data-path plain --batch-size 4 --epochs "$epochs" --save-every 1000000 --save-steps 40 --threads 1
+    --nproc-per-node "$n" --log-every 1000 "$@")
 
 begin=$SECONDS
 run "${common[@]}" --output-dir whole --quiet
@@ -24,12 +28,12 @@ starts() { grep -c '^trident: start' "$err"; }
 killed=0 doubles=0
 while [ $killed -lt "$kills" ] && [ -d /proc/$pid ]; do
     ranks=() before=$(starts)
-    while [ ${#ranks[@]} -lt 3 ] && [ -d /proc/$pid ]; do read -r -a ranks <"/proc/$pid/task/$pid/children"; done 2>/dev/null
+    while [ ${#ranks[@]} -lt "$n" ] && [ -d /proc/$pid ]; do read -r -a ranks <"/proc/$pid/task/$pid/children"; done 2>/dev/null
     case $((RANDOM % 5)) in
     0) sleep 0.0$((RANDOM % 10)) ;; # while they start
     *) sleep "0.$((RANDOM % 9))$((RANDOM % 10))" ;;
     esac
-    victims=("${ranks[RANDOM % 3]}")
+    victims=("${ranks[RANDOM % n]}")
     ((RANDOM % 10)) || { victims=("${ranks[@]:0:2}") && doubles=$((doubles + 1)); }
     kill -9 "${victims[@]}" 2>/dev/null && killed=$((killed + 1))
     until [ "$(starts)" -gt "$before" ] || [ ! -d /proc/$pid ]; do sleep 0.02; done
@@ -39,10 +43,12 @@ code=$?
 expect_code 0
 restarts=$(starts)
 expect "started again $restarts times" test "$restarts" -ge "$killed"
+resumed=$(grep -c 'continuing from' "$err")
+expect "some of them went on from a commit" test "$resumed" -ge 1
 expect "killed $killed times" test "$killed" -ge "$kills"
 expect "the weights are those of the undisturbed run" test "$(digest run)" = "$(digest whole)"
 run checkpoint verify run
 expect_code 0
 expect "nothing half-made is left" test -z "$(ls -d run/*.tmp* 2>/dev/null)"
-echo "$killed kills ($doubles of two ranks at once), $restarts restarts, $((SECONDS - begin)) s: the same digest"
+echo "$killed kills ($doubles of two ranks at once), $restarts restarts, $resumed of them from a commit, $((SECONDS - begin)) s: the same digest"
 finish

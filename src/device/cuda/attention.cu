@@ -139,22 +139,28 @@ template <typename T> static void attention(const tri_call *call) {
     launched(call, "attention");
 }
 
+/* Scratch of the tensor cores' gradient: the order of the sequences, and for each element of dqkv 2 bytes: dq in fp32, and two floats for each row
+ * and head of at least 8 columns. */
+#define DIN_WORK {MOST_ORDERED * sizeof(attention_place), 0, 0, 2, 0}
+static void share_scratch(attention_args *a) {
+    a->order = (attention_place *)a->dq;
+    a->dq = (float *)(a->order + MOST_ORDERED);
+    a->statistic = (float2 *)(a->dq + a->rows * a->heads * a->width);
+}
+
 template <typename T> static void attention_din(const tri_call *call) {
     enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
     attention_args a = args_of(call, SEQ, KEY, call->t[DCTX].cols);
     a.qkv = call->t[QKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
     a.dqkv = call->t[DQKV].data, a.add = adds(call, DQKV);
     a.dq = static_cast<float *>(call->work);
-    if (a.dq) a.statistic = (float2 *)(a.dq + (a.rows * call->t[DCTX].cols + 1) / 2 * 2), a.order = (int32_t *)(a.statistic + a.rows * a.heads);
+    if (a.dq) share_scratch(&a);
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return;
     if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention_din: heads of more than 256 columns");
     else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
     launched(call, "attention_din");
 }
 
-/* Scratch of the tensor cores' gradient, for each element of dqkv 2 bytes: dq in fp32, and two floats for each row and head of at least 8
- * columns; and the order of up to 1024 sequences. */
-#define DIN_WORK {4096 + 8, 0, 0, 2, 0}
 const tri_kernel_row tri__cuda_attention[] = {
     TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},

@@ -5,6 +5,14 @@
 
 #include "device/cuda/common.cuh"
 
+/* One sequence, and one head of it. */
+typedef struct attention_place {
+    int head, begin, end, tile;      /* rows; tile: the number of its first tile of queries */
+    uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
+    int unused;                      /* 32 bytes */
+} attention_place;
+enum { MOST_ORDERED = 1024 };
+
 typedef struct attention_args {
     const void *qkv, *dctx;  /* [T,3H] [T,H] */
     void *ctx, *dqkv;        /* [T,H] [T,3H] */
@@ -13,7 +21,7 @@ typedef struct attention_args {
     const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
     float *dq;               /* backward's scratch: [T,H] */
     float2 *statistic;       /* the same: [heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
-    int32_t *order;          /* [n] sequences, the longest first */
+    struct attention_place *order; /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */

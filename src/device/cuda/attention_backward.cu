@@ -5,7 +5,7 @@
 #include "device/cuda/attention.cuh"
 #include "device/cuda/wgmma.cuh"
 
-enum { THREADS = 256, GROUP = 128, QUERIES = 64, KEYS = 128, GROUP_KEYS = 64, STAGES = 3, MOST_ORDERED = 1024 };
+enum { THREADS = 256, GROUP = 128, QUERIES = 64, KEYS = 128, GROUP_KEYS = 64, STAGES = 3 };
 
 template <int COLS> struct sizes { /* bytes of shared memory: keys, values, two of score gradients, STAGES of queries, dctx and statistics */
     enum {
@@ -19,16 +19,20 @@ template <int COLS> struct sizes { /* bytes of shared memory: keys, values, two 
     };
 };
 
-/* One head of one sequence. */
-typedef struct place {
-    int head, begin, end;
-    uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
-} place;
+typedef attention_place place;
 
-#if TRI_HOPPER
+[[maybe_unused]] static __device__ __forceinline__ place place_of(const attention_args &a, int s, int head) {
+    place at = {head, a.seq[s], a.seq[s + 1], a.seq[s] / QUERIES + s, 0, 0, 0, 0};
+    if (a.drop.threshold) {
+        at.sample = (uint32_t)a.key[2 * at.begin], at.query = (uint32_t)a.key[2 * at.begin + 1];
+        at.feature = first_feature(a, head) + at.query;
+    }
+    return at;
+}
+
 /* Bit 4 j + 2 e + h: whether the weight of query 8 j + 2 c + e and key g + 8 h of this warp's 16 keys is kept. A thread makes 4 of the 128 draws that
  * decide for the warp's 8 keys at a time; the 8 threads of the same queries pass them on. */
-static __device__ __forceinline__ uint32_t kept_queries(const dropper &d, const place &at, int first_query, int first_key) {
+[[maybe_unused]] static __device__ __forceinline__ uint32_t kept_queries(const dropper &d, const place &at, int first_query, int first_key) {
     int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
     uint32_t feature = at.feature + (uint32_t)first_key, word = 0, bits = 0;
     if (feature % 8 == 0) {
@@ -51,7 +55,7 @@ static __device__ __forceinline__ uint32_t kept_queries(const dropper &d, const 
 
 /* From scores and gradients of weights (both keys by queries) to weights after dropout and gradients of scores, in place, both still to be
  * multiplied by dropout's scale. `statistic` [QUERIES]; `left` keys exist from the thread's first on. */
-static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 *statistic, float log2_scale,
+[[maybe_unused]] static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 *statistic, float log2_scale,
                                                      uint32_t kept, int left) {
     int c = threadIdx.x % 4;
 #pragma unroll
@@ -74,33 +78,46 @@ static __device__ __forceinline__ void differentiate(float (&score)[32], float (
     }
 }
 
-/* Adds this tile's part of dq to what earlier tiles of keys gave, or ends it. N / 4 groups of 8 columns from `column` on; `sum` is where this
- * thread's first two are, of `left` rows that exist from its first on. */
+/* What earlier tiles of keys gave to a tile's dq: N / 4 groups of 8 columns of two rows. */
+template <int N>
+static __device__ __forceinline__ void load_dq(const attention_args &a, const float *sum, int left, int column, float2 (&before)[2][N / 4]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int j = 0; j < N / 4; j++)
+            before[h][j] = left > 8 * h && column + 8 * j < a.width
+                               ? __ldcg(reinterpret_cast<const float2 *>(sum + (int64_t)8 * h * a.heads * a.width + 8 * j)) : make_float2(0, 0);
+}
+
+/* Keeps this tile's part of dq, or adds it to what earlier tiles of keys gave. `sum` is where this thread's first two columns are, `column` which they
+ * are, of `left` rows that exist from its first on. */
+template <int N>
+static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left, int column, int is_first) {
+#pragma unroll
+    for (int h = 0; h < 2; h++, sum += (int64_t)8 * a.heads * a.width) {
+        if (left <= 8 * h) return;
+#pragma unroll
+        for (int j = 0; j < N / 4; j++) {
+            if (column + 8 * j >= a.width) continue;
+            if (is_first) *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+            else add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+        }
+    }
+}
+
+/* Ends a tile's dq: the last tile of keys gave dq. */
 template <typename T, int N>
-static __device__ __forceinline__ void add_dq(const attention_args &a, const place &at, float (&dq)[N], float *sum, int left, int column, int is_first,
-                                              int is_last) {
+static __device__ __forceinline__ void end_dq(const attention_args &a, const place &at, const float (&dq)[N], const float2 (&before)[2][N / 4], int left,
+                                              int column) {
     int64_t H = (int64_t)a.heads * a.width;
     float factor = a.scale * a.drop.scale;
 #pragma unroll
-    for (int h = 0; h < 2; h++, sum += 8 * H) {
+    for (int h = 0; h < 2; h++) {
         if (left <= 8 * h) return;
-        if (!is_last) {
-#pragma unroll
-            for (int j = 0; j < N / 4; j++) {
-                if (column + 8 * j >= a.width) continue;
-                if (is_first) *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
-                else add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
-            }
-            continue;
-        }
         T *end = (T *)a.dqkv + (int64_t)(at.end - left + 8 * h) * 3 * H + at.head * a.width + column;
-        float2 before[N / 4];
-#pragma unroll
-        for (int j = 0; j < N / 4; j++)
-            before[j] = !is_first && column + 8 * j < a.width ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j)) : make_float2(0, 0);
 #pragma unroll
         for (int j = 0; j < N / 4; j++) {
-            float value[2] = {(before[j].x + dq[4 * j + 2 * h]) * factor, (before[j].y + dq[4 * j + 2 * h + 1]) * factor};
+            float value[2] = {(before[h][j].x + dq[4 * j + 2 * h]) * factor, (before[h][j].y + dq[4 * j + 2 * h + 1]) * factor};
             if (column + 8 * j < a.width) put<2>(end + 8 * j, value, a.add);
         }
     }
@@ -258,11 +275,16 @@ static __device__ __forceinline__ void walk_one(const tiles<T, COLS> &m, sums<CO
     if (AHEAD) m.begin_scores(next, to.score, to.dweight);
     if (NEXT && at.begin + (i + 2) * QUERIES < at.end) m.fetch_queries(c, behind);
     copy_commit();
+    int column = threadIdx.x / GROUP * COLS / 2 + threadIdx.x % 4 * 2, is_first = first_key == at.begin, is_last = first_key + KEYS >= at.end;
+    float2 before[2][COLS / 16] = {};
+    if (COLS == 64 && is_last && !is_first) load_dq<COLS / 4>(a, c.dq, c.dq_left, column, before);
     wgmma_wait<AHEAD>();
     pin(dq);
     pin(to.dk);
     pin(to.dv);
-    add_dq<T>(a, at, dq, c.dq, c.dq_left, threadIdx.x / GROUP * COLS / 2 + threadIdx.x % 4 * 2, first_key == at.begin, first_key + KEYS >= at.end);
+    if (COLS != 64 && is_last && !is_first) load_dq<COLS / 4>(a, c.dq, c.dq_left, column, before); /* not sooner: no registers are left */
+    if (is_last) end_dq<T>(a, at, dq, before, c.dq_left, column);
+    else add_dq(a, dq, c.dq, c.dq_left, column, is_first);
     c.dq += QUERIES * (int64_t)a.heads * a.width;
     c.dq_left -= QUERIES;
     if (NEXT && !AHEAD) m.begin_scores(next, to.score, to.dweight);
@@ -280,7 +302,6 @@ template <typename T, int COLS> static __device__ __forceinline__ void walk_quer
     write_keys<T, COLS>(m.a, m.at, 1, first_key, to.dk, m.a.scale * m.a.drop.scale);
     write_keys<T, COLS>(m.a, m.at, 2, first_key, to.dv, m.a.drop.scale);
 }
-#endif
 
 template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, 1) flash_din_kernel(attention_args a) {
 #if TRI_HOPPER
@@ -291,12 +312,9 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         clear_rows<T>(a, head, a.seq[s]);
         return;
     }
-    if (a.order) s = a.order[s];
-    place at = {head, a.seq[s], a.seq[s + 1], 0, 0, 0};
-    if (a.drop.threshold) {
-        at.sample = (uint32_t)a.key[2 * at.begin], at.query = (uint32_t)a.key[2 * at.begin + 1];
-        at.feature = first_feature(a, head) + at.query;
-    }
+    place at = a.order ? a.order[s] : place_of(a, s, 0);
+    at.head = head;
+    at.feature += (uint32_t)(head * a.max_len);
     uint32_t base = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = base, values = keys + size::KEY_BYTES,
              gradients = values + size::KEY_BYTES, queries = gradients + 2 * size::GRADIENT_BYTES, dctx = queries + STAGES * size::QUERY_BYTES;
     float2 *statistics = reinterpret_cast<float2 *>(raw + (dctx + STAGES * size::QUERY_BYTES - shared_address(raw)));
@@ -317,22 +335,23 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
 #endif
 }
 
-/* The statistics of each row and head, by COLS / 8 threads. The last block ranks the sequences by length instead, ties by number. */
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS) prepare_kernel(attention_args a) {
-    enum { PIECES = COLS / WIDE };
-    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / PIECES;
-    int piece = threadIdx.x % PIECES;
-    if (blockIdx.x + 1 == gridDim.x) {
-        for (int s = threadIdx.x; s < a.n && a.order; s += THREADS) {
-            int length = a.seq[s + 1] - a.seq[s], rank = 0;
-            for (int o = 0; o < a.n; o++) {
-                int other = a.seq[o + 1] - a.seq[o];
-                rank += other > length || (other == length && o < s);
-            }
-            a.order[rank] = s;
+/* Ranks the sequences by length, ties by number. */
+static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
+    for (int s = threadIdx.x; s < a.n; s += THREADS) {
+        int length = a.seq[s + 1] - a.seq[s], rank = 0;
+        for (int o = 0; o < a.n; o++) {
+            int other = a.seq[o + 1] - a.seq[o];
+            rank += other > length || (other == length && o < s);
         }
-        return;
+        a.order[rank] = place_of(a, s, 0);
     }
+}
+
+/* The statistics of some rows and heads, by COLS / 8 threads each. */
+template <typename T, int COLS> static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
+    enum { PIECES = COLS / WIDE };
+    int64_t i = (block * THREADS + threadIdx.x) / PIECES;
+    int piece = threadIdx.x % PIECES;
     float sum = 0;
     if (i < a.rows * a.heads && piece * WIDE < a.width) {
         float x[WIDE], y[WIDE];
@@ -346,9 +365,15 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         a.statistic[i % a.heads * a.rows + i / a.heads] = make_float2(a.lse[i] * 1.44269504f, sum / a.drop.scale);
 }
 
+/* What the gradient's kernel reads beside the operands: block 0 the order, the others statistics. */
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS) prepare_kernel(attention_args a) {
+    if (blockIdx.x) form_statistics<T, COLS>(a, blockIdx.x - 1);
+    else if (a.order) rank_sequences(a);
+}
+
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     if (a.n > MOST_ORDERED) a.order = NULL;
-    prepare_kernel<T, COLS><<<blocks_for(a.rows * a.heads * COLS / WIDE, THREADS) + 1, THREADS, 0, stream(call)>>>(a);
+    prepare_kernel<T, COLS><<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, THREADS), THREADS, 0, stream(call)>>>(a);
     record(call, cudaFuncSetAttribute(flash_din_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
     flash_din_kernel<T, COLS><<<(unsigned)((a.n + 1) * a.heads), THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention_din");

@@ -7,7 +7,7 @@ enum { THREADS = 128, QUERIES = 64 };
 
 template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
     enum {
-        KEYS = 64,
+        KEYS = COLS == 64 ? 128 : 64,
         PANELS = COLS / PANEL,
         QUERY_BYTES = QUERIES * COLS * 2,
         KEY_PANEL = KEYS * ROW_BYTES,
@@ -104,7 +104,7 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
     for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
 }
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };

@@ -5,19 +5,19 @@
 
 #include "device/cuda/common.cuh"
 
-/* Phi(x) and exp(-x^2 / 2), by Abramowitz and Stegun 7.1.26: erfc(z) = poly(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), z >= 0. */
-static __device__ __forceinline__ float fast_cdf(float x, float *bell) {
-    float z = fabsf(x) * 0.70710678f, t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f));
+/* Phi(-|x|) and exp(-x^2 / 2), by Abramowitz and Stegun 7.1.26: erfc(z) = poly(t) exp(-z^2), t = 1 / (1 + 0.3275911 z), z = |x| / sqrt 2. */
+static __device__ __forceinline__ float fast_tail(float x, float *bell) {
+    float t;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(fmaf(0.23164189f, fabsf(x), 1.0f)));
     *bell = power_of_2(-0.72134752f * x * x); /* x^2 / 2 in powers of 2 */
-    float poly = t * fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
-    float tail = 0.5f * poly * *bell; /* Phi(-|x|) */
-    return x < 0 ? tail : 1.0f - tail;
+    float poly = fmaf(t, fmaf(t, fmaf(t, fmaf(t, 0.5307027145f, -0.7265760135f), 0.7107068705f), -0.142248368f), 0.127414796f);
+    return poly * t * *bell;
 }
 
 template <typename T> struct gelu_op {
     static __device__ __forceinline__ float at(float x) {
         float bell;
-        return x * fast_cdf(x, &bell);
+        return fmaf(-fabsf(x), fast_tail(x, &bell), fmaxf(x, 0.0f));
     }
 };
 template <> struct gelu_op<float> {
@@ -26,8 +26,9 @@ template <> struct gelu_op<float> {
 
 template <typename T> struct gelu_din_op {
     static __device__ __forceinline__ float at(float dy, float x) {
-        float bell, cdf = fast_cdf(x, &bell);
-        return dy * fmaf(x * 0.39894228f, bell, cdf);
+        float bell, tail = fast_tail(x, &bell);
+        float slope = fmaf(fabsf(x) * -0.39894228f, bell, tail); /* at -|x| */
+        return dy * (x < 0 ? slope : 1.0f - slope);
     }
 };
 template <> struct gelu_din_op<float> {

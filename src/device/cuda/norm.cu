@@ -1,8 +1,22 @@
-/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. A warp has a
- * row in its registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. One, two or four warps have a
+ * row in their registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
 #include "device/cuda/columns.cuh"
 
-enum { ROW_WARPS = 4, MOST_PACKS = 8 }; /* rows of a block; packs of 8 elements a lane: rows of up to 2048 */
+enum { ROW_WARPS = 4, MOST_PACKS = 3 }; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */
+
+/* Sums over the W warps of a row, every thread of the block taking part; `turn` differs from one sum of a kernel to the next. */
+template <int W> static __device__ __forceinline__ float row_sum(float x, int turn) {
+    __shared__ float part[2][ROW_WARPS];
+    x = warp_sum(x);
+    if (W == 1) return x;
+    int warp = threadIdx.x / WARP;
+    if (threadIdx.x % WARP == 0) part[turn][warp] = x;
+    __syncthreads();
+    x = 0;
+#pragma unroll
+    for (int w = 0; w < W; w++) x += part[turn][warp / W * W + w];
+    return x;
+}
 
 typedef struct norm_args {
     const void *x, *res, *g, *b; /* [T,H] [T,H] or NULL, [H] [H] */
@@ -14,16 +28,16 @@ typedef struct norm_args {
     dropper drop;
 } norm_args;
 
-/* PACKS packs a lane, pack k of a lane at column 8 * (lane + 32 k). */
-template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
-    int64_t t = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
-    int lane = threadIdx.x % WARP, packs = (int)(a.cols / WIDE);
-    if (t >= a.rows) return;
+/* PACKS packs a lane of the row's W warps, pack k of a lane at column 8 * (lane + 32 W k). */
+template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
+    enum { LANES = W * WARP };
+    int64_t t = (int64_t)blockIdx.x * (ROW_WARPS / W) + threadIdx.x / LANES;
+    int lane = threadIdx.x % LANES, packs = t < a.rows ? (int)(a.cols / WIDE) : 0;
     const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
     float v[PACKS][WIDE], mean = 0, square = 0;
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        int at = lane + WARP * k;
+        int at = lane + LANES * k;
 #pragma unroll
         for (int i = 0; i < WIDE; i++) v[k][i] = 0;
         if (at < packs) {
@@ -39,16 +53,16 @@ template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WA
 #pragma unroll
         for (int i = 0; i < WIDE; i++) mean += v[k][i];
     }
-    mean = warp_sum(mean) / (float)a.cols;
+    mean = row_sum<W>(mean, 0) / (float)a.cols;
 #pragma unroll
     for (int k = 0; k < PACKS; k++)
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) square += lane + WARP * k < packs ? (v[k][i] - mean) * (v[k][i] - mean) : 0.0f;
-    float rstd = 1.0f / sqrtf(warp_sum(square) / (float)a.cols + a.eps);
-    if (a.rstd && lane == 0) a.rstd[t] = rstd;
+        for (int i = 0; i < WIDE; i++) square += lane + LANES * k < packs ? (v[k][i] - mean) * (v[k][i] - mean) : 0.0f;
+    float rstd = 1.0f / sqrtf(row_sum<W>(square, 1) / (float)a.cols + a.eps);
+    if (a.rstd && lane == 0 && packs) a.rstd[t] = rstd;
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        int at = lane + WARP * k;
+        int at = lane + LANES * k;
         if (at >= packs) continue;
         float g[WIDE], b[WIDE];
         load<WIDE>((const T *)a.g + at * WIDE, g);
@@ -90,15 +104,15 @@ typedef struct norm_din_args {
     dropper drop;              /* of dx */
 } norm_din_args;
 
-template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_din_kernel(norm_din_args a) {
-    int64_t t = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
-    int lane = threadIdx.x % WARP, packs = (int)(a.cols / WIDE);
-    if (t >= a.rows) return;
+template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_din_kernel(norm_din_args a) {
+    enum { LANES = W * WARP };
+    int64_t t = (int64_t)blockIdx.x * (ROW_WARPS / W) + threadIdx.x / LANES;
+    int lane = threadIdx.x % LANES, packs = t < a.rows ? (int)(a.cols / WIDE) : 0;
     float d[PACKS][WIDE], mean = 0, mean_xhat = 0; /* dy * g; of it and of it times xhat */
     pack<T, WIDE> kept_xhat[PACKS];
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        int at = lane + WARP * k;
+        int at = lane + LANES * k;
         if (at >= packs) continue;
         float g[WIDE];
         load<WIDE>((const T *)a.dy + t * a.cols + at * WIDE, d[k]);
@@ -111,11 +125,11 @@ template <typename T, int PACKS> static __global__ void __launch_bounds__(ROW_WA
             mean_xhat = fmaf(d[k][i], wide(kept_xhat[k].at[i]), mean_xhat);
         }
     }
-    mean = warp_sum(mean) / (float)a.cols, mean_xhat = warp_sum(mean_xhat) / (float)a.cols;
-    float rstd = a.rstd[t];
+    mean = row_sum<W>(mean, 0) / (float)a.cols, mean_xhat = row_sum<W>(mean_xhat, 1) / (float)a.cols;
+    float rstd = packs ? a.rstd[t] : 0.0f;
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        int at = lane + WARP * k;
+        int at = lane + LANES * k;
         if (at >= packs) continue;
         int64_t to = t * a.cols + at * WIDE;
         float dropped[WIDE];
@@ -144,32 +158,34 @@ template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a
     }
 }
 
-/* Packs a lane for rows of that many columns; 0 where only the plain kernel will do. */
-static int packs_for(int64_t cols, int all_aligned) {
-    int packs = (int)blocks_for(cols, WIDE * WARP);
-    if (cols % WIDE != 0 || !all_aligned || packs > MOST_PACKS) return 0;
-    return packs <= 4 ? packs : MOST_PACKS;
+/* Warps of a row of that many columns; 0 where only the plain kernel will do. */
+static int warps_for(int64_t cols, int all_aligned) {
+    if (cols % WIDE != 0 || !all_aligned) return 0;
+    for (int warps = 1; warps <= ROW_WARPS; warps *= 2)
+        if (cols <= (int64_t)warps * WARP * WIDE * MOST_PACKS) return warps;
+    return 0;
 }
 
-/* Launches kernel<T, packs>, or any_kernel<T> for 0 packs. */
-#define LAUNCH_ROWS(call, kernel, any_kernel, packs, args)                                                        \
-    do {                                                                                                          \
-        unsigned blocks_ = blocks_for((args).rows, ROW_WARPS);                                                    \
-        switch (packs) {                                                                                          \
-        case 0: any_kernel<T><<<(unsigned)(args).rows, 128, 0, stream(call)>>>(args); break;                      \
-        case 1: kernel<T, 1><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
-        case 2: kernel<T, 2><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
-        case 3: kernel<T, 3><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
-        case 4: kernel<T, 4><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args); break;                        \
-        default: kernel<T, MOST_PACKS><<<blocks_, ROW_WARPS * WARP, 0, stream(call)>>>(args);                     \
-        }                                                                                                         \
-    } while (0)
+/* Launches kernel<T, warps, packs>, or any_kernel<T> for 0 warps. */
+#define LAUNCH_PACKS(call, kernel, W, args)                                                                                     \
+    switch (blocks_for((args).cols, W * WARP * WIDE)) {                                                                         \
+    case 1: kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;        \
+    case 2: kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;        \
+    default: kernel<T, W, MOST_PACKS><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args);     \
+    }
+#define LAUNCH_ROWS(call, kernel, any_kernel, warps, args)                                        \
+    switch (warps) {                                                                              \
+    case 0: any_kernel<T><<<(unsigned)(args).rows, 128, 0, stream(call)>>>(args); break;          \
+    case 1: LAUNCH_PACKS(call, kernel, 1, args) break;                                            \
+    case 2: LAUNCH_PACKS(call, kernel, 2, args) break;                                            \
+    default: LAUNCH_PACKS(call, kernel, 4, args)                                                  \
+    }
 
 template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
     a.rows = call->t[0].rows, a.cols = call->t[0].cols, a.eps = call->attr->eps;
     if (a.rows * a.cols == 0) return;
-    int packs = packs_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat));
-    LAUNCH_ROWS(call, norm_kernel, norm_any_kernel, packs, a);
+    int warps = warps_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat));
+    LAUNCH_ROWS(call, norm_kernel, norm_any_kernel, warps, a);
     launched(call, "norm");
 }
 
@@ -193,8 +209,8 @@ template <typename T> static void dropout_add_norm(const tri_call *call) {
 template <typename T> static void norm_din_rows(const tri_call *call, norm_din_args a) {
     a.rows = call->t[0].rows, a.cols = call->t[0].cols;
     if (a.rows * a.cols == 0) return;
-    int packs = packs_for(a.cols, aligned(a.dy) && aligned(a.xhat) && aligned(a.g) && aligned(a.dx) && aligned(a.dres));
-    LAUNCH_ROWS(call, norm_din_kernel, norm_din_any_kernel, packs, a);
+    int warps = warps_for(a.cols, aligned(a.dy) && aligned(a.xhat) && aligned(a.g) && aligned(a.dx) && aligned(a.dres));
+    LAUNCH_ROWS(call, norm_din_kernel, norm_din_any_kernel, warps, a);
     launched(call, "norm_din");
 }
 

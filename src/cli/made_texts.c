@@ -1,0 +1,37 @@
+/* made_texts.c - a vocabulary of words of one token each, and texts of any length made of them: the same ones every time. */
+#include "cli/made_texts.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
+tri_status tri__made_open(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out) {
+    TRI_TRY(tri__path_join(path, folder, name));
+    *out = fopen(path, "we");
+    return *out ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+tri_status tri__made_close(FILE *file, const char *path) {
+    int failed = ferror(file);
+    return fclose(file) || failed ? tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno)) : TRI_OK;
+}
+
+tri_status tri__made_vocabulary(const char *folder, int n) {
+    char path[TRI_PATH_MAX];
+    FILE *out;
+    TRI_TRY(tri__made_open(folder, "vocab.txt", path, &out));
+    for (int i = 0; i < n; i++) {
+        if (i < SPECIALS) fprintf(out, "%s\n", specials[i]);
+        else fprintf(out, "word%d\n", i);
+    }
+    return tri__made_close(out, path);
+}
+
+void tri__made_text(FILE *out, int tokens, int vocabulary, uint32_t *random) {
+    for (int i = 0; i < tokens - 2; i++) {
+        *random = *random * 1664525u + 1013904223u;
+        fprintf(out, "%sword%d", i ? " " : "", SPECIALS + (int)((*random >> 8) % (uint32_t)(vocabulary - SPECIALS)));
+    }
+}
