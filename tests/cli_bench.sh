@@ -1,4 +1,4 @@
-# `trident bench comm`: every operation gives figures that fit together, for ranks started here and for ranks started by hand.
+# `trident bench`: comm, every operation gives figures that fit together, for ranks started here and for ranks started by hand; lab; pipeline.
 . "$(dirname "$0")/cli_lib.sh"
 
 field() { sed -n "s/.*\"$1\": *\\([^,}]*\\).*/\\1/p"; }
@@ -83,7 +83,39 @@ expect_text "$out" "DDP is refused: 2 ranks need" ": --shard zero1 would need"
 expect "ZeRO-1 is not" grep -Eq '^ZeRO-1 .* (compute|communication|loading)$' "$out"
 expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
 refuses 2 "--max-steps 1: the first 1 are warm-up" -- bench lab --lab-model tiny --max-steps 1
+
+# The pipeline: a line for each schedule and each shape that it can have.
+pipe="bench pipeline --lab-model tiny --pp-size 2 --num-microbatches 3 --max-steps 3 --quiet"
+run $pipe --schedules zb-h1,zbv --json
+expect_code 0
+expect "schedules in their order, both shapes where there are" test "$(sed 's/.*"schedule":"\([^"]*\)","shape":"\([^"]*\)".*/\1 \2/' "$out" | paste -sd,)" = "zb-h1 chain,zb-h1 branch,zbv chain"
+while read -r line; do
+    echo "$line" >one
+    expect "what was asked for" grep -q '"model":"tiny","device":"timed",.*"stages":2,"microbatches":3' one
+    for key in step_ms flow_ms dry_bubble activation_bytes; do expect "$key > 0: $line" is "$(field $key <one)" '>' 0; done
+    expect "a bubble is a share: $line" is "$(field bubble <one)" '<' 1
+    expect "the ratio is that of the bubbles" is "$(awk -v a="$(field bubble <one)" -v b="$(field dry_bubble <one)" -v r="$(field ratio <one)" 'BEGIN { print (a / b - r) ^ 2 < 1e-8 }')" == 1
+done <"$out"
+run $pipe --schedules 1f1b --pipeline-shape branch --device cpu
+expect_code 0
+expect_text "$out" "2 encoders of 2 layers x 64, 2 stages on device cpu, 3 microbatches of 2 x 16 tokens"
+expect "one row" test "$(grep -c '1f1b *branch .* %' "$out")" = 1
+expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
 unset TMPDIR
+refuses 2 "--schedules zb-h2: no such schedule; there are gpipe, 1f1b" -- bench pipeline --schedules 1f1b,zb-h2
+refuses 2 "the schedules asked for are for stages in a row" -- bench pipeline --schedules zbv --pipeline-shape branch
+refuses 2 "--pp-size 1: a pipeline has two stages at least" -- bench pipeline --pp-size 1
+refuses 2 "--max-steps 1: the first 1 are warm-up" -- bench pipeline --max-steps 1
+
+# Devices that compute nothing say so, and have no predictions.
+make_all
+run train --config config.json --data-path data --output-dir hollow --device null --max-steps 2 --batch-size 8
+expect_code 0
+expect_text "$err" "--device null computes nothing: weights stay as they are"
+refuses 2 "--device null computes nothing, so there are no predictions" -- eval --checkpoint hollow --data-path data/test.csv --device null
+refuses 2 "--device null computes nothing, so there is no step to time" -- bench step --device null
+run plan --config config.json --device null --json
+expect_code 0
 
 refuses 2 'there is no bench "kernels"' -- bench kernels
 refuses 2 "trident bench comm" -- bench

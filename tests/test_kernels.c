@@ -240,7 +240,7 @@ static void test_shards_update_alike(void **state) {
 static void test_devices(void **state) {
     (void)state;
     assert_null(tri__device_find("abacus"));
-    assert_string_equal(tri__device_names(), "cpu, reference");
+    assert_string_equal(tri__device_names(), "cpu, reference, null, timed");
     const tri_device *device = tri__device_find("cpu");
     assert_true(strlen(device->describe(NULL)) > 0);
     size_t sizes[] = {0, 1, 4096, 5 << 20};

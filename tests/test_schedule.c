@@ -286,11 +286,28 @@ static void hops(void **state) {
     close_line(&l);
 }
 
+/* Half of the last stage needs nothing of the first one, forward; backward it hands the gradient back before its last half. */
+static void slack_of_feeds(void **state) {
+    (void)state;
+    line l;
+    const tri_stage_time half[] = {{0.5, 0.5, 0.5}};
+    open_chain(&l, TRI_SCHEDULE_GPIPE, 2, 1, 1, equal);
+    SAME(l.dry.span, 6);
+    l.pipeline.slack = half;
+    run(&l, 0); /* forwards to 1 and 1.5; backwards to 3.5, and from 2.5 on */
+    SAME(l.dry.span, 4.5);
+    SAME(l.dry.busy[1], 3);
+    run(&l, 0.25);
+    SAME(l.dry.span, 5); /* the value comes at 1.25, the gradient at 3 */
+    close_line(&l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_orders), cmocka_unit_test(never_stuck),           cmocka_unit_test(stuck_is_told),
         cmocka_unit_test(spans),         cmocka_unit_test(spans_beyond_formulas), cmocka_unit_test(peaks),
         cmocka_unit_test(branches),      cmocka_unit_test(hops),
+        cmocka_unit_test(slack_of_feeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

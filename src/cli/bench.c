@@ -1,8 +1,6 @@
 /* bench.c - `trident bench WHAT`: measures this machine. */
 #include "cli/bench.h"
 
-#include <ftw.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -12,14 +10,8 @@ static const struct {
     {"comm", tri__bench_comm},
     {"lab", tri__bench_lab},
     {"step", tri__bench_step},
+    {"pipeline", tri__bench_pipeline},
 };
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at) {
-    (void)info, (void)type, (void)at;
-    return remove(path);
-}
-
-void tri__bench_remove(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 tri_status tri__bench_ranks(tri_settings *settings, int *n) {
     if (!settings->given.nproc_per_node) settings->nproc_per_node = TRI_NPROC_CORES;
@@ -35,7 +27,7 @@ tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "bench", n, args, words, 1, &n_words);
     if (status == TRI_OK) {
-        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there are `trident bench comm`, `lab` and `step`",
+        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step` and `pipeline`",
                            n_words ? words[0] : "");
         for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
             if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings);

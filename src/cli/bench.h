@@ -10,8 +10,8 @@ tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings);
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings);
 /* Takes steps of made-up models on one device. */
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings);
-/* Removes a folder and all in it. */
-void tri__bench_remove(const char *folder);
+/* Trains a made-up model of two encoders in a pipeline, one schedule and shape after another. */
+tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings);
 /* Ranks to start here: as many as asked for, else one for each core, and two at least. */
 tri_status tri__bench_ranks(tri_settings *settings, int *n);
 

@@ -4,22 +4,19 @@
  * `trident train` does, one thread a rank, and its run folder says what it took: summary.json memory and transfers, metrics.jsonl time. A
  * layout that does not fit is refused before it starts, or killed by the system when others take the memory meanwhile; its line says so. */
 #include "cli/bench.h"
+#include "cli/bench_runs.h"
+#include "cli/lab_data.h"
 #include "cli/launch.h"
 
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "cli/lab_data.h"
 #include "report/table.h"
 #include "train/run.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct layout {
     const char *name, *title, *options[3]; /* options end with NULL */
@@ -44,9 +41,9 @@ typedef struct result {
     int ran;
     char refusal[1024];
     double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without second memory */
-    double step, rate, efficiency;                     /* seconds; samples a second of all ranks; 0: nothing to compare with */
+    tri_run_steps steps;
+    double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */
     struct { double seconds, exposed; } kind[KINDS];   /* of a step */
-    double loading, moving, idle;                      /* shares of a step */
 } result;
 
 typedef struct lab {
@@ -61,56 +58,35 @@ typedef struct lab {
 
 /* ---- One layout as a command line ---- */
 
-enum { ARGUMENTS = 24, ARGUMENT_MAX = TRI_PATH_MAX + 32 };
-typedef struct line {
-    char text[ARGUMENTS][ARGUMENT_MAX];
-    char *argv[ARGUMENTS + 1];
-    int n;
-} line;
-
-__attribute__((format(printf, 2, 3))) static void add(line *l, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(l->text[l->n], ARGUMENT_MAX, format, args);
-    va_end(args);
-    l->argv[l->n] = l->text[l->n];
-    l->argv[++l->n] = NULL;
-}
-
 static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
 
-static void line_of(const lab *b, const struct layout *layout, line *l) {
+static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
     int n = layout->alone ? 1 : b->n, warmup = b->model->warmup;
-    add(l, "%s", b->cli->argv[0]);
-    add(l, "train");
-    add(l, "--config=%s", b->config);
-    add(l, "--data-path=%s", b->data);
-    add(l, "--output-dir=%s/%s", b->folder, layout->name);
-    add(l, "--nproc-per-node=%d", n);
-    add(l, "--batch-size=%d", b->model->samples);
-    add(l, "--max-steps=%lld", (long long)b->steps);
-    add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
-    add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
-    add(l, "--progress-timeout=%d", RUN_SECONDS);
-    for (int i = 0; i < ALWAYS; i++) add(l, "%s", always[i]);
-    add(l, "--device=%s", b->asked->device);
-    add(l, "--precision=%s", precisions[b->asked->precision]);
-    if (b->asked->memory_limit) add(l, "--memory-limit=%s", b->asked->memory_limit);
-    for (int i = 0; layout->options[i]; i++) add(l, "%s", layout->options[i]);
+    tri__line_add(l, "%s", b->cli->argv[0]);
+    tri__line_add(l, "train");
+    tri__line_add(l, "--config=%s", b->config);
+    tri__line_add(l, "--data-path=%s", b->data);
+    tri__line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
+    tri__line_add(l, "--nproc-per-node=%d", n);
+    tri__line_add(l, "--batch-size=%d", b->model->samples);
+    tri__line_add(l, "--max-steps=%lld", (long long)b->steps);
+    tri__line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
+    tri__line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
+    tri__line_add(l, "--progress-timeout=%d", RUN_SECONDS);
+    for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
+    tri__line_add(l, "--device=%s", b->asked->device);
+    tri__line_add(l, "--precision=%s", precisions[b->asked->precision]);
+    if (b->asked->memory_limit) tri__line_add(l, "--memory-limit=%s", b->asked->memory_limit);
+    for (int i = 0; layout->options[i]; i++) tri__line_add(l, "%s", layout->options[i]);
 }
 
 /* ---- What a run left behind ---- */
 
 static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
 static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void take_planned(const json_t *ranks, result *r) {
     size_t i;
@@ -143,54 +119,7 @@ static tri_status read_summary(const char *folder, result *r) {
     return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no ranks", path);
 }
 
-/* Adds a timed step of metrics.jsonl; other lines are passed over. */
-static tri_status take_line(const lab *b, const char *text, const char *path, result *r, double *times, int64_t *n) {
-    json_t *event;
-    TRI_TRY(tri__json_parse(text, strlen(text), path, TRI_DATA, &event));
-    const char *kind = json_string_value(json_object_get(event, "event"));
-    if (kind && strcmp(kind, "train") == 0 && number(event, "step") > b->model->warmup && *n < b->steps) {
-        times[(*n)++] = number(event, "step_ms") / 1e3;
-        r->loading += number(event, "loader_share");
-        r->moving += number(event, "comm_share");
-        r->idle += number(event, "idle_share");
-    }
-    json_decref(event);
-    return TRI_OK;
-}
-
-static tri_status read_metrics(const lab *b, const char *folder, result *r) {
-    char path[TRI_PATH_MAX], *text;
-    size_t size;
-    int64_t n = 0;
-    double *times = calloc((size_t)b->steps, sizeof *times);
-    if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__path_join(path, folder, "metrics.jsonl");
-    if (status == TRI_OK) status = tri__file_read(path, SIZE_MAX / 2, &text, &size);
-    if (status == TRI_OK) {
-        char *rest = text;
-        for (char *at; status == TRI_OK && (at = strsep(&rest, "\n")) && *at;) status = take_line(b, at, path, r, times, &n);
-        free(text);
-    }
-    if (status == TRI_OK && n == 0) status = tri__fail(TRI_INTERNAL, "%s: has no steps", path);
-    qsort(times, (size_t)n, sizeof *times, by_value);
-    if (n) r->step = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
-    if (n) r->loading /= (double)n, r->moving /= (double)n, r->idle /= (double)n;
-    free(times);
-    return status;
-}
-
 /* ---- Running ---- */
-
-/* What ranks print is not the lab's result; a failure's words come back in tri_error. */
-static tri_status start(const lab *b, line *l, const tri_settings *settings) {
-    tri_cli cli = *b->cli;
-    cli.argv = l->argv;
-    cli.out = cli.err = fopen("/dev/null", "we");
-    if (!cli.out) return tri__fail(TRI_IO, "cannot open /dev/null");
-    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
-    fclose(cli.out);
-    return status;
-}
 
 /* The plan's bytes, whether or not they fit. */
 static tri_status plan(tri_settings *settings, result *r) {
@@ -205,16 +134,16 @@ static tri_status plan(tri_settings *settings, result *r) {
     return status;
 }
 
-static tri_status run(const lab *b, line *l, tri_settings *settings, result *r) {
+static tri_status run(const lab *b, tri_line *l, tri_settings *settings, result *r) {
     TRI_TRY(plan(settings, r));
     tri_status status = tri__run_prepare(settings);
     if (status == TRI_RESOURCE) {
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;
     }
-    if (status == TRI_OK) status = start(b, l, settings);
+    if (status == TRI_OK) status = tri__line_start(b->cli, l, settings);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
-    if (status == TRI_OK) status = read_metrics(b, settings->output_dir, r);
+    if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &r->steps);
     tri__bench_remove(settings->output_dir);
     if ((int)status == 128 + SIGKILL) { /* the others may fit all the same */
         snprintf(r->refusal, sizeof r->refusal,
@@ -222,14 +151,14 @@ static tri_status run(const lab *b, line *l, tri_settings *settings, result *r) 
         return TRI_OK;
     }
     r->ran = status == TRI_OK;
-    r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->step : 0;
+    r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->steps.seconds : 0;
     return status;
 }
 
 static tri_status run_layout(lab *b, int which) {
     tri_settings settings;
     int n_words;
-    line *l = calloc(1, sizeof *l);
+    tri_line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
     line_of(b, &layouts[which], l);
@@ -247,10 +176,10 @@ static tri_status run_layout(lab *b, int which) {
 
 /* The largest share of a step; what does not fit is bound by memory. */
 static const char *binds(const result *r) {
-    double talking = r->moving + r->idle, computing = 1 - talking - r->loading;
+    double talking = r->steps.moving + r->steps.idle, computing = 1 - talking - r->steps.loading;
     if (!r->ran) return "memory";
-    if (computing >= talking && computing >= r->loading) return "compute";
-    return talking >= r->loading ? "communication" : "loading";
+    if (computing >= talking && computing >= r->steps.loading) return "compute";
+    return talking >= r->steps.loading ? "communication" : "loading";
 }
 
 static tri_status print_json(const lab *b, int which) {
@@ -261,8 +190,8 @@ static tri_status print_json(const lab *b, int which) {
     if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
     if (o && r->ran) {
         json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
-                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->step, "samples_per_second", r->rate, "loader_share",
-                                 r->loading, "comm_share", r->moving, "idle_share", r->idle);
+                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate,
+                                 "loader_share", r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
         json_object_update(o, more);
         json_decref(more);
         if (r->efficiency > 0) json_object_set_new(o, "efficiency", json_real(r->efficiency));
@@ -312,16 +241,10 @@ static tri_status print_table(const lab *b) {
 /* ---- From beginning to end ---- */
 
 static tri_status make_inputs(lab *b) {
-    const char *parent = b->cli->lookup("TMPDIR");
-    char name[64], folder[TRI_PATH_MAX];
-    snprintf(name, sizeof name, "trident-lab-%d", (int)getpid());
-    TRI_TRY(tri__path_join(folder, parent && *parent ? parent : "/tmp", name));
-    if (mkdir(folder, 0700))
-        return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", folder, strerror(errno));
-    memcpy(b->folder, folder, sizeof folder);
+    TRI_TRY(tri__bench_folder(b->cli, "lab", b->folder));
     TRI_TRY(tri__path_join(b->data, b->folder, "data"));
     TRI_TRY(tri__path_join(b->config, b->folder, "config.json"));
-    return tri__lab_write(b->model, b->folder, b->n * b->model->samples * b->steps);
+    return tri__lab_write(b->model, 1, b->folder, b->n * b->model->samples * b->steps);
 }
 
 static tri_status run_all(lab *b) {

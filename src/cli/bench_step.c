@@ -3,6 +3,7 @@
  * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train` takes them, in this
  * process. MFU counts only real tokens: three times the products of the forward pass, whatever is computed again. */
 #include "cli/bench.h"
+#include "cli/bench_runs.h"
 #include "cli/ceiling.h"
 #include "cli/step_cases.h"
 
@@ -12,11 +13,8 @@
 #include "report/table.h"
 #include "train/session.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made: they come again */ };
 
@@ -190,14 +188,9 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 /* ---- From beginning to end ---- */
 
 static tri_status run_case(bench *b, tri_text_table *table) {
-    const char *parent = b->cli->lookup("TMPDIR");
-    char name[64];
     result r = {0};
     if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", b->at->name, b->at->what);
-    snprintf(name, sizeof name, "trident-step-%d", (int)getpid());
-    TRI_TRY(tri__path_join(b->folder, parent && *parent ? parent : "/tmp", name));
-    if (mkdir(b->folder, 0700))
-        return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", b->folder, strerror(errno));
+    TRI_TRY(tri__bench_folder(b->cli, "step", b->folder));
     tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);
@@ -230,6 +223,8 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings) {
     if (b.steps <= WARMUP)
         return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps, WARMUP);
     TRI_TRY(tri__device_get(settings->device, &b.device));
+    if (b.device->hollow)
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu", settings->device);
     int threads = settings->threads ? (int)settings->threads : tri__cores();
     TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->apart ? 8192 : 1024, threads, &b.ceiling));
     return run_cases(&b);

@@ -1,4 +1,4 @@
-/* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and one encoder's configuration. */
+/* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and the configuration of one encoder or of two alike. */
 #include "cli/lab_data.h"
 
 #include "base/json.h"
@@ -11,42 +11,52 @@ const tri_lab_model tri__lab_models[] = {
     {.name = "small", .layers = 4, .width = 512, .heads = 8, .vocabulary = 2000, .samples = 4, .tokens = 96, .warmup = 1, .timed = 5},
     /* 1.07 billion parameters: two ranks need 33.2 GiB by DDP, 18.5 GiB by ZeRO-3 */
     {.name = "large", .layers = 20, .width = 2048, .heads = 16, .vocabulary = 28996, .samples = 2, .tokens = 128, .warmup = 1, .timed = 2},
+    {.name = "deep", .layers = 8, .width = 64, .heads = 4, .vocabulary = 300, .samples = 4, .tokens = 64, .warmup = 1, .timed = 5},
 };
 
 /* Labels alternate. */
-static tri_status write_table(const tri_lab_model *m, const char *folder, int64_t rows) {
+static tri_status write_table(const tri_lab_model *m, int texts, const char *folder, int64_t rows) {
     char path[TRI_PATH_MAX];
     FILE *out;
     uint32_t random = 1;
     TRI_TRY(tri__made_open(folder, "train.csv", path, &out));
-    fputs("text,label\n", out);
+    fputs(texts > 1 ? "text,other,label\n" : "text,label\n", out);
     for (int64_t row = 0; row < rows; row++) {
-        tri__made_text(out, m->tokens, m->vocabulary, &random);
-        fprintf(out, ",%d\n", (int)(row % 2));
+        for (int text = 0; text < texts; text++) {
+            tri__made_text(out, m->tokens, m->vocabulary, &random);
+            fputc(',', out);
+        }
+        fprintf(out, "%d\n", (int)(row % 2));
     }
     return tri__made_close(out, path);
 }
 
-static tri_status write_config(const tri_lab_model *m, const char *folder, const char *vocab) {
+static tri_status write_config(const tri_lab_model *m, int texts, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    json_t *config = json_pack("{s:s, s:s, s:s, s:{s:s, s:i, s:i, s:i, s:i, s:i, s:i}, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name",
-                               "label", "primary_text_name", "text", "primary_tokenizer", vocab, "primary_encoder", "model_type", "bert",
-                               "vocab_size", m->vocabulary, "hidden_size", m->width, "num_hidden_layers", m->layers, "num_attention_heads",
-                               m->heads, "intermediate_size", 4 * m->width, "max_position_embeddings", m->tokens, "hidden_common_dim", 64,
-                               "fusion_hidden_dim", 64, "is_binary", 1, "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
+    json_t *encoder = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size", m->vocabulary, "hidden_size",
+                                m->width, "num_hidden_layers", m->layers, "num_attention_heads", m->heads, "intermediate_size",
+                                4 * m->width, "max_position_embeddings", m->tokens);
+    json_t *config = json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "text",
+                               "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim", 64, "fusion_hidden_dim", 64,
+                               "is_binary", 1, "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
+    if (config && texts > 1) {
+        json_object_set_new(config, "secondary_text_name", json_string("other"));
+        json_object_set(config, "secondary_encoder", encoder);
+    }
     tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__json_save(path, config);
+    json_decref(encoder);
     json_decref(config);
     return status;
 }
 
-tri_status tri__lab_write(const tri_lab_model *model, const char *folder, int64_t rows) {
+tri_status tri__lab_write(const tri_lab_model *model, int texts, const char *folder, int64_t rows) {
     char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(vocab, folder, "vocab"));
     TRI_TRY(tri__path_join(data, folder, "data"));
     TRI_TRY(tri__folder_make(vocab));
     TRI_TRY(tri__folder_make(data));
     TRI_TRY(tri__made_vocabulary(vocab, model->vocabulary));
-    TRI_TRY(write_table(model, data, rows));
-    return write_config(model, folder, vocab);
+    TRI_TRY(write_table(model, texts, data, rows));
+    return write_config(model, texts, folder, vocab);
 }

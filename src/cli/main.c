@@ -27,7 +27,7 @@ const tri_command tri__commands[] = {
             .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    COMMAND(bench, .words = " comm|lab|step", .summary = "measure how fast ranks talk and train on this machine",
+    COMMAND(bench, .words = " comm|lab|step|pipeline", .summary = "measure how fast ranks talk and train on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),

@@ -2,11 +2,12 @@
 #include "device/device.h"
 
 #include "device/cpu/cpu.h"
+#include "device/null/null.h"
 #include "device/plugin.h"
 
 #include <string.h>
 
-#define DEVICES(X) X(cpu) X(reference)
+#define DEVICES(X) X(cpu) X(reference) X(null) X(timed)
 
 static const tri_device *const devices[] = {
 #define X(name) &tri__device_##name,
@@ -38,7 +39,7 @@ tri_status tri__device_get(const char *name, const tri_device **device) {
 void tri__device_target(const tri_device *device, tri_target *target) {
     tri_kernel_table table;
     device->kernels(&table);
-    *target = (tri_target){.name = device->name, .granule = device->granule};
+    *target = (tri_target){.name = device->name, .granule = device->granule, .flops = device->flops, .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
             target->has[op][dtype] = table.run[op][dtype] != NULL;

@@ -88,6 +88,8 @@ typedef struct tri_device tri_device;
 struct tri_device {
     const char *name;
     int granule; /* bound row counts are best a multiple of it */
+    int hollow;            /* 1: its kernels compute nothing */
+    double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
     /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes that the host brings to a
@@ -107,9 +109,10 @@ struct tri_device {
     const tri_apart *apart; /* NULL: kernels work in the host's memory, and are done when they return */
 };
 
-/* "cpu" or "reference" (plain kernels only): those that are always there. NULL when there is none of that name. */
+/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing): those that are always there. NULL when there is
+ * none of that name. */
 const tri_device *tri__device_find(const char *name);
-/* The names there are, for messages: "cpu, reference". */
+/* The names there are, for messages: "cpu, reference, null, timed". */
 const char *tri__device_names(void);
 /* The same, or a plug-in's: "cuda". TRI_USAGE with what is missing. */
 tri_status tri__device_get(const char *name, const tri_device **device);

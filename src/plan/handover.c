@@ -5,7 +5,6 @@
  * such a wait never blocks, so that all that ranks ever wait for is what their schedule needs, and that has no circle. */
 #include "plan/handover.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ static void add_way(finder *f, tri_hop way, int to) {
         for (int i = 0; i < f->n; i++) had |= f->hop[i].slot == way.slot && f->hop[i].from == from && f->hop[i].to == from + step;
         if (had) continue;
         *TRI_PUSH(f->arena, f->hop, f->n, f->cap) =
-            (tri_hop){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : INT_MAX};
+            (tri_hop){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : -1};
     }
 }
 
@@ -78,7 +77,7 @@ typedef struct sorter {
     tri_parcel *parcel;        /* of all senders, each one's in the order in which it sends */
     int n, cap;
     int *next, **needs;        /* [n] the next parcel that the same action needs; [n_ranks][actions] the first; -1 */
-    int **clock;               /* [n_ranks][actions * n_ranks] actions of each rank that have ended when an action ends */
+    int **clock;               /* [n_ranks][actions * n_ranks] actions of each rank whose parcels are all there when an action's are */
 } sorter;
 
 static int *index_of(const sorter *s, int stage, int mb, int back) { return &s->index[(stage * s->pipeline->n_mb + mb) * 2 + back]; }
@@ -117,7 +116,7 @@ static void list_needs(sorter *s) {
     }
 }
 
-/* What a rank knows when its action `at` has ended; 0: what the action needs is not there yet, as far as `done` goes. */
+/* What a rank knows when all that its action `at` needs is there; 0: it is not yet, as far as `done` goes. */
 static int tick(sorter *s, int rank, int at, const int *done) {
     int n = s->pipeline->n_ranks, *row = &s->clock[rank][at * n];
     for (int i = s->needs[rank][at]; i >= 0; i = s->next[i])

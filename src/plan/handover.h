@@ -9,7 +9,7 @@ typedef struct tri_hop {
     int slot;        /* of the template */
     int from, to;    /* stages */
     int back;        /* 1: a gradient, of backward actions */
-    int after;       /* the template's instruction that completes it; INT_MAX: it is not this stage's own, but handed on when an action ends */
+    int after;       /* the template's instruction that completes it; -1: it is not this stage's own, but handed on when an action begins */
 } tri_hop;
 
 /* One hop of one microbatch. */

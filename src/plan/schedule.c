@@ -3,15 +3,14 @@
  * The rank's program has the instructions of its stages alone. Forward is the template up to the loss; what follows is backward, in which
  * gradients of weights are actions of their own where the schedule wants them apart. What comes of the input alone is computed by each rank
  * that needs it. Values of other ranks are received, and values that others need are sent (handover.h). A send is posted right after the
- * instruction that completes its value; a receive is waited for at the beginning of the action in a row of stages, and before the first use
- * between branches.
+ * instruction that completes its value, or when the action begins, where it is only handed on; a receive is waited for at the beginning of
+ * the action in a row of stages, and before the first use between branches.
  *
  * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss are written by
  * microbatch 0, which every schedule has first, and added to by the rest. Slots that no instruction uses are dropped. */
 #include "base/random.h"
 #include "plan/handover.h"
 
-#include <limits.h>
 #include <string.h>
 
 typedef struct unroll {
@@ -183,6 +182,7 @@ static void act(unroll *u, int action) {
     const tri_action *a = &u->order->at[action];
     post_receives(u, action);
     if (!u->stages->branches) wait_all_received(u, action);
+    send(u, action, -1);
     for (int k = 0; k < u->n_list[a->stage]; k++) {
         int i = u->list[a->stage][k];
         if (!is_of(u, a->act, i)) continue;
@@ -195,7 +195,6 @@ static void act(unroll *u, int action) {
         send(u, action, i);
     }
     wait_all_received(u, action);
-    send(u, action, INT_MAX);
 }
 
 /* ---- The pass ---- */

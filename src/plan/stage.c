@@ -258,15 +258,15 @@ static tri_status number_places(const cutter *c, int *number) {
     return TRI_OK;
 }
 
-/* Units of a stage before the first that reads what it is fed go without it: between branches forward; backward everywhere, unless the stage
- * also hands on what others computed, which it does when it is done. */
+/* Units of a stage before the first that reads what it is fed go without it: between branches forward, backward everywhere. What the stage
+ * only hands on has left before any of them. */
 static const tri_stage_time *find_slack(const cutter *c, const int *of_unit, const tri_pipeline *pipeline) {
     tri_stage_time *slack = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *slack);
     for (int k = 0; k < pipeline->n_feeds; k++) {
         int giver = pipeline->feed[k][0], taker = pipeline->feed[k][1], reader = c->model->n_units;
         for (int i = 0; i < c->n_edges; i++) {
-            int from = of_unit[c->edge[i][0]], to = of_unit[c->edge[i][1]], unit = to == taker ? c->edge[i][1] : 0;
-            int crosses = c->branches ? from == giver && to == taker : from <= giver && to >= taker;
+            int from = of_unit[c->edge[i][0]], unit = c->edge[i][1];
+            int crosses = of_unit[unit] == taker && (c->branches ? from == giver : from <= giver);
             if (crosses && unit < reader) reader = unit;
         }
         for (int u = 0; u < reader; u++)

@@ -1,6 +1,7 @@
 /* op.c - expands ops.def into the operation table. */
 #include "program/op.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The letters of dims, as variables of the cost expressions. */
@@ -91,4 +92,43 @@ int tri__access_reads(tri_access access) {
 
 int tri__access_writes(tri_access access) {
     return access == TRI_ACCESS_W || access == TRI_ACCESS_A || access == TRI_ACCESS_U;
+}
+
+/* Binds one dim of an operand: a letter to its extent, or a number that must be the extent. */
+static int bind(tri_dims *dims, unsigned *bound, const char *dim, int64_t extent) {
+    if (*dim >= '0' && *dim <= '9') return strtol(dim, NULL, 10) == extent;
+    int letter = *dim - 'A';
+    if (*bound & (1u << letter)) return dims->of[letter] == (double)extent;
+    *bound |= 1u << letter;
+    dims->of[letter] = (double)extent;
+    return 1;
+}
+
+int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims) {
+    const tri_op_row *row = &rows[op];
+    unsigned bound = 0;
+    *dims = (tri_dims){{0}};
+    for (int k = 0; k < row->n_args; k++) {
+        if (!arg[k].there) continue;
+        const char *text = row->arg[k].dims;
+        if (!bind(dims, &bound, text, arg[k].rows) || !bind(dims, &bound, strchr(text, ',') + 1, arg[k].cols)) return k;
+    }
+    return -1;
+}
+
+/* How often an operand's bytes pass through memory. */
+static double traffic(const tri_operand *operand, int accumulates) {
+    if (operand->access == TRI_ACCESS_U) return 2;
+    return operand->access == TRI_ACCESS_A && accumulates ? 2 : 1;
+}
+
+tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims) {
+    const tri_op_row *row = &rows[op];
+    tri_cost cost = {.flops = row->flops(dims)};
+    for (int k = 0; k < row->n_args; k++) {
+        int gathered = row->arg[k].access == TRI_ACCESS_G; /* one row a token */
+        double elements = (gathered ? dims->of['T' - 'A'] : (double)arg[k].rows) * (double)arg[k].cols;
+        if (arg[k].there) cost.bytes += elements * (double)tri__dtype_bytes(arg[k].dtype) * traffic(&row->arg[k], acc >> k & 1);
+    }
+    return cost;
 }

@@ -51,7 +51,24 @@ typedef struct tri_op_row {
     int n_args;
 } tri_op_row;
 
+/* An operand's matrix: [rows, cols] of dtype. */
+typedef struct tri_extent {
+    int64_t rows, cols;
+    tri_dtype dtype;
+    int there; /* 0: left out */
+} tri_extent;
+
+/* Floating point operations and bytes moved. */
+typedef struct tri_cost {
+    double flops, bytes;
+} tri_cost;
+
 const tri_op_row *tri__op_row(tri_op op);
+/* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; Q is the caller's to set. Returns the first operand that does not fit
+ * those before it, or -1. */
+int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
+/* What one call costs; acc: bit k: operand k is added to. */
+tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
 tri_queue tri__op_queue(tri_op op);

@@ -1,7 +1,6 @@
 /* program.c - facts about slots and instructions: sizes, dims, costs. */
 #include "program/program.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const char *tri__mem_name(tri_mem mem) {
@@ -52,29 +51,23 @@ int64_t tri__program_second_bytes(const tri_program *program) {
     return bytes;
 }
 
-/* Binds one dim of an operand: a letter to its extent, or a number that must be the extent. */
-static int bind(tri_dims *dims, unsigned *bound, const char *dim, int64_t extent) {
-    if (*dim >= '0' && *dim <= '9') return strtol(dim, NULL, 10) == extent;
-    int letter = *dim - 'A';
-    if (*bound & (1u << letter)) return dims->of[letter] == (double)extent;
-    *bound |= 1u << letter;
-    dims->of[letter] = (double)extent;
-    return 1;
+static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_extent out[static TRI_MAX_ARGS]) {
+    for (int k = 0; k < tri__op_row(instr->op)->n_args; k++) {
+        const tri_slot *slot = instr->slot[k] < 0 ? NULL : &program->slot[instr->slot[k]];
+        out[k] = slot ? (tri_extent){tri__slot_rows(slot, counts), slot->cols, slot->dtype, 1} : (tri_extent){0};
+    }
 }
 
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims) {
     const tri_op_row *row = tri__op_row(instr->op);
-    unsigned bound = 0;
-    *dims = (tri_dims){{0}};
-    for (int k = 0; k < row->n_args; k++) {
-        if (instr->slot[k] < 0) continue;
-        const tri_slot *slot = &program->slot[instr->slot[k]];
-        const char *text = row->arg[k].dims;
-        if (!bind(dims, &bound, text, tri__slot_rows(slot, counts)) || !bind(dims, &bound, strchr(text, ',') + 1, slot->cols))
-            return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] beside the others", row->name,
-                             row->arg[k].name, (long long)tri__slot_rows(slot, counts), (long long)slot->cols, text);
-        if (text[0] == 'T') dims->of['Q' - 'A'] = counts->squares[slot->rows.sym];
-    }
+    tri_extent arg[TRI_MAX_ARGS];
+    extents(program, instr, counts, arg);
+    int bad = tri__op_bind(instr->op, arg, dims);
+    if (bad >= 0)
+        return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] beside the others", row->name,
+                         row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols, row->arg[bad].dims);
+    for (int k = 0; k < row->n_args; k++)
+        if (instr->slot[k] >= 0 && row->arg[k].dims[0] == 'T') dims->of['Q' - 'A'] = counts->squares[program->slot[instr->slot[k]].rows.sym];
     return TRI_OK;
 }
 
@@ -88,24 +81,10 @@ tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr) {
     return TRI_F32;
 }
 
-/* How often an operand's bytes pass through memory. */
-static double traffic(const tri_operand *operand, int accumulates) {
-    if (operand->access == TRI_ACCESS_U) return 2;
-    return operand->access == TRI_ACCESS_A && accumulates ? 2 : 1;
-}
-
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
-    const tri_op_row *row = tri__op_row(instr->op);
+    tri_extent arg[TRI_MAX_ARGS];
     tri_dims dims;
     if (tri__instr_dims(program, instr, counts, &dims) != TRI_OK) return (tri_cost){0};
-    tri_cost cost = {.flops = row->flops(&dims)};
-    for (int k = 0; k < row->n_args; k++) {
-        if (instr->slot[k] < 0) continue;
-        const tri_slot *slot = &program->slot[instr->slot[k]];
-        double bytes = (double)tri__slot_bytes(slot, counts);
-        if (row->arg[k].access == TRI_ACCESS_G) /* one row a token */
-            bytes = dims.of['T' - 'A'] * (double)slot->cols * (double)tri__dtype_bytes(slot->dtype);
-        cost.bytes += bytes * traffic(&row->arg[k], instr->acc >> k & 1);
-    }
-    return cost;
+    extents(program, instr, counts, arg);
+    return tri__op_cost(instr->op, arg, instr->acc, &dims);
 }

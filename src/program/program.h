@@ -95,10 +95,7 @@ int64_t tri__program_second_bytes(const tri_program *program);            /* tho
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);
 /* The type of the kernel row that runs an instruction: 16-bit where any operand without a fixed type is, else f32. */
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
-/* Floating point operations and bytes moved by one instruction. */
-typedef struct tri_cost {
-    double flops, bytes;
-} tri_cost;
+/* What one instruction costs. */
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
 
 #endif

@@ -58,6 +58,8 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     TRI_TRY(tri__device_get(s->device, &engine->device));
+    if (engine->device->hollow && !train)
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu", s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;

@@ -97,6 +97,8 @@ static tri_status open_engine(tri_session *s) {
     }
     TRI_TRY(agree(s));
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->log));
+    if (s->lead && s->engine.device->hollow)
+        tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));

@@ -49,7 +49,7 @@ typedef struct tri_settings {
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* bench */
-    tri_texts op, sizes, cases;
+    tri_texts op, sizes, cases, schedules;
     int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;
@@ -57,7 +57,8 @@ typedef struct tri_settings {
     int pieces, null, lower_case;
     int check, json, quiet, no_color;
     struct {                       /* given by the user, rather than left at the default */
-        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches;
+        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
+            device, lab_model;
     } given;
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;

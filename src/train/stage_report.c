@@ -2,8 +2,10 @@
  * recomputation included. A stage is a place on the pipeline's axis: its ranks' mean. */
 #include "train/stage_report.h"
 
+#include "base/clock.h"
 #include "train/staging.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,9 +60,16 @@ static void add_instr(tri_stage_clock *clock, const tri_instr *instr, double sec
 void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double seconds) {
     if (!clock->times || clock->seen++ == 0) return;
     const tri_program *p = s->engine.plan.train.program;
+    double begin = 0, end = 0;
     memset(clock->turned, 0, (size_t)p->n_mb);
-    for (int i = 0; i < p->n_instrs; i++)
-        if (tri__op_queue(p->instr[i].op) == TRI_QUEUE_COMPUTE) add_instr(clock, &p->instr[i], s->times[i].end - s->times[i].begin);
+    for (int i = 0; i < p->n_instrs; i++) {
+        if (tri__op_queue(p->instr[i].op) != TRI_QUEUE_COMPUTE) continue;
+        add_instr(clock, &p->instr[i], s->times[i].end - s->times[i].begin);
+        if (p->instr[i].mb < 0) continue;
+        if (begin == 0) begin = s->times[i].begin;
+        end = s->times[i].end;
+    }
+    clock->begin += begin, clock->end += end;
     clock->moving += s->own_comm, clock->waiting += s->own_idle, clock->span += seconds;
     clock->steps++;
 }
@@ -68,6 +77,7 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double
 /* What each rank measured, of one step: a row of numbers, so that ranks can gather them. */
 typedef struct spent {
     double busy, moving, waiting, span;
+    double begin, end; /* of its microbatches: on a clock that ranks share */
 } spent;
 enum { NUMBERS = sizeof(spent) / sizeof(double), TIMES = sizeof(tri_stage_time) / sizeof(double) };
 
@@ -77,11 +87,23 @@ typedef struct measured {
     tri_stage_time *unit;
 } measured;
 
+/* What to take off this rank's clock so that all ranks' times compare. Machines count from times of their own; they meet to find one. */
+static tri_status common_zero(const tri_session *s, double *zero) {
+    tri_world *world = s->place.world;
+    *zero = 0;
+    if (world->segment.n == tri_world_size(world)) return TRI_OK;
+    TRI_TRY(tri_barrier(tri_group_world(world)));
+    *zero = tri__clock();
+    return TRI_OK;
+}
+
 static tri_status gather(const tri_session *s, const tri_stage_clock *clock, tri_arena *arena, measured *all) {
     const tri_engine *e = &s->engine;
     tri_group *world = tri_group_world(s->place.world);
-    double steps = (double)clock->steps, holders = e->place.mesh.tp * e->place.mesh.dp;
-    spent own = {clock->busy / steps, clock->moving / steps, clock->waiting / steps, clock->span / steps};
+    double steps = (double)clock->steps, holders = e->place.mesh.tp * e->place.mesh.dp, zero;
+    spent own = {clock->busy / steps, clock->moving / steps, clock->waiting / steps, clock->span / steps, 0, 0};
+    TRI_TRY(common_zero(s, &zero));
+    own.begin = clock->begin / steps - zero, own.end = clock->end / steps - zero;
     all->rank = tri__arena_alloc(arena, (size_t)tri_world_size(s->place.world) * sizeof *all->rank);
     all->unit = tri__arena_alloc(arena, (size_t)e->model.n_units * sizeof *all->unit);
     for (int u = 0; u < e->model.n_units; u++) {
@@ -178,6 +200,22 @@ static void say_crowded(const tri_session *s) {
     if (ranks > cores) tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks, cores);
 }
 
+/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry run. stages: with the
+ * measured times. */
+static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all, json_t *facts) {
+    const tri_pipeline *p = &stages->pipeline;
+    tri_dry dry;
+    double begin = INFINITY, end = 0, busy = 0;
+    for (int rank = 0; rank < tri__mesh_world(&in->mesh); rank++)
+        begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
+    TRI_TRY(tri__schedule_dry(arena, p, tri__stages_orders(arena, in, stages), stages->time, 0, &dry));
+    for (int place = 0; place < p->n_ranks; place++) busy += dry.busy[place];
+    json_object_set_new(facts, "flow_seconds", json_real(end - begin));
+    json_object_set_new(facts, "flow_bubble", json_real(1 - busy / (p->n_ranks * (end - begin))));
+    json_object_set_new(facts, "dry_bubble", json_real(tri__dry_bubble(p, &dry)));
+    return TRI_OK;
+}
+
 /* The lead's part. */
 static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, json_t **out) {
     const tri_engine *e = &s->engine;
@@ -195,6 +233,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
                      tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
                      now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(add_flow(arena, &in, &now.stages, all, *out));
     say_crowded(s);
     TRI_TRY(advise(s, arena, &in, now.seconds, at, *out));
     return save_profile(s, all->unit);

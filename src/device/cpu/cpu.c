@@ -37,21 +37,21 @@ static void cpu_kernels(tri_kernel_table *table) {
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
 static size_t mapped(size_t bytes) { return bytes ? bytes : 1; }
 
-static tri_status open_nothing(const tri_core *core, int local, size_t inputs, void **context) {
+tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context) {
     (void)core, (void)local, (void)inputs;
     *context = NULL;
     return TRI_OK;
 }
 
-static void close_nothing(void *context) { (void)context; }
+void tri__cpu_close(void *context) { (void)context; }
 
-static tri_status room(const tri_core *core, int local, int64_t *bytes) {
+tri_status tri__cpu_room(const tri_core *core, int local, int64_t *bytes) {
     (void)core, (void)local;
     *bytes = tri__memory_available();
     return TRI_OK;
 }
 
-static tri_status alloc(void *context, size_t bytes, void **out) {
+tri_status tri__cpu_alloc(void *context, size_t bytes, void **out) {
     (void)context;
     void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -79,7 +79,7 @@ static int open_nameless(const char *folder) {
     return -1;
 }
 
-static tri_status alloc_second(void *context, const char *folder, size_t bytes, void **out) {
+tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes, void **out) {
     (void)context;
     *out = NULL;
     int file = open_nameless(folder), error = file < 0 ? errno : posix_fallocate(file, 0, (off_t)mapped(bytes));
@@ -97,7 +97,7 @@ static tri_status alloc_second(void *context, const char *folder, size_t bytes, 
     return TRI_OK;
 }
 
-static void release(void *context, void *memory, size_t bytes) {
+void tri__cpu_free(void *context, void *memory, size_t bytes) {
     (void)context;
     if (memory) munmap(memory, mapped(bytes));
 }
@@ -112,10 +112,6 @@ static const char *describe_reference(void *context) {
     return "plain C, fp32, one thread";
 }
 
-#define HOST(device_name, rows, words)                                                                                                   \
-    {                                                                                                                                    \
-        .name = device_name, .granule = 1, .kernels = rows, .open = open_nothing, .close = close_nothing, .room = room, .alloc = alloc,  \
-        .free = release, .alloc_second = alloc_second, .describe = words                                                                 \
-    }
-const tri_device tri__device_cpu = HOST("cpu", cpu_kernels, describe_cpu);
-const tri_device tri__device_reference = HOST("reference", reference_kernels, describe_reference);
+const tri_device tri__device_cpu = {TRI_CPU_MEMORY, .name = "cpu", .kernels = cpu_kernels, .describe = describe_cpu};
+const tri_device tri__device_reference = {
+    TRI_CPU_MEMORY, .name = "reference", .kernels = reference_kernels, .describe = describe_reference};

@@ -1,0 +1,114 @@
+/* bench_runs.c - runs of `trident train` as benches start and read them. */
+#include "cli/bench_runs.h"
+
+#include "base/json.h"
+#include "cli/launch.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void tri__line_add(tri_line *line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line->text[line->n], TRI_LINE_WORD, format, args);
+    va_end(args);
+    line->argv[line->n] = line->text[line->n];
+    line->argv[++line->n] = NULL;
+}
+
+tri_status tri__line_start(const tri_cli *by, tri_line *line, const tri_settings *settings) {
+    tri_cli cli = *by;
+    cli.argv = line->argv;
+    cli.out = cli.err = fopen("/dev/null", "we");
+    if (!cli.out) return tri__fail(TRI_IO, "cannot open /dev/null");
+    tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
+    fclose(cli.out);
+    return status;
+}
+
+/* ---- metrics.jsonl ---- */
+
+typedef struct steps {
+    const char *path;
+    int warmup;
+    double *seconds;   /* [n] of the timed ones */
+    size_t n, cap;
+    tri_run_steps sum; /* of shares */
+} steps;
+
+static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static tri_status keep(steps *s, const json_t *event) {
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 64;
+        double *more = realloc(s->seconds, cap * sizeof *more);
+        if (!more) return tri__fail(TRI_RESOURCE, "out of memory");
+        s->seconds = more, s->cap = cap;
+    }
+    s->seconds[s->n++] = number(event, "step_ms") / 1e3;
+    s->sum.loading += number(event, "loader_share");
+    s->sum.moving += number(event, "comm_share");
+    s->sum.idle += number(event, "idle_share");
+    return TRI_OK;
+}
+
+/* Takes a timed step; other lines are passed over. */
+static tri_status take_line(steps *s, const char *text) {
+    json_t *event;
+    TRI_TRY(tri__json_parse(text, strlen(text), s->path, TRI_DATA, &event));
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    tri_status status = TRI_OK;
+    if (kind && strcmp(kind, "train") == 0 && number(event, "step") > s->warmup) status = keep(s, event);
+    json_decref(event);
+    return status;
+}
+
+tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
+    char path[TRI_PATH_MAX], *text;
+    size_t size;
+    steps s = {.path = path, .warmup = warmup};
+    TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
+    TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
+    tri_status status = TRI_OK;
+    char *rest = text;
+    for (char *at; status == TRI_OK && (at = strsep(&rest, "\n")) && *at;) status = take_line(&s, at);
+    free(text);
+    if (status == TRI_OK && s.n == 0) status = tri__fail(TRI_INTERNAL, "%s: has no steps", path);
+    if (status == TRI_OK) {
+        double n = (double)s.n;
+        qsort(s.seconds, s.n, sizeof *s.seconds, by_value);
+        *out = (tri_run_steps){.seconds = s.n % 2 ? s.seconds[s.n / 2] : (s.seconds[s.n / 2 - 1] + s.seconds[s.n / 2]) / 2,
+                               .loading = s.sum.loading / n, .moving = s.sum.moving / n, .idle = s.sum.idle / n};
+    }
+    free(s.seconds);
+    return status;
+}
+
+/* ---- Folders ---- */
+
+tri_status tri__bench_folder(const tri_cli *cli, const char *bench, char folder[static TRI_PATH_MAX]) {
+    const char *parent = cli->lookup("TMPDIR");
+    char name[64], path[TRI_PATH_MAX];
+    snprintf(name, sizeof name, "trident-%s-%d", bench, (int)getpid());
+    TRI_TRY(tri__path_join(path, parent && *parent ? parent : "/tmp", name));
+    if (mkdir(path, 0700)) return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", path, strerror(errno));
+    memcpy(folder, path, sizeof path);
+    return TRI_OK;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at) {
+    (void)info, (void)type, (void)at;
+    return remove(path);
+}
+
+void tri__bench_remove(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

@@ -1,0 +1,82 @@
+/* null.c - two devices that compute nothing, in this machine's memory: "null", whose kernels return at once, for planning, checking and
+ * simulating; and "timed", whose kernels take as long as the cost model says, asleep, so that programs, transports and schedules of many
+ * ranks can be timed on few cores. Nothing is written: results are the zeros of fresh memory. A step counts as taken. */
+#include "device/null/null.h"
+
+#include "base/clock.h"
+#include "device/cpu/cpu.h"
+
+#include <string.h>
+
+#define GIGA_RATE 5 /* of "timed" */
+#define RATE (1e9 * GIGA_RATE) /* operations, and bytes, a second */
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+static const double NAP = 100e-6; /* seconds; what a system wakes up late. Shorter sleeps are put off to the next kernel */
+
+static void nothing(const tri_call *call) {
+    if (call->op == TRI_OP_clip) *(int32_t *)call->t[tri__op_arg(TRI_OP_clip, "apply")].data = 1;
+}
+
+/* The sum over sequences of length squared, where the operation is told of sequences. */
+static double squares(const tri_call *call) {
+    int at = tri__op_arg(call->op, "seq");
+    const int32_t *seq = at < 0 ? NULL : call->t[at].data; /* [N+1] */
+    double sum = 0;
+    for (int64_t i = 0; seq && i + 1 < call->t[at].rows; i++) sum += (double)(seq[i + 1] - seq[i]) * (seq[i + 1] - seq[i]);
+    return sum;
+}
+
+static double seconds_of(const tri_call *call) {
+    tri_extent arg[TRI_MAX_ARGS];
+    tri_dims dims;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        arg[k] = (tri_extent){call->t[k].rows, call->t[k].cols, (tri_dtype)call->dtype[k], call->t[k].data != NULL};
+    tri__op_bind(call->op, arg, &dims);
+    dims.of['Q' - 'A'] = squares(call);
+    tri_cost cost = tri__op_cost(call->op, arg, call->acc, &dims);
+    return (cost.flops > cost.bytes ? cost.flops : cost.bytes) / RATE;
+}
+
+/* What kernels of one executor leave in its scratch space for the next: when the last one returned, and when it should have. */
+typedef struct pace {
+    double end, due;
+} pace;
+
+/* A kernel that woke up late makes the next one shorter, so that lateness does not add up. */
+static void pass_time(const tri_call *call) {
+    pace *p = call->work;
+    double late = p->end - p->due;
+    nothing(call);
+    p->end = tri__clock();
+    p->due = p->end - late + seconds_of(call);
+    if (p->due < p->end + NAP) return;
+    tri__clock_sleep(p->due);
+    p->end = tri__clock();
+}
+
+static void fill(tri_kernel_table *table, tri_kernel *run, tri_workspace work) {
+    static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16};
+    memset(table, 0, sizeof *table);
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        for (int i = 0; i < 3 && tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE; i++)
+            tri__kernel_table_add(table, (const tri_kernel_row[]){{(tri_op)op, dtypes[i], run, work}, {0}});
+}
+
+static void null_kernels(tri_kernel_table *table) { fill(table, nothing, (tri_workspace){0}); }
+static void timed_kernels(tri_kernel_table *table) { fill(table, pass_time, (tri_workspace){.fixed = sizeof(pace)}); }
+
+static const char *describe_null(void *context) {
+    (void)context;
+    return "computes nothing";
+}
+
+static const char *describe_timed(void *context) {
+    (void)context;
+    return "computes nothing, in the time of " TEXT(GIGA_RATE) " GFLOP/s and " TEXT(GIGA_RATE) " GB/s";
+}
+
+const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .hollow = 1, .kernels = null_kernels, .describe = describe_null};
+
+const tri_device tri__device_timed = {
+    TRI_CPU_MEMORY, .name = "timed", .hollow = 1, .kernels = timed_kernels, .describe = describe_timed, .flops = RATE, .bytes = RATE};
