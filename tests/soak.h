@@ -15,11 +15,11 @@ static inline int soak_count(const char *name, int sample) {
     return text && atoi(text) > 0 ? atoi(text) : sample;
 }
 
-/* Steps of each case: SOAK_STEPS of all of them, up to `most`; else nine of a sample. *whole: whether it is all. */
-static inline int soak_steps(int most, int *whole) {
+/* Steps of each case: SOAK_STEPS of all of them, up to `most`; else `few` of a sample. *whole: whether it is all. */
+static inline int soak_steps(int few, int most, int *whole) {
     int steps = soak_count("SOAK_STEPS", 0);
     *whole = steps > 0;
-    return !*whole ? 9 : steps < most ? steps : most;
+    return !*whole ? few : steps < most ? steps : most;
 }
 
 /* A test program's first argument, where there is one, names the tests of it that run; * and ? stand for any. */

@@ -101,7 +101,7 @@ static void sharing_changes_no_result(void **state) {
 
 int main(int argc, char **argv) {
     soak_select(argc, argv);
-    steps = soak_steps(RUN_STEPS, &whole);
+    steps = soak_steps(9, RUN_STEPS, &whole);
     const struct CMUnitTest tests[] = {cmocka_unit_test(sharing_changes_no_result)};
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

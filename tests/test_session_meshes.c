@@ -244,7 +244,7 @@ static void a_bad_number_is_its_stage_s(void **state) {
 
 int main(int argc, char **argv) {
     soak_select(argc, argv);
-    steps = soak_steps(RUN_STEPS, &whole);
+    steps = soak_steps(5, RUN_STEPS, &whole); /* an epoch of four, its last batch uneven, and one of the next */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_mesh_gives_one_rank_s_result),
         cmocka_unit_test(schedules_agree_to_the_bit),
