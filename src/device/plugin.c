@@ -41,7 +41,7 @@ tri_status tri__device_load(const tri_device **device) {
     }
     const tri_cuda_plugin *plugin = dlsym(library, "tri_cuda_plugin_table");
     if (!plugin || plugin->version != TRI_CUDA_PLUGIN_VERSION)
-        return tri__fail(TRI_USAGE, "%s is of another version than this program: run make cuda again, or install both together",
+        return tri__fail(TRI_USAGE, "--device cuda: %s is of another version than this program: run make cuda again, or install both together",
                          TRI_CUDA_PLUGIN_NAME);
     *device = plugin->device;
     return TRI_OK;
