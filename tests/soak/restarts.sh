@@ -9,7 +9,7 @@ shift
 kills=${SOAK_KILLS:-200}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 RANDOM=${SOAK_SEED:-1}
-epochs=$((kills * 12))
+epochs=$((kills * 32)) # long enough: a restart takes a tenth of a second on a free machine
 digest() { "$trident" digest "$1" 2>/dev/null; }
 mkdir plain && cp data/train.csv plain
 common=(train --config config.json --data-path plain --batch-size 4 --epochs "$epochs" --save-every 1000000 --save-steps 40 --threads 1
