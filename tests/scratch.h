@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[] = "/tmp/trident-test-??????";
+#ifndef SCRATCH_IN
+#define SCRATCH_IN "/tmp" /* where it is made */
+#endif
+static char folder[] = SCRATCH_IN "/trident-test-??????";
 
 static inline int setup(void **state) {
     (void)state;

@@ -5,6 +5,8 @@
  *   test_foreign read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" and types and shapes, or the reason why not
  * tools/parity_safetensors.py gives them, and others, to both readers. */
 #include "checkpoint/safetensors.h"
+#define SCRATCH_IN "/dev/shm"
+#include "scratch.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -268,20 +270,12 @@ static const char *make(const char *path, int i) {
     return word;
 }
 
-static char folder[] = "/dev/shm/trident-test-??????";
 static char path[128];
 
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    if (!mkdtemp(folder)) return -1;
+static int setup_path(void **state) {
+    if (setup(state)) return -1;
     snprintf(path, sizeof path, "%s/t.safetensors", folder);
     return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
 }
 
 /* In memory that has no room for what a header only speaks of, nor for what the text of it could become. */
@@ -334,5 +328,5 @@ int main(int argc, char **argv) {
     setrlimit(RLIMIT_AS, &(struct rlimit){400 << 20, 400 << 20});
 #endif
     if (argc == 3) return strcmp(argv[1], "make") == 0 ? make_all(argv[2]) : read_all(argv[2]);
-    return cmocka_run_group_tests_name("foreign", tests, setup, teardown);
+    return cmocka_run_group_tests_name("foreign", tests, setup_path, teardown);
 }

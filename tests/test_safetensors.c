@@ -1,6 +1,7 @@
 /* test_safetensors.c - the format: bytes equal to the reference writer's, and whatever was cut or changed gets an answer.
  * tests/test_foreign.c has the files made to harm. */
 #include "checkpoint/safetensors.h"
+#include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,20 +14,12 @@
 
 static const char golden[] = "tests/golden/reference.safetensors"; /* tools/golden_safetensors.py */
 
-static char folder[] = "/tmp/trident-test-??????";
 static char path[128];
 
-static int setup(void **state) {
-    (void)state;
-    memset(folder + strlen(folder) - 6, 'X', 6);
-    if (!mkdtemp(folder)) return -1;
+static int setup_path(void **state) {
+    if (setup(state)) return -1;
     snprintf(path, sizeof path, "%s/t.safetensors", folder);
     return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    return tri__folder_remove(folder) == TRI_OK ? 0 : -1;
 }
 
 static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, void *data) {
@@ -150,5 +143,5 @@ int main(void) {
         cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(conversions),
         cmocka_unit_test(mutations),      cmocka_unit_test(missing),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, setup, teardown);
+    return cmocka_run_group_tests_name("safetensors", tests, setup_path, teardown);
 }

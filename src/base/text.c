@@ -86,6 +86,8 @@ int tri__utf8_put(int32_t code, char out[static 4]) {
     return more + 1;
 }
 
+int tri__text_begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+
 const char *tri__text_bytes(double bytes, char out[static 32]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     int unit = 0;

@@ -38,6 +38,10 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
 void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
 
+/* What the names of the optimizer's moments of a parameter begin with: exp_avg., exp_avg_sq. The parameter's name follows. */
+enum { TRI_MOMENTS = 2 };
+extern const char *const tri__moment_prefix[TRI_MOMENTS];
+
 typedef struct tri_checkpoint tri_checkpoint;
 
 /* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *const tri__moment_prefix[TRI_MOMENTS] = {"exp_avg.", "exp_avg_sq."};
+
 static json_t *sizes_json(const int64_t *value, int n) {
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(value[i]));

@@ -3,6 +3,7 @@
  * brought to its base-model name first; what is then left over on either side is said, one line each. */
 #include "checkpoint/huggingface.h"
 
+#include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
@@ -22,7 +23,6 @@ static const char single_name[] = "model.safetensors", index_name[] = "model.saf
 /* Parts of a pretraining or classification model that an encoder leaves out. */
 static const char *const heads[] = {"cls.", "lm_head.", "classifier.", "pooler.", "embeddings.position_ids"};
 
-static int begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 static int ends(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
@@ -124,7 +124,7 @@ static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
     static const char *const prefixes[] = {"bert.", "roberta."};
     static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}};
     for (int i = 0; i < 2; i++)
-        if (begins(name, prefixes[i])) {
+        if (tri__text_begins(name, prefixes[i])) {
             name += strlen(prefixes[i]);
             break;
         }
@@ -190,7 +190,7 @@ static void add_name(names *list, const char *name) {
 
 static int is_head(const char *name) {
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        if (begins(name, heads[i])) return 1;
+        if (tri__text_begins(name, heads[i])) return 1;
     return 0;
 }
 
@@ -215,13 +215,13 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
     int asked = 0, loaded = 0, gaps = 0;
     double elements = 0;
     for (int i = 0; i < n && status == TRI_OK; i++) {
-        if (!begins(pieces[i].name, prefix)) continue;
+        if (!tri__text_begins(pieces[i].name, prefix)) continue;
         const char *name = pieces[i].name + length;
         asked++;
         const json_t *at = json_object_get(map, name);
         if (!at) {
             add_name(&fresh, name);
-            gaps |= begins(name, "embeddings.") || begins(name, "encoder.");
+            gaps |= tri__text_begins(name, "embeddings.") || tri__text_begins(name, "encoder.");
             continue;
         }
         status = fill_piece(hf, at, &pieces[i]);

@@ -52,11 +52,7 @@ static tri_status write_config(const tri_lab_model *m, int texts, const char *fo
 
 tri_status tri__lab_write(const tri_lab_model *model, int texts, const char *folder, int64_t rows) {
     char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
-    TRI_TRY(tri__path_join(data, folder, "data"));
-    TRI_TRY(tri__folder_make(vocab));
-    TRI_TRY(tri__folder_make(data));
-    TRI_TRY(tri__made_vocabulary(vocab, model->vocabulary));
+    TRI_TRY(tri__made_folders(folder, model->vocabulary, vocab, data));
     TRI_TRY(write_table(model, texts, data, rows));
     return write_config(model, texts, folder, vocab);
 }

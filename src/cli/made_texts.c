@@ -18,7 +18,7 @@ tri_status tri__made_close(FILE *file, const char *path) {
     return fclose(file) || failed ? tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno)) : TRI_OK;
 }
 
-tri_status tri__made_vocabulary(const char *folder, int n) {
+static tri_status write_vocabulary(const char *folder, int n) {
     char path[TRI_PATH_MAX];
     FILE *out;
     TRI_TRY(tri__made_open(folder, "vocab.txt", path, &out));
@@ -27,6 +27,14 @@ tri_status tri__made_vocabulary(const char *folder, int n) {
         else fprintf(out, "word%d\n", i);
     }
     return tri__made_close(out, path);
+}
+
+tri_status tri__made_folders(const char *folder, int n, char vocab[static TRI_PATH_MAX], char data[static TRI_PATH_MAX]) {
+    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
+    TRI_TRY(tri__path_join(data, folder, "data"));
+    TRI_TRY(tri__folder_make(vocab));
+    TRI_TRY(tri__folder_make(data));
+    return write_vocabulary(vocab, n);
 }
 
 void tri__made_text(FILE *out, int tokens, int vocabulary, uint32_t *random) {

@@ -74,11 +74,7 @@ static tri_status write_config(const tri_step_case *at, const char *folder, cons
 
 tri_status tri__step_case_write(const tri_step_case *at, const char *folder, int batches) {
     char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
-    TRI_TRY(tri__path_join(data, folder, "data"));
-    TRI_TRY(tri__folder_make(vocab));
-    TRI_TRY(tri__folder_make(data));
-    TRI_TRY(tri__made_vocabulary(vocab, at->vocabulary));
+    TRI_TRY(tri__made_folders(folder, at->vocabulary, vocab, data));
     TRI_TRY(write_table(at, data, (int64_t)batches * at->samples));
     return write_config(at, folder, vocab);
 }

@@ -148,10 +148,9 @@ static void list_pieces(tri_engine *engine) {
     tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
     tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *saved);
     const int *const slots[] = {p->m, p->v};
-    const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
-    for (int i = 0; i < 2; i++) {
-        held += pieces_of(engine, held, slots[i], p->state_part, p->state_part, prefix[i]);
-        saved += pieces_of(engine, saved, slots[i], p->state_part, p->save_part, prefix[i]);
+    for (int i = 0; i < TRI_MOMENTS; i++) {
+        held += pieces_of(engine, held, slots[i], p->state_part, p->state_part, tri__moment_prefix[i]);
+        saved += pieces_of(engine, saved, slots[i], p->state_part, p->save_part, tri__moment_prefix[i]);
     }
     engine->n_optimizer = (int)(held - engine->optimizer);
     engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);

@@ -4,6 +4,7 @@
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
  *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files: AutoModel.from_pretrained opens them */
 #include "base/arena.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
 #include "train/assets.h"
@@ -25,8 +26,11 @@ typedef struct exporter {
     int n_weights;
 } exporter;
 
-static int begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
-static int is_state(const char *name) { return begins(name, "exp_avg.") || begins(name, "exp_avg_sq."); }
+static int is_moment(const char *name) {
+    for (int i = 0; i < TRI_MOMENTS; i++)
+        if (tri__text_begins(name, tri__moment_prefix[i])) return 1;
+    return 0;
+}
 
 static tri_status read_weights(exporter *e) {
     int n = tri__checkpoint_count(e->checkpoint);
@@ -36,7 +40,7 @@ static tri_status read_weights(exporter *e) {
     for (int i = 0; i < n; i++) {
         tri_piece *piece = &e->weights[e->n_weights];
         TRI_TRY(tri__checkpoint_tensor(e->checkpoint, i, piece));
-        if (is_state(piece->name)) continue;
+        if (is_moment(piece->name)) continue;
         int index = e->n_weights++;
         if (piece->data) continue;
         piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) + 1);
@@ -54,7 +58,7 @@ static tri_status write_encoder(exporter *e, int branch, const char *folder) {
     tri_piece *pieces = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *pieces);
     for (int i = 0; i < e->n_weights; i++) {
         const char *name = e->weights[i].name;
-        if (!begins(name, prefix) || begins(name + strlen(prefix), "projection.")) continue;
+        if (!tri__text_begins(name, prefix) || tri__text_begins(name + strlen(prefix), "projection.")) continue;
         pieces[n] = e->weights[i];
         pieces[n++].name = name + strlen(prefix);
     }

@@ -62,7 +62,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
 /* An export has no optimizer state, and no position either. Every rank asks for the same tensor, whatever it holds itself. */
 static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
     char name[256];
-    snprintf(name, sizeof name, "exp_avg.%s", s->engine.model.param[0].name);
+    snprintf(name, sizeof name, "%s%s", tri__moment_prefix[0], s->engine.model.param[0].name);
     return !tri__checkpoint_has(checkpoint, name);
 }
 
