@@ -77,4 +77,7 @@ typedef struct tri_sink {
     void *context;
 } tri_sink;
 
+/* A log whose words go to the sink as messages; sink NULL: to nobody. The sink must outlive it. */
+tri_log tri__sink_log(const tri_sink *sink);
+
 #endif

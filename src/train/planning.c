@@ -10,12 +10,6 @@
 #include "train/views.h"
 #include "program/text.h"
 
-static void forward_message(void *context, tri_log_level level, const char *text) {
-    const tri_sink *sink = context;
-    tri_event event = {.kind = TRI_EVENT_MESSAGE, .level = level, .text = text};
-    if (sink && sink->emit) (void)sink->emit(sink->context, &event);
-}
-
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
 static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
                              const char *beside, const char *path, tri_counts *max, int *columns) {
@@ -122,7 +116,7 @@ static void close_planning(planning *p) {
 
 tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
     planning p = {0};
-    tri_log log = {.say = forward_message, .context = (void *)sink};
+    tri_log log = tri__sink_log(sink);
     *facts = NULL;
     *program = NULL;
     tri_status status = plan_ranks(settings, &log, NULL, &p);

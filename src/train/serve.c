@@ -47,12 +47,6 @@ static tri_status replace_text(char **field, const char *text) {
     return TRI_OK;
 }
 
-static void forward_message(void *context, tri_log_level level, const char *text) {
-    const tri_sink *sink = context;
-    tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .level = level, .text = text};
-    if (sink && sink->emit) (void)sink->emit(sink->context, &event);
-}
-
 /* How this machine and this call differ from the run that trained the model. */
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
@@ -85,7 +79,7 @@ static tri_status load_data(served *v, const char *path, int need_labels, const 
 
 static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
-    tri_log log = {.say = forward_message, .context = (void *)sink};
+    tri_log log = tri__sink_log(sink);
     tri__settings_init(&v->settings);
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));

@@ -1,47 +1,22 @@
 /* load.c - finds and loads the plug-in, and sees that MPI will have the shared memory it counts on. */
 #include "comm/mpi/load.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 /* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its files are
  * sparse: without this check a shortage would be a SIGBUS later. */
 static const double MPI_SHARED_BYTES = 4.25 * 1024 * 1024;
 
-/* Tries FOLDER/NAME, FOLDER/../lib/NAME and FOLDER/../NAME (a build folder), where FOLDER holds `file`. */
-static void *open_beside(const char *file) {
-    static const char *const where[] = {"", "../lib/", "../"};
-    char path[4096];
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    for (int i = 0; i < 3 && slash; i++) {
-        int n = snprintf(path, sizeof path, "%.*s%s%s", (int)(slash - file + 1), file, where[i], TRI_MPI_PLUGIN_NAME);
-        if (n < (int)sizeof path && access(path, R_OK) == 0) return dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI's parts need GLOBAL */
-    }
-    return NULL;
-}
-
-static void *open_any(void) {
-    Dl_info here;
-    char self[4096];
-    dlerror();
-    void *library = dladdr((void *)(uintptr_t)tri__mpi_load, &here) ? open_beside(here.dli_fname) : NULL;
-    ssize_t n = library ? 0 : readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) self[n] = 0;
-    if (n > 0) library = open_beside(self);
-    return library ? library : dlopen(TRI_MPI_PLUGIN_NAME, RTLD_NOW | RTLD_GLOBAL);
-}
-
 tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin) {
-    void *library = open_any();
-    if (!library) {
-        const char *why = dlerror();
+    const char *why;
+    void *library = tri__library_open(TRI_MPI_PLUGIN_NAME, 1, &why); /* Open MPI's parts need its symbols */
+    if (!library)
         return tri__fail(TRI_USAGE, "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
                          "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",
-                         launcher, why ? why : "not found", TRI_MPI_PLUGIN_NAME);
-    }
+                         launcher, why, TRI_MPI_PLUGIN_NAME);
     *plugin = dlsym(library, "tri_mpi_plugin_table");
     if (!*plugin || (*plugin)->version != TRI_MPI_PLUGIN_VERSION)
         return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together",
