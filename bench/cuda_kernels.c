@@ -29,7 +29,7 @@ static const model models[] = {
     {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
 };
 
-/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, a heads, k parameters of a layer, else a number. */
+/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters of a layer, else a number. */
 typedef struct shape {
     const char *op, *dims;
     int layer, step;   /* calls in a layer; beside the layers in a branch */
@@ -67,6 +67,8 @@ static const shape shapes[] = {
     {"embed_dw", "Tt Hh Vw P512 Y2", 0, 1, 0, 1},
     {"sumsq", "Kk", 1, 0, 0, 1},
     {"adamw_copy", "Kk", 1, 0, 0, 1},
+    {"attention_first", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0}, /* of the last layer, which is counted as if it made all rows */
+    {"attention_first_din", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -94,6 +96,7 @@ static int64_t extent(const bench *b, const shape *at, char letter) {
         case 'q': return 3 * m->width;
         case 'i': return m->inner;
         case 's': return m->samples + 1;
+        case 'n': return m->samples;
         case 'a': return m->heads;
         case 'w': return m->words;
         case 'k': return 4 * m->width * m->width + 2 * m->width * m->inner;

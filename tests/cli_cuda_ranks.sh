@@ -35,7 +35,7 @@ run predict --checkpoint one --data-path data/test.csv --device cuda -o predicte
 expect_code 0
 expect "a line a row" test "$(wc -l <predicted.csv)" = 41
 trains traced --profile wait=1,active=2
-expect "the trace has kernels" grep -q '"attention_din"' traced/trace-rank0.json
+expect "the trace has kernels" grep -q '"attention_first_din"' traced/trace-rank0.json
 expect_text one/metrics.jsonl 'NVIDIA'
 
 # ---- Several ranks on one GPU ----

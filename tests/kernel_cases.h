@@ -35,10 +35,12 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {129},
     {1, 130, 7, 200, 2},
     {3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+    {600, 257, 3, 256},
 };
 
 /* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
+#define ATTENTION "attention attention_din attention_first attention_first_din"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
      "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},
@@ -51,10 +53,11 @@ static const kernel_grid kernel_grids[] = {
     {"linear linear_gelu linear_din linear_dw", "T=270 O=200 I=530"},
     {"linear linear_din linear_dw", "T=530 O=70 I=200"},
     {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
-    {"attention attention_din", "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
-    {"attention attention_din", "L=5,6,7 A=2 E=16,20"},
-    {"attention attention_din", "L=7 A=3 E=32"},
-    {"attention attention_din", "L=0,4 X=3 A=2 E=20"},
+    {ATTENTION, "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
+    {ATTENTION, "L=5,6,7 A=2 E=16,20"},
+    {ATTENTION, "L=7 A=3 E=32"},
+    {ATTENTION, "L=0,4 X=3 A=2 E=20"},
+    {"attention_first attention_first_din", "L=9 A=2 E=20,64"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},

@@ -85,12 +85,12 @@ static void double_relu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
 }
 
-/* One query row of one head: scores without a maximum taken off, for they are small here. */
-static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row) {
+/* One query row of one head, into row `to`: scores without a maximum taken off, for they are small here. */
+static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row, int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
     const double *query = v[2] + row * 3 * H + at;
     double sum = 0;
-    for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] = 0;
+    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] = 0;
     for (int64_t t = begin; t < end; t++) {
         const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
         double score = 0;
@@ -98,10 +98,10 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
         int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)v[4][2 * t + 1];
         double factor = mask_factor(k, (int64_t)v[4][2 * row], (int64_t)v[4][2 * row + 1], feature);
         sum += exp(score);
-        for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] += exp(score) * factor * value[c];
+        for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] += exp(score) * factor * value[c];
     }
-    for (int64_t c = 0; c < d; c++) v[0][row * H + at + c] /= sum;
-    v[1][row * heads + h] = log(sum);
+    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] /= sum;
+    v[1][to * heads + h] = log(sum);
 }
 
 static void double_attention(const kernel_call *k, double *const *v) {
@@ -109,7 +109,12 @@ static void double_attention(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
-            for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row);
+            for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row, row);
+}
+
+static void double_attention_first(const kernel_call *k, double *const *v) {
+    for (int64_t s = 0; s < extent(k, 'N'); s++)
+        for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
 }
 
 static void double_pool_first(const kernel_call *k, double *const *v) {
@@ -189,7 +194,7 @@ static void double_cast(const kernel_call *k, double *const *v) {
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(gelu),
-    ROW(tanh), ROW(relu), ROW(attention), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
+    ROW(tanh), ROW(relu), ROW(attention), ROW(attention_first), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
     ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast), ROW(accumulate),
 #undef ROW
 };

@@ -139,9 +139,9 @@ static void try_case(const kernel_case *at, void *context) {
 /* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns, rows that warps hold.
  */
 static const kernel_grid own_grids[] = {
-    {"attention attention_din", "L=5,6,7,8 A=2 E=40,64"},
-    {"attention attention_din", "L=4,5,7 A=1 E=72,128,136"},
-    {"attention attention_din", "L=4,7 X=70 A=3 E=64"},
+    {ATTENTION, "L=5,6,7,8 A=2 E=40,64"},
+    {ATTENTION, "L=4,5,7 A=1 E=72,128,136"},
+    {ATTENTION, "L=4,7 X=70 A=3 E=64"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
     {"linear linear_gelu linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
@@ -203,7 +203,7 @@ static void not_a_number_shows(void **state) {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
          "relu relu_din", "T=5 H=7,64"},
         {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
-        {"attention attention_din", "L=4 A=2 E=8,64"},
+        {ATTENTION, "L=4 A=2 E=8,64"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},

@@ -98,11 +98,41 @@ static void show_attention(context *all, kernel_call *k) {
         }
 }
 
+/* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv is its weight. */
+static void show_first(context *all, kernel_call *k) {
+    int backward = k->at.op == TRI_OP_attention_first_din;
+    int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'], N = k->at.dim['N' - 'A'];
+    const int32_t *key = keys(k), *seq = k->call.t[tri__op_arg(k->at.op, "seq")].data; /* [T,2] [N+1] */
+    int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
+    set_all(k, "qkv", 0);
+    if (backward) set_all(k, "dctx", 0);
+    for (int64_t i = 0; i < (backward ? N : T) * heads; i++) {
+        int64_t row = i / heads, at = i % heads * d;
+        ((float *)k->call.t[unit].data)[backward ? row * H + at : row * 3 * H + 2 * H + at + key[2 * row + 1]] = 1;
+    }
+    memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
+    if (backward) { /* of scores that are all 0 */
+        int lse = tri__op_arg(k->at.op, "lse");
+        for (int64_t i = 0; i < N * heads; i++) ((float *)k->call.t[lse].data)[i] = logf((float)k->at.lengths[i / heads]);
+        memcpy(k->before[lse], k->block[lse], k->bytes[lse] + 2 * GUARD);
+    }
+    kernel_call_run(k, &all->table, 2);
+    for (int64_t i = 0; i < N * heads; i++)
+        for (int64_t s = i / heads, h = i % heads, c = 0; c < k->at.lengths[s]; c++) {
+            double got = kernel_value(k, 0, backward ? (seq[s] + c) * 3 * H + 2 * H + h * d : s * H + h * d + c);
+            int64_t feature = (k->attr.head0 + h) * k->attr.max_len + c;
+            decide(all, k, mask_drops(k, key[2 * seq[s]], 0, feature), got == 0);
+            double want = mask_factor(k, key[2 * seq[s]], 0, feature) / (double)k->at.lengths[s];
+            assert_true(fabs(got - want) <= 1e-5 * want);
+        }
+}
+
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain, [TRI_OP_dropout_din] = show_plain,
         [TRI_OP_dropout_add_norm] = show_norm, [TRI_OP_dropout_add_norm_din] = show_norm_din,
         [TRI_OP_attention] = show_attention, [TRI_OP_attention_din] = show_attention,
+        [TRI_OP_attention_first] = show_first, [TRI_OP_attention_first_din] = show_first,
     };
     context *all = opaque;
     kernel_call k;
@@ -116,7 +146,7 @@ static void test_masks(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
-        {"attention attention_din", "L=1,2,3,4,8 A=1,3 E=17,64"},
+        {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
     };
     static const char *const devices[] = {"cpu", "reference"};
     static const float rates[] = {0.1f, 0.3f, 0.5f, 0.9f};

@@ -143,7 +143,7 @@ static void test_not_a_number_shows(void **state) {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
          "relu relu_din", "T=5 H=7,64"},
         {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
-        {"attention attention_din", "L=4 A=2 E=8"},
+        {ATTENTION, "L=4 A=2 E=8"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},

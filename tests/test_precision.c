@@ -77,7 +77,7 @@ static const kernel_grid grids[] = {
     {"linear linear_gelu linear_din linear_dw", "T=65,270 O=130 I=300"},
     {"linear linear_din linear_dw", "T=530 O=70 I=33"},
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
-    {"attention attention_din", "L=0,1,2,4 A=1,3 E=4,20"},
+    {ATTENTION, "L=0,1,2,4 A=1,3 E=4,20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 X=0,3 H=3,20"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},

@@ -1,7 +1,8 @@
 /* bench_step.c - `trident bench step`: a training step of each case on one device, against what its matrix products reach.
  *
  * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train` takes them, in this
- * process. MFU counts only real tokens: three times the products of the forward pass, whatever is computed again. */
+ * process. MFU counts only real tokens, and the model as it is written: three times the products of all layers' forward pass for every
+ * token, whatever is computed again or left out. */
 #include "cli/bench.h"
 #include "cli/bench_runs.h"
 #include "cli/ceiling.h"
@@ -23,6 +24,7 @@ typedef struct result {
     double opened, first;            /* from opening the run to its first batch; to the end of its first step */
     double waited, host;             /* of a step: for the batch; until all but the update was queued */
     double flops, rate, mfu;         /* of a step, by the definition above; of samples a second */
+    double executed;                 /* FLOPs of a step's operations, all of them */
     int64_t tokens;                  /* of a step, both texts, median step's */
     double planned, used;            /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
     double by_op[TRI_OP_COUNT];      /* seconds of one more, marked step */
@@ -70,15 +72,22 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
 
 /* ---- Steps ---- */
 
-/* Each dense layer has one gradient of its weight; attention's gradient is counted with the scores that it forms again (10 of 12). */
+/* Of a layer forward: query, key, value and output, the two feed-forward products; scores and what they weigh. */
+static double layer_flops(const tri_encoder *e, double tokens, double squares) {
+    double h = (double)e->hidden_size;
+    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
+}
+
+/* The formula of bench/torch_step.py. */
 static double model_flops(const tri_session *s) {
-    const tri_program *p = s->engine.plan.train.program;
+    const tri_model *model = s->engine.plan.model;
     double flops = 0;
-    for (int i = 0; i < p->n_instrs; i++) {
-        double own = tri__instr_cost(p, &p->instr[i], &s->feed[p->instr[i].mb < 0 ? 0 : p->instr[i].mb].counts).flops;
-        if (p->instr[i].op == TRI_OP_linear_dw) flops += 3 * own;
-        if (p->instr[i].op == TRI_OP_attention_din) flops += own * 12 / 10;
-    }
+    for (int mb = 0; mb < s->engine.n_mb; mb++)
+        for (int text = 0; text < model->n_texts; text++) {
+            const tri_encoder *e = &model->encoder[text];
+            const tri_counts *counts = &s->feed[mb].counts;
+            flops += 3 * (double)e->num_hidden_layers * layer_flops(e, (double)counts->of[TRI_SYM_T0 + text], counts->squares[TRI_SYM_T0 + text]);
+        }
     return flops;
 }
 
@@ -111,6 +120,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
         times[i - WARMUP] = end - begin;
         sum += end - begin;
         flops += model_flops(s);
+        r->executed += s->last.flops;
         r->tokens += s->last.tokens;
         r->host += host;
         r->waited += s->waited;
@@ -120,7 +130,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
     qsort(times, (size_t)n, sizeof *times, by_value);
     r->step = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
     r->least = times[0];
-    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n;
+    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n, r->executed /= (double)n;
     r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
     r->mfu = b->ceiling > 0 && sum > 0 ? flops / sum / b->ceiling : 0;
     free(times);
@@ -165,11 +175,11 @@ static tri_status print_json(const bench *b, const result *r) {
     json_t *by_op = json_object();
     for (int op = 0; op < TRI_OP_COUNT; op++)
         if (r->by_op[op] > 0) json_object_set_new(by_op, tri__op_row((tri_op)op)->name, json_real(1e3 * r->by_op[op]));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
+    json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
                           "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min", 1e3 * r->least,
                           "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
                           "ceiling_tflops", b->ceiling / 1e12, "tokens", (json_int_t)r->tokens, "step_tflop", r->flops / 1e12,
-                          "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
+                          "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
                           "operations_ms", by_op);
     tri_status status = tri__print_json(b->cli->out, o);
     json_decref(o);

@@ -78,7 +78,8 @@ typedef struct branch {
     tri_forward *f;
     const tri_encoder *e;
     int index;
-    tri_rows tokens;          /* T0 or T1 */
+    tri_rows rows;            /* of what is computed: T0 or T1; N where only first tokens count */
+    tri_field key;            /* random-number key of these rows */
     int seq;                  /* [N+1,1] */
     char prefix[64];          /* of logical names */
 } branch;
@@ -91,7 +92,7 @@ static int embeddings(branch *b) {
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
     int ids = tri__forward_input(f, field_of(b, TRI_FIELD_ids0)), pos = tri__forward_input(f, field_of(b, TRI_FIELD_pos0));
-    int sum = tri__forward_slot(f, b->tokens, H, "sum");
+    int sum = tri__forward_slot(f, b->rows, H, "sum");
     snprintf(name, sizeof name, "%s.embeddings.word_embeddings.weight", b->prefix);
     int word = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
     snprintf(name, sizeof name, "%s.embeddings.position_embeddings.weight", b->prefix);
@@ -100,15 +101,17 @@ static int embeddings(branch *b) {
     int type = tri__forward_weight(f, "type", name, b->e->type_vocab_size, H);
     TRI_BUILD(&f->build, embed, (tri_attr){0}, sum, ids, pos, word, position, type);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
-    int x = tri__forward_norm(f, sum, b->tokens, H, b->e->layer_norm_eps, "norm", name);
-    return tri__forward_dropout(f, x, b->tokens, H, b->e->hidden_dropout_prob, field_of(b, TRI_FIELD_key0), "dropout");
+    int x = tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, "norm", name);
+    return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");
 }
 
+/* Tokens of x become queries, keys and values; the result has b->rows. */
 static int attention(branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
     const tri_encoder *e = b->e;
+    const tri_rows tokens = f->build.program->slot[x].rows;
     int64_t H = e->hidden_size;
-    int qkv = tri__forward_slot(f, b->tokens, 3 * H, "qkv");
+    int qkv = tri__forward_slot(f, tokens, 3 * H, "qkv");
     char name[192];
     snprintf(name, sizeof name, "%s.attention.self.query.weight", layer);
     int w = tri__forward_weight(f, "qkv.w", name, 3 * H, H);
@@ -117,12 +120,13 @@ static int attention(branch *b, int x, const char *layer) {
 
     float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
     int key = p > 0 ? tri__forward_input(f, field_of(b, TRI_FIELD_key0)) : -1;
-    int ctx = tri__forward_slot(f, b->tokens, H, "ctx"), lse = tri__forward_slot(f, b->tokens, e->num_attention_heads, "lse");
+    int ctx = tri__forward_slot(f, b->rows, H, "ctx"), lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
     tri_attr attr = {.heads = (int32_t)e->num_attention_heads};
     if (p > 0) attr.p = p, attr.max_len = (int32_t)f->model->max_len, attr.id = tri__random_id(f->build.program->slot[ctx].name);
-    TRI_BUILD(&f->build, attention, attr, ctx, lse, qkv, b->seq, key);
+    if (b->rows.sym == tokens.sym) TRI_BUILD(&f->build, attention, attr, ctx, lse, qkv, b->seq, key);
+    else TRI_BUILD(&f->build, attention_first, attr, ctx, lse, qkv, b->seq, key);
     snprintf(name, sizeof name, "%s.attention.output.dense", layer);
-    return tri__forward_linear(f, ctx, b->tokens, H, H, "attn", name);
+    return tri__forward_linear(f, ctx, b->rows, H, H, "attn", name);
 }
 
 /* norm(dropout(x) + residual) */
@@ -130,11 +134,21 @@ static int residual(branch *b, int x, int res, const char *label, const char *na
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
     tri_arena *arena = f->build.arena;
-    x = tri__forward_dropout(f, x, b->tokens, H, b->e->hidden_dropout_prob, field_of(b, TRI_FIELD_key0),
-                             tri__arena_print(arena, "%s.dropout", label));
-    int sum = tri__forward_slot(f, b->tokens, H, tri__arena_print(arena, "%s.sum", label));
+    x = tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, tri__arena_print(arena, "%s.dropout", label));
+    int sum = tri__forward_slot(f, b->rows, H, tri__arena_print(arena, "%s.sum", label));
     TRI_BUILD(&f->build, add, (tri_attr){0}, sum, x, res);
-    return tri__forward_norm(f, sum, b->tokens, H, b->e->layer_norm_eps, label, name);
+    return tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, label, name);
+}
+
+/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. What is taken before all else of a
+ * layer gets its gradient last: it is added, row by row, to what the others gave. */
+static int take_first(branch *b, int x) {
+    tri_forward *f = b->f;
+    b->rows = (tri_rows){.sym = TRI_SYM_N};
+    b->key = TRI_FIELD_keyn;
+    int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
+    TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
+    return first;
 }
 
 static int layer(branch *b, int x, int64_t index) {
@@ -144,16 +158,17 @@ static int layer(branch *b, int x, int64_t index) {
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
     snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
 
+    int res = f->first_rows && index + 1 == b->e->num_hidden_layers ? take_first(b, x) : x;
     int attn = attention(b, x, prefix);
     snprintf(name, sizeof name, "%s.attention.output.LayerNorm", prefix);
-    int mid = residual(b, attn, x, "norm1", name);
+    int mid = residual(b, attn, res, "norm1", name);
 
     snprintf(name, sizeof name, "%s.intermediate.dense", prefix);
-    int h = tri__forward_linear(f, mid, b->tokens, I, H, "ff1", name);
-    int act = tri__forward_slot(f, b->tokens, I, "gelu");
+    int h = tri__forward_linear(f, mid, b->rows, I, H, "ff1", name);
+    int act = tri__forward_slot(f, b->rows, I, "gelu");
     TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
     snprintf(name, sizeof name, "%s.output.dense", prefix);
-    int ff = tri__forward_linear(f, act, b->tokens, H, I, "ff2", name);
+    int ff = tri__forward_linear(f, act, b->rows, H, I, "ff2", name);
     snprintf(name, sizeof name, "%s.output.LayerNorm", prefix);
     return residual(b, ff, mid, "norm2", name);
 }
@@ -164,9 +179,9 @@ static int pooling(branch *b, int x) {
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
-    int pooled = tri__forward_slot(f, samples, H, "pooled");
+    int pooled = f->first_rows ? x : tri__forward_slot(f, samples, H, "pooled");
     if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
-    else TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
+    else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {
         snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
         int dense = tri__forward_linear(f, pooled, samples, H, H, "pooler", name);
@@ -178,7 +193,8 @@ static int pooling(branch *b, int x) {
 }
 
 int tri__bert_forward(tri_forward *f, int index) {
-    branch b = {.f = f, .e = &f->model->encoder[index], .index = index, .tokens = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
+    branch b = {.f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
+    b.key = field_of(&b, TRI_FIELD_key0);
     snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
     int x = embeddings(&b);
     b.seq = tri__forward_input(f, field_of(&b, TRI_FIELD_seq0));

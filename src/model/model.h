@@ -67,6 +67,7 @@ typedef struct tri_forward {
     tri_builder build;
     const tri_model *model;
     int training;                 /* 0: no dropout */
+    int first_rows;               /* 1: an encoder's last layer makes only the rows that are pooled, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
     int loss, probs;              /* slots */

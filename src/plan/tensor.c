@@ -111,7 +111,7 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         share = share_of(t, instr, "w");
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, ADDEND} : (rule){WHOLE, WHOLE};
-    case TRI_OP_attention: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_attention: case TRI_OP_attention_first: return (rule){COLUMNS, COLUMNS};
     case TRI_OP_embed: return (rule){WHOLE, share_of(t, instr, "word") == TRI_SHARE_ROWS ? ADDEND : WHOLE};
     case TRI_OP_norm: same = t->lies[instr->slot[tri__op_arg(TRI_OP_norm, "x")]]; return (rule){same, same};
     case TRI_OP_dropout: same = t->lies[instr->slot[tri__op_arg(TRI_OP_dropout, "x")]]; return (rule){same, same};
@@ -139,7 +139,7 @@ static int map_written(tensor *t, int slot, lie gives) {
 
 static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
     tri_attr attr = instr->attr;
-    if (instr->op == TRI_OP_attention) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
+    if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
     if (instr->op == TRI_OP_embed)
         attr.row0 = (int32_t)t->held->param[param_of(t, instr->slot[tri__op_arg(TRI_OP_embed, "word")])].part.start[0];
     return attr;

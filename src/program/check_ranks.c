@@ -1,6 +1,6 @@
 /* check_ranks.c - proves that the programs of all ranks fit together, by running their transfers dry: a transfer has happened when all its
  * members posted it, a wait blocks until then, and nothing is buffered. What members post is compared; ranks that never get past a wait
- * are named. Linear in the instructions. */
+ * are named. Linear in the instructions, as what is summed was made shortly before. */
 #include "program/check.h"
 #include "program/meet.h"
 
@@ -48,6 +48,19 @@ static const char *post_text(const dry *d, int rank, int line, char text[static 
     return text;
 }
 
+/* Whether what a transfer takes is a sum over ranks already: then the order of both sums counts. */
+static int is_summed(const tri_program *p, int line) {
+    int whole = tri__transfer_whole(&p->instr[line]), root = tri__slot_root(p, whole);
+    for (int i = line - 1; i >= 0; i--) {
+        const tri_instr *instr = &p->instr[i];
+        const tri_op_row *row = tri__op_row(instr->op);
+        for (int k = 0; k < row->n_args && instr->op != TRI_OP_wait; k++)
+            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) && tri__slot_root(p, instr->slot[k]) == root)
+                return instr->op == TRI_OP_all_reduce_post;
+    }
+    return 0;
+}
+
 /* Two members mean the same transfer. */
 static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
     const tri_program *p = d->meetings.program[a_rank], *q = d->meetings.program[b_rank];
@@ -55,6 +68,7 @@ static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
     const tri_slot *s = &p->slot[tri__transfer_whole(a)], *t = &q->slot[tri__transfer_whole(b)];
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
+    if (a->op == TRI_OP_all_reduce_post && is_summed(p, a_line) != is_summed(q, b_line)) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
     if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols) return 0;
     return a->attr.id == b->attr.id && s->dtype == t->dtype;

@@ -24,6 +24,7 @@ static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *
         else high = middle - 1;
     }
     int takes = low < n && (mean || seq[low] == t);
+    if (!takes && add) return;
     float factor = takes && mean ? 1.0f / (float)(seq[low + 1] - seq[low]) : 1.0f;
     for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
         float value = takes ? wide(dy[low * cols + c]) * factor : 0.0f;

@@ -1,5 +1,5 @@
 /* attention.c - attention over packed sequences: each head of each sequence is one piece of work that
- * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. */
+ * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. attention_first needs none. */
 #include "device/cpu/fast/call.h"
 
 #include <omp.h>
@@ -14,17 +14,21 @@ typedef struct span {
     int threads;
 } span;
 
-static span span_of(const tri_call *call, int seq, int64_t h, int64_t (*work)(int64_t, int64_t), int64_t bytes) {
+static span span_of(const tri_call *call, int seq, int64_t h) {
     span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads};
-    int64_t longest = 0;
-    for (int64_t i = 0; i < s.sequences; i++)
-        if (s.seq[i + 1] - s.seq[i] > longest) longest = s.seq[i + 1] - s.seq[i];
     s.d = h / s.heads;
-    s.need = (work(longest, s.d) + 31) / 16 * 16;
-    int64_t fit = bytes / (s.need * 4);
     s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
-    if (fit < s.threads) s.threads = fit < 1 ? 1 : (int)fit;
     return s;
+}
+
+/* As many threads as `bytes` have scratch space for. */
+static void fit_threads(span *s, int64_t (*work)(int64_t, int64_t), int64_t bytes) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->sequences; i++)
+        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
+    s->need = (work(longest, s->d) + 31) / 16 * 16;
+    int64_t fit = bytes / (s->need * 4);
+    if (fit < s->threads) s->threads = fit < 1 ? 1 : (int)fit;
 }
 
 /* What both directions know of piece i. */
@@ -60,7 +64,8 @@ static void attention(const tri_call *call) {
     enum { CTX, LSE, QKV, SEQ, KEY };
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[CTX].cols;
-    span s = span_of(call, SEQ, h, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+    span s = span_of(call, SEQ, h);
+    fit_threads(&s, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head head = head_of(call, &s, i, QKV, KEY, h);
@@ -77,7 +82,8 @@ static void attention_din(const tri_call *call) {
     enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[DCTX].cols;
-    span s = span_of(call, SEQ, h, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+    span s = span_of(call, SEQ, h);
+    fit_threads(&s, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head head = head_of(call, &s, i, QKV, KEY, h);
@@ -94,8 +100,44 @@ static void attention_din(const tri_call *call) {
     clear_rest(call, DQKV, s.seq[s.sequences]);
 }
 
+static void attention_first(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[CTX].cols;
+    span s = span_of(call, SEQ, h);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        head.ctx = f32(call, CTX) + i * s.d;
+        head.lse = f32(call, LSE) ? f32(call, LSE) + i : NULL;
+        simd->head_first(&head);
+    }
+}
+
+static void attention_first_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    const tri_simd *simd = tri__simd();
+    int64_t h = call->t[DCTX].cols;
+    span s = span_of(call, SEQ, h);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        head.ctx = f32(call, CTX) + i * s.d;
+        head.dctx = f32(call, DCTX) + i * s.d;
+        head.lse = f32(call, LSE) + i;
+        head.dq = f32(call, DQKV) + (head.q - f32(call, QKV));
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = adds(call, DQKV);
+        simd->head_first_din(&head);
+    }
+    clear_rest(call, DQKV, s.seq[s.sequences]);
+}
+
 const tri_kernel_row tri__cpu_attention_fast[] = {
     {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
+    {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},
+    {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din},
     {.run = NULL},
 };

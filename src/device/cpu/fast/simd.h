@@ -85,6 +85,9 @@ typedef struct tri_simd {
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
     void (*head_din)(const tri_head *head);
+    /* The same of the first query alone: ctx, lse and dctx have one row. Its gradient sets the others' to 0. */
+    void (*head_first)(const tri_head *head);
+    void (*head_first_din)(const tri_head *head);
 } tri_simd;
 
 /* The best that this CPU runs; NULL where none of ours does. */

@@ -6,10 +6,11 @@
 #include "device/cpu/fast/simd_update.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
+#include "device/cpu/fast/simd_head_first.h"
 
 /* What follows the name are fields of large products. */
 #define TRI_SIMD_TABLE(name_, ...)                                                                              \
     {.name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din,    \
      .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \
      .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head, .head_din_work = head_din_work,      \
-     .head_din = head_din}
+     .head_din = head_din, .head_first = head_first, .head_first_din = head_first_din}

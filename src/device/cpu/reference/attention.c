@@ -1,6 +1,7 @@
 /* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward keeps one number a row and head,
  * the log of the softmax's denominator, from which the backward rebuilds the weights (Dao et al., 2022). Rows after
- * the last sequence belong to none: they give 0 and get 0. */
+ * the last sequence belong to none: they give 0 and get 0. Of attention_first, row s of ctx and lse is what the first
+ * row of sequence s gives. */
 #include "device/cpu/reference/reference.h"
 
 /* One head, and where its columns are. Below, a sequence is rows [begin, end). */
@@ -33,24 +34,20 @@ static double kept(const head *a, int64_t query, int64_t other) {
     return keep(a->call, a->key, query, (attr->head0 + a->h) * attr->max_len + place);
 }
 
-static void attend(const head *a, int64_t begin, int64_t end, int64_t query) {
+/* What `query` sees of the sequence, into row `to` of ctx and lse. */
+static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int64_t to) {
     enum { CTX, LSE };
-    int64_t n = end - begin;
-    double *p = a->call->work; /* [n]: scores, then weights */
+    double *out = a->call->work; /* [d] */
     double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-        p[j] = score(a, query, begin + j);
-        max = p[j] > max ? p[j] : max;
+    for (int64_t t = begin; t < end; t++) max = score(a, query, t) > max ? score(a, query, t) : max;
+    for (int64_t c = 0; c < a->d; c++) out[c] = 0;
+    for (int64_t t = begin; t < end; t++) {
+        double p = exp(score(a, query, t) - max), weight = p * kept(a, query, t);
+        sum += p;
+        for (int64_t c = 0; c < a->d; c++) out[c] += weight * a->qkv[column(a, t, 2, c)];
     }
-    for (int64_t j = 0; j < n; j++) sum += exp(p[j] - max);
-    double lse = max + log(sum);
-    store(a->call, LSE, query * a->call->attr->heads + a->h, lse);
-    for (int64_t j = 0; j < n; j++) p[j] = exp(p[j] - lse) * kept(a, query, begin + j);
-    for (int64_t c = 0; c < a->d; c++) {
-        double value = 0;
-        for (int64_t j = 0; j < n; j++) value += p[j] * a->qkv[column(a, begin + j, 2, c)];
-        store(a->call, CTX, query * a->H + a->h * a->d + c, value);
-    }
+    store(a->call, LSE, to * a->call->attr->heads + a->h, max + log(sum));
+    for (int64_t c = 0; c < a->d; c++) store(a->call, CTX, to * a->H + a->h * a->d + c, out[c] / sum);
 }
 
 static void attention(const tri_call *call) {
@@ -60,18 +57,29 @@ static void attention(const tri_call *call) {
     for (int64_t s = 0; s + 1 < S; s++)
         for (int64_t h = 0; h < heads; h++) {
             head a = head_at(call, QKV, KEY, H, h);
-            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend(&a, seq[s], seq[s + 1], t);
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend(&a, seq[s], seq[s + 1], t, t);
         }
     for (int64_t i = seq[S - 1] * H; i < T * H; i++) store(call, CTX, i, 0);
     for (int64_t i = seq[S - 1] * heads; i < T * heads; i++) store(call, LSE, i, 0);
 }
 
-/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
-static void weight_gradient(const head *a, int64_t query, int64_t other, double *weight, double *ds) {
+static void attention_first(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    const int32_t *seq = i32(call, SEQ); /* [S] */
+    for (int64_t s = 0; s < call->t[CTX].rows; s++)
+        for (int64_t h = 0; h < call->attr->heads; h++) {
+            head a = head_at(call, QKV, KEY, call->t[CTX].cols, h);
+            attend(&a, seq[s], seq[s + 1], seq[s], s);
+        }
+}
+
+/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. `row` is what
+ * query has of dctx, ctx and lse. */
+static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t other, double *weight, double *ds) {
     enum { DQKV, DCTX, QKV, CTX, LSE };
-    int64_t at = query * a->H + a->h * a->d;
+    int64_t at = row * a->H + a->h * a->d;
     const float *dctx = f32(a->call, DCTX) + at, *ctx = f32(a->call, CTX) + at; /* [d] */
-    double p = exp(score(a, query, other) - f32(a->call, LSE)[query * a->call->attr->heads + a->h]);
+    double p = exp(score(a, query, other) - f32(a->call, LSE)[row * a->call->attr->heads + a->h]);
     double m = kept(a, query, other), dp = 0, mean = 0; /* mean = sum_k p_k dp_k */
     for (int64_t c = 0; c < a->d; c++) {
         dp += m * dctx[c] * a->qkv[column(a, other, 2, c)];
@@ -88,8 +96,8 @@ static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
     double *out_ds = a->call->work, *in_ds = out_ds + n, *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
     double scale = 1 / sqrt((double)a->d), unused;
     for (int64_t j = 0; j < n; j++) {
-        weight_gradient(a, row, begin + j, &unused, &out_ds[j]);
-        weight_gradient(a, begin + j, row, &in_weight[j], &in_ds[j]);
+        weight_gradient(a, row, row, begin + j, &unused, &out_ds[j]);
+        weight_gradient(a, begin + j, begin + j, row, &in_weight[j], &in_ds[j]);
     }
     for (int64_t c = 0; c < a->d; c++) {
         double dq = 0, dk = 0, dv = 0;
@@ -116,9 +124,42 @@ static void attention_din(const tri_call *call) {
     for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
 }
 
-/* Scratch: one double, or three, a row of the longest sequence, which all rows may belong to. */
+/* The gradients of a sequence's keys, values and first query, to which alone they are known. */
+static void attend_first_din(const head *a, int64_t begin, int64_t end, int64_t s) {
+    enum { DQKV, DCTX, QKV };
+    const float *dctx = f32(a->call, DCTX) + s * a->H + a->h * a->d; /* [d] */
+    double *dq = a->call->work;                                      /* [d] */
+    double scale = 1 / sqrt((double)a->d), weight, ds;
+    for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
+    for (int64_t t = begin; t < end; t++) {
+        weight_gradient(a, begin, s, t, &weight, &ds);
+        for (int64_t c = 0; c < a->d; c++) {
+            dq[c] += ds * a->qkv[column(a, t, 1, c)];
+            if (t > begin) store(a->call, DQKV, column(a, t, 0, c), 0);
+            store(a->call, DQKV, column(a, t, 1, c), ds * a->qkv[column(a, begin, 0, c)] * scale);
+            store(a->call, DQKV, column(a, t, 2, c), weight * dctx[c]);
+        }
+    }
+    for (int64_t c = 0; c < a->d; c++) store(a->call, DQKV, column(a, begin, 0, c), dq[c] * scale);
+}
+
+static void attention_first_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    const int32_t *seq = i32(call, SEQ); /* [S] */
+    int64_t N = call->t[DCTX].rows, T = call->t[DQKV].rows, H = call->t[DCTX].cols;
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t h = 0; h < call->attr->heads; h++) {
+            head a = head_at(call, QKV, KEY, H, h);
+            attend_first_din(&a, seq[s], seq[s + 1], s);
+        }
+    for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
+}
+
+/* Scratch: a double for each column of a head; or three for each row of the longest sequence, which all rows may belong to. */
 const tri_kernel_row tri__cpu_attention_reference[] = {
-    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.row = 8}},
+    {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = {.row = 24}},
+    {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first, .work = {.col = 8}},
+    {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din, .work = {.col = 8}},
     {.run = NULL},
 };

@@ -1,0 +1,111 @@
+/* simd_head_first.h - attention of one head over one sequence for its first query alone, and the gradient of that. It is bound by reading
+ * keys and values, once: blocks of keys stay in the first-level cache between the score and the sum. */
+
+enum { BLOCK = 256 }; /* keys */
+
+/* What a block of keys is given: */
+typedef struct first_block {
+    int64_t begin, n;                    /* keys */
+    float weight[BLOCK + VEC];           /* in powers of 2: scores, then weights */
+    float slope[BLOCK + VEC];            /* gradients: of weights, then of scores */
+    uint16_t decision[BLOCK + 16 + 8 * VEC];
+    const uint16_t *decided;             /* of the first key; with what `decide` adds at the ends */
+} first_block;
+
+/* out[i] = factor * x . row i of y */
+INLINE void dots(const first_block *b, const float *x, const float *y, const tri_head *h, float factor, float *out) {
+    for (int64_t i = 0; i < b->n; i++) out[i] = factor * dot(x, y + (b->begin + i) * h->ld, h->d);
+}
+
+/* to = factor * to + scale * sum of weight[i] * row i of y; factor 0 overwrites. */
+INLINE void add_rows(const first_block *b, const float *weight, const float *y, const tri_head *h, float factor, float scale, float *to) {
+    const float *rows = y + b->begin * h->ld;
+    for (int64_t c = 0; c < h->d; c += VEC) {
+        vf even = {0}, odd = {0};
+        int64_t left = h->d - c, i = 0;
+        for (; i + 2 <= b->n; i += 2) {
+            even += weight[i] * get(rows + i * h->ld + c, left);
+            odd += weight[i + 1] * get(rows + (i + 1) * h->ld + c, left);
+        }
+        if (i < b->n) even += weight[i] * get(rows + i * h->ld + c, left);
+        vf sum = (even + odd) * scale;
+        if (factor != 0) sum += get(to + c, left) * factor;
+        put(to + c, left, sum);
+    }
+}
+
+/* Scores of the block's keys, and dropout's decisions on them. */
+static void open_block(const tri_head *h, const philox_keys *rounds, int64_t begin, first_block *b) {
+    int64_t first = h->feature0 + begin;
+    b->begin = begin;
+    b->n = h->len - begin < BLOCK ? h->len - begin : BLOCK;
+    b->decided = b->decision + first % 8;
+    dots(b, h->q, h->k, h, log2_e / sqrtf((float)h->d), b->weight);
+    if (h->drop.threshold) decide(&h->drop, rounds, h->drop.key, (uint32_t)(first / 8), (first % 8 + b->n + 7) / 8, b->decision);
+}
+
+/* Scores become 2^(score - top) after dropout; returns their sum before. */
+static float soften_block(const tri_head *h, first_block *b, float top) {
+    vf sum = {0};
+    for (int64_t i = 0; i < b->n; i += VEC) {
+        vf e = load(b->weight + i) - top;
+        vec_exp2(&e, 1);
+        e = existing(e, b->n - i);
+        sum += e;
+        if (h->drop.threshold) e = masked(e, kept(b->decided + i, h->drop.threshold));
+        store(b->weight + i, e);
+    }
+    return sum_of(sum);
+}
+
+static void head_first(const tri_head *h) {
+    philox_keys rounds = keys_of(&h->drop);
+    first_block b = {.weight = {0}};
+    float top = -INFINITY, total = 0;
+    for (int64_t begin = 0; begin < h->len; begin += BLOCK) {
+        open_block(h, &rounds, begin, &b);
+        float before = top;
+        for (int64_t i = 0; i < b.n; i++) top = b.weight[i] > top ? b.weight[i] : top;
+        float shrink = begin ? exp2f(before - top) : 0;
+        total = total * shrink + soften_block(h, &b, top);
+        add_rows(&b, b.weight, h->v, h, shrink, 1, h->ctx);
+    }
+    BY_VECTORS(h->d, put(h->ctx + i, left, get(h->ctx + i, left) * (h->drop.scale / total)));
+    if (h->lse) *h->lse = top * (1 / log2_e) + logf(total);
+}
+
+/* Scores become weights after dropout, dp becomes the gradients of scores. */
+static void slope_block(const tri_head *h, first_block *b, float mean) {
+    for (int64_t i = 0; i < b->n; i += VEC) {
+        vf p = load(b->weight + i) - *h->lse * log2_e, slope = load(b->slope + i);
+        vec_exp2(&p, 1);
+        vf weight = p;
+        if (h->drop.threshold) {
+            vi keep = kept(b->decided + i, h->drop.threshold);
+            weight = masked(weight, keep), slope = masked(slope, keep);
+        }
+        store(b->weight + i, weight * h->drop.scale);
+        store(b->slope + i, p * (slope - mean));
+    }
+}
+
+/* Row t of dq, dk and dv, but for dq of the first. */
+INLINE void put_row(const tri_head *h, int64_t t, float weight, float slope) {
+    float *dq = h->dq + t * h->ld, *dk = h->dk + t * h->ld, *dv = h->dv + t * h->ld;
+    BY_VECTORS(h->d, put(dk + i, left, get(h->q + i, left) * slope + (h->acc ? get(dk + i, left) : (vf){0})));
+    BY_VECTORS(h->d, put(dv + i, left, get(h->dctx + i, left) * weight + (h->acc ? get(dv + i, left) : (vf){0})));
+    if (t > 0 && !h->acc) BY_VECTORS(h->d, put(dq + i, left, (vf){0}));
+}
+
+static void head_first_din(const tri_head *h) {
+    philox_keys rounds = keys_of(&h->drop);
+    first_block b = {.weight = {0}};
+    float mean = dot(h->dctx, h->ctx, h->d), scale = 1 / sqrtf((float)h->d);
+    for (int64_t begin = 0; begin < h->len; begin += BLOCK) {
+        open_block(h, &rounds, begin, &b);
+        dots(&b, h->dctx, h->v, h, h->drop.scale, b.slope);
+        slope_block(h, &b, mean);
+        add_rows(&b, b.slope, h->k, h, h->acc || begin ? 1 : 0, scale, h->dq);
+        for (int64_t i = 0; i < b.n; i++) put_row(h, begin + i, b.weight[i], b.slope[i] * scale);
+    }
+}

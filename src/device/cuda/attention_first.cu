@@ -1,0 +1,281 @@
+/* attention_first.cu - attention of each sequence's first token alone, and the gradient of that. Bound by memory: a block has one head of one
+ * sequence and reads its keys and values once. A team of lanes, enough for a head's columns, has one key at a time and AHEAD of them under
+ * way; each team keeps a softmax of its own, and all are joined at the end, in an order that only the shape fixes. */
+#include "device/cuda/common.cuh"
+
+enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4, MOST_WIDTH = 256 };
+
+typedef struct first_args {
+    const void *qkv, *dctx, *ctx; /* [T,3H] [N,H] [N,H] */
+    void *out, *dqkv;             /* ctx, going forward; [T,3H] */
+    float *lse;                   /* [N,heads]; NULL where left out */
+    const int32_t *seq, *key;     /* [N + 1] [T,2]; key NULL when nothing is dropped */
+    int64_t rows;                 /* T */
+    int n, heads, head, width;    /* N; heads here; the first head's number; columns of a head */
+    int max_len, add;             /* of random numbers; dqkv is added to */
+    float scale;                  /* 1 / sqrt(width) */
+    dropper drop;
+} first_args;
+
+/* Where a thread works: lanes of a team take N columns each, CHUNKS times. */
+typedef struct place {
+    int s, head, begin, length;   /* of this block */
+    int team, teams, lane, index; /* lanes of a team, teams of the block; this thread's lane, and its team */
+    uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
+} place;
+
+template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
+    place p;
+    p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
+    p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
+    p.team = 1;
+    while (p.team < WARP && p.team * N < a.width) p.team *= 2;
+    p.teams = THREADS / p.team, p.lane = threadIdx.x % p.team, p.index = threadIdx.x / p.team;
+    int drops = a.drop.threshold && p.length > 0;
+    p.sample = drops ? (uint32_t)a.key[2 * p.begin] : 0, p.query = drops ? (uint32_t)a.key[2 * p.begin + 1] : 0;
+    p.feature = (uint32_t)((a.head + p.head) * a.max_len) + p.query;
+    return p;
+}
+
+/* One thread's columns of a row of a head, as they lie in memory. */
+template <typename T, int N, int CHUNKS> struct piece {
+    pack<T, N> at[CHUNKS];
+};
+template <typename T, int N, int CHUNKS>
+static __device__ __forceinline__ piece<T, N, CHUNKS> get(const place &p, int width, const T *row, int exists) {
+    piece<T, N, CHUNKS> x;
+#pragma unroll
+    for (int i = 0; i < CHUNKS; i++) {
+        int c = (p.lane + p.team * i) * N;
+#pragma unroll
+        for (int k = 0; k < N; k++) x.at[i].at[k] = narrow<T>(0.0f);
+        if (exists && c < width) x.at[i] = *reinterpret_cast<const pack<T, N> *>(row + c);
+    }
+    return x;
+}
+template <typename T, int N, int CHUNKS>
+static __device__ __forceinline__ void widen(const piece<T, N, CHUNKS> &x, float factor, float (&to)[CHUNKS * N]) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS * N; i++) to[i] = wide(x.at[i / N].at[i % N]) * factor;
+}
+template <typename T, int N, int CHUNKS>
+static __device__ __forceinline__ void put_row(const place &p, int width, T *row, const float (&x)[CHUNKS * N], float factor, int add) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS; i++) {
+        int c = (p.lane + p.team * i) * N;
+        float part[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) part[k] = x[i * N + k] * factor;
+        if (c < width) put<N>(row + c, part, add);
+    }
+}
+
+/* A thread's share of a product of two rows. */
+template <typename T, int N, int CHUNKS>
+static __device__ __forceinline__ float dot(const float (&x)[CHUNKS * N], const piece<T, N, CHUNKS> &y) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < CHUNKS * N; i++) sum = fmaf(x[i], wide(y.at[i / N].at[i % N]), sum);
+    return sum;
+}
+template <typename T, int N, int CHUNKS>
+static __device__ __forceinline__ void add_row(float (&sum)[CHUNKS * N], float weight, const piece<T, N, CHUNKS> &x) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS * N; i++) sum[i] = fmaf(weight, wide(x.at[i / N].at[i % N]), sum[i]);
+}
+/* Sums over the lanes of a team. */
+template <int K> static __device__ __forceinline__ void team_sum(const place &p, float (&x)[K]) {
+    for (int lane = p.team / 2; lane; lane /= 2)
+#pragma unroll
+        for (int i = 0; i < K; i++) x[i] += __shfl_xor_sync(0xFFFFFFFFu, x[i], lane);
+}
+
+/* The head's columns of row t of qkv or dqkv: query (part 0), key (1), value (2). */
+template <typename T> static __device__ __forceinline__ T *part_of(const first_args &a, T *base, int head, int64_t t, int part) {
+    return base + ((t * 3 + part) * a.heads + head) * a.width;
+}
+/* Whether dropout keeps the weight of the j-th key. */
+static __device__ __forceinline__ int keeps(const first_args &a, const place &p, int j) {
+    uint32_t feature = p.feature + (uint32_t)j;
+    return !a.drop.threshold || (kept_bits(a.drop, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
+}
+/* What sums up to `top` are multiplied by when the largest becomes `larger`; nothing was summed below either of them. */
+static __device__ __forceinline__ float shrink(float top, float larger) { return top == larger ? 1.0f : power_of_2(top - larger); }
+
+/* Joins the teams' sums [C] by columns: into out[width] of the block's shared memory, one row for each warp. */
+template <int N, int C> static __device__ __forceinline__ void spread(const place &p, int width, const float (&sum)[C], float *out) {
+    if (threadIdx.x % WARP < p.team)
+#pragma unroll
+        for (int i = 0; i < C; i++) {
+            int c = (p.lane + p.team * (i / N)) * N + i % N;
+            if (c < width) out[threadIdx.x / WARP * MOST_WIDTH + c] = sum[i];
+        }
+}
+
+/* Writes what the warps have, out [WARPS,width], largest and total [WARPS], as one row of ctx. */
+template <typename T>
+static __device__ __forceinline__ void join_warps(const first_args &a, const place &p, const float *out, const float *largest, const float *total) {
+    float top = -INFINITY, sum = 0;
+    for (int w = 0; w < WARPS; w++) top = fmaxf(top, largest[w]);
+    for (int w = 0; w < WARPS; w++) sum += total[w] * shrink(largest[w], top);
+    int64_t row = (int64_t)p.s * a.heads + p.head;
+    for (int c = threadIdx.x; c < a.width; c += THREADS) {
+        float value = 0;
+        for (int w = 0; w < WARPS; w++) value = fmaf(out[w * MOST_WIDTH + c], shrink(largest[w], top), value);
+        ((T *)a.out)[row * a.width + c] = narrow<T>(value * (a.drop.scale / sum));
+    }
+    if (a.lse && threadIdx.x == 0) a.lse[row] = top * 0.6931471805599453f + logf(sum);
+}
+
+template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds__(THREADS) first_kernel(first_args a) {
+    __shared__ float out_of[WARPS * MOST_WIDTH], largest[WARPS], total[WARPS];
+    const T *qkv = (const T *)a.qkv;
+    place p = place_of<N>(a);
+    float q[CHUNKS * N], out[CHUNKS * N] = {}, top = -INFINITY, sum = 0;
+    widen(get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin, 0), 1), a.scale * 1.4426950408889634f, q);
+    for (int base = p.index; base - p.index < p.length; base += AHEAD * p.teams) {
+        piece<T, N, CHUNKS> k[AHEAD], v[AHEAD];
+        float score[AHEAD], before = top;
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            int64_t j = base + u * p.teams;
+            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 1), j < p.length);
+            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 2), j < p.length);
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) score[u] = dot(q, k[u]);
+        team_sum(p, score);
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) top = base + u * p.teams < p.length ? fmaxf(top, score[u]) : top;
+        float less = shrink(before, top);
+        sum *= less;
+#pragma unroll
+        for (int i = 0; i < CHUNKS * N; i++) out[i] *= less;
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            int j = base + u * p.teams;
+            float weight = j < p.length ? power_of_2(score[u] - top) : 0.0f;
+            sum += weight;
+            add_row(out, keeps(a, p, j) ? weight : 0.0f, v[u]);
+        }
+    }
+    for (int lane = p.team; lane < WARP; lane *= 2) {
+        float other = __shfl_xor_sync(0xFFFFFFFFu, top, lane), larger = fmaxf(top, other), less = shrink(top, larger);
+        sum *= less, sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
+#pragma unroll
+        for (int i = 0; i < CHUNKS * N; i++) out[i] *= less, out[i] += __shfl_xor_sync(0xFFFFFFFFu, out[i], lane);
+        top = larger;
+    }
+    spread<N>(p, a.width, out, out_of);
+    if (threadIdx.x % WARP == 0) largest[threadIdx.x / WARP] = top, total[threadIdx.x / WARP] = sum;
+    __syncthreads();
+    join_warps<T>(a, p, out_of, largest, total);
+}
+
+/* Zeros for the head's columns of rows that belong to no sequence. */
+template <typename T> static __device__ __forceinline__ void clear_rest(const first_args &a, const place &p) {
+    for (int64_t i = threadIdx.x; i < (a.rows - p.begin) * 3 * a.width && !a.add; i += THREADS)
+        part_of(a, (T *)a.dqkv, p.head, p.begin + i / (3 * a.width), (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
+}
+
+/* Blocks after those of the last sequence have the rows of none. */
+template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a) {
+    __shared__ float dq_of[WARPS * MOST_WIDTH];
+    const T *qkv = (const T *)a.qkv;
+    T *dqkv = (T *)a.dqkv;
+    place p = place_of<N>(a);
+    if (p.s == a.n) {
+        clear_rest<T>(a, p);
+        return;
+    }
+    int64_t row = (int64_t)p.s * a.heads + p.head;
+    float q[CHUNKS * N], dctx[CHUNKS * N], dq[CHUNKS * N] = {}, none[CHUNKS * N] = {};
+    widen(get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin, 0), 1), 1.0f, q);
+    widen(get<T, N, CHUNKS>(p, a.width, (const T *)a.dctx + row * a.width, 1), 1.0f, dctx);
+    float mean[1] = {dot(dctx, get<T, N, CHUNKS>(p, a.width, (const T *)a.ctx + row * a.width, 1))};
+    float to_powers = a.scale * 1.4426950408889634f, lse = a.lse[row] * 1.4426950408889634f;
+    team_sum(p, mean);
+    for (int base = p.index; base - p.index < p.length; base += AHEAD * p.teams) {
+        piece<T, N, CHUNKS> k[AHEAD], v[AHEAD];
+        float score[AHEAD], dp[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            int64_t j = base + u * p.teams;
+            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 1), j < p.length);
+            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 2), j < p.length);
+        }
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) score[u] = dot(q, k[u]), dp[u] = dot(dctx, v[u]);
+        team_sum(p, score);
+        team_sum(p, dp);
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            int j = base + u * p.teams;
+            if (j >= p.length) continue;
+            float weight = power_of_2(score[u] * to_powers - lse), factor = keeps(a, p, j) ? a.drop.scale : 0.0f;
+            float ds = weight * (factor * dp[u] - mean[0]);
+            add_row(dq, ds, k[u]);
+            put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 1), q, ds * a.scale, a.add);
+            put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 2), dctx, weight * factor, a.add);
+            if (j > 0 && !a.add) put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 0), none, 0.0f, 0);
+        }
+    }
+    for (int lane = p.team; lane < WARP; lane *= 2)
+#pragma unroll
+        for (int i = 0; i < CHUNKS * N; i++) dq[i] += __shfl_xor_sync(0xFFFFFFFFu, dq[i], lane);
+    spread<N>(p, a.width, dq, dq_of);
+    __syncthreads();
+    for (int c = threadIdx.x; c < a.width; c += THREADS) {
+        float value[1] = {0};
+        for (int w = 0; w < WARPS; w++) value[0] += dq_of[w * MOST_WIDTH + c];
+        value[0] *= a.scale;
+        put<1>(part_of(a, dqkv, p.head, p.begin, 0) + c, value, a.add);
+    }
+}
+
+static first_args args_of(const tri_call *call, int qkv, int seq, int key, int64_t cols) {
+    first_args a = {};
+    a.qkv = call->t[qkv].data, a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
+    a.rows = call->t[qkv].rows, a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads);
+    a.max_len = call->attr->max_len, a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
+    return a;
+}
+
+static int is_wide(const first_args &a) {
+    return a.width % WIDE == 0 && aligned(a.qkv) && aligned(a.dctx) && aligned(a.ctx) && aligned(a.dqkv);
+}
+
+/* Heads wider than a team can hold are refused. */
+static int fits(const tri_call *call, const first_args &a, const char *where) {
+    if (a.width > MOST_WIDTH) record(call, cudaErrorNotSupported, where);
+    return a.width <= MOST_WIDTH;
+}
+
+template <typename T> static void attention_first(const tri_call *call) {
+    enum { CTX, LSE, QKV, SEQ, KEY };
+    first_args a = args_of(call, QKV, SEQ, KEY, call->t[CTX].cols);
+    a.out = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    unsigned blocks = (unsigned)(a.n * a.heads);
+    if (!blocks || !fits(call, a, "attention_first: heads of more than 256 columns")) return;
+    if (is_wide(a)) first_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
+    else first_kernel<T, 1, MOST_WIDTH / WARP><<<blocks, THREADS, 0, stream(call)>>>(a);
+    launched(call, "attention_first");
+}
+
+template <typename T> static void attention_first_din(const tri_call *call) {
+    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    first_args a = args_of(call, QKV, SEQ, KEY, call->t[DCTX].cols);
+    a.dqkv = call->t[DQKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    a.add = adds(call, DQKV);
+    unsigned blocks = (unsigned)((a.n + 1) * a.heads);
+    if (!a.rows || !fits(call, a, "attention_first_din: heads of more than 256 columns")) return;
+    if (is_wide(a)) first_din_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
+    else first_din_kernel<T, 1, MOST_WIDTH / WARP><<<blocks, THREADS, 0, stream(call)>>>(a);
+    launched(call, "attention_first_din");
+}
+
+const tri_kernel_row tri__cuda_attention_first[] = {
+    TRI_CUDA_ROWS(TRI_OP_attention_first, attention_first, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_first_din, attention_first_din, {}),
+    {},
+};
