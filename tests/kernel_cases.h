@@ -42,9 +42,9 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_first attention_first_din"
 static const kernel_grid kernel_grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
      "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},
-    {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu", "T=4,300 H=768,1025"},
+    {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
     {"embed embed_dw", "T=300 H=20 V=1000,4000 P=512 Y=1"},
     {"linear linear_gelu linear_din linear_dw", ROWS " O=1,3,20,100 I=1,3,8,20,64"},

@@ -2,7 +2,7 @@
  * added to or overwritten, optional operands left out, 1, 2 and 3 threads (bitwise the same), nothing written outside.
  *
  * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element. */
-#include "kernel_call.h"
+#include "kernel_parts.h"
 
 #include "base/random.h"
 
@@ -90,7 +90,7 @@ static void try_single_sums(const kernel_case *at, void *context) {
 static void test_sums_one_at_a_time(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"}, {"norm_dw add_din dropout_add_norm_din", "T=9 H=20"}, {"concat_din", "N=5 A=3 B=9 C=8"},
+        {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"}, {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"}, {"concat_din", "N=5 A=3 B=9 C=8"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
@@ -115,7 +115,7 @@ static void try_left_out(const kernel_case *at, void *context) {
 static void test_left_out(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din", "T=0,9 H=20"},
+        {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"linear", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
     };
     tables *all = calloc(1, sizeof *all);
@@ -124,6 +124,30 @@ static void test_left_out(void **state) {
     tri__device_find("reference")->kernels(&all->reference);
     kernel_cases(grids, 4, try_left_out, all);
     free(all);
+}
+
+typedef struct row_runner {
+    tri_kernel_table table;
+    tri_dtype type, loose;
+} row_runner;
+
+static void run_row(kernel_call *k, void *context) { kernel_call_run(k, &((row_runner *)context)->table, 2); }
+
+static void try_parts(const kernel_case *at, void *context) {
+    const row_runner *r = context;
+    kernel_parts_try(at, r->type, r->loose, run_row, context);
+}
+
+static void test_fused_sums_are_those_apart(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {{"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"}};
+    static const tri_dtype types[][2] = {{TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};
+    static const char *const devices[] = {"cpu", "reference"};
+    for (int i = 0; i < 8; i++) {
+        row_runner r = {.type = types[i / 2][0], .loose = types[i / 2][1]};
+        tri__device_find(devices[i % 2])->kernels(&r.table);
+        kernel_cases(grids, 1, try_parts, &r);
+    }
 }
 
 /* A number that is none must reach the gradients' norm, or a broken step would be applied. */
@@ -140,7 +164,7 @@ static void try_not_a_number(const kernel_case *at, void *context) {
 static void test_not_a_number_shows(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din tanh tanh_din "
+        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
          "relu relu_din", "T=5 H=7,64"},
         {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
@@ -265,6 +289,7 @@ int main(void) {
         cmocka_unit_test(test_cpu_against_reference),
         cmocka_unit_test(test_sums_one_at_a_time),
         cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_fused_sums_are_those_apart),
         cmocka_unit_test(test_not_a_number_shows),
         cmocka_unit_test(test_clip_and_skip),
         cmocka_unit_test(test_shards_update_alike),

@@ -2,17 +2,21 @@
  *
  *   linear; gelu                              -> linear_gelu
  *   [dropout;] add; norm                      -> dropout_add_norm
- *   norm_din; norm_dw; add_din; [dropout_din] -> dropout_add_norm_din; norm_dw
+ *   norm_din; norm_dw; [add_din; [dropout_din]] [linear_din; linear_dw; bias_dw]
+ *                                             -> dropout_add_norm_din [linear_din; linear_dw]
+ *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw
  *
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
- * backward pass write them. */
-#include "plan/plan.h"
+ * backward pass write them. In the last two, sums over tokens are formed where the values are made. Where the schedule wants
+ * gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same bits. */
+#include "plan/stage.h"
 
 typedef struct fuser {
     const tri_pass *pass;
     tri_program *program;
     int *reads;         /* [n_slots] how many operands read each slot */
     int at, n;          /* next instruction to read; instructions kept */
+    int apart;          /* gradients of weights stay apart from those of inputs */
 } fuser;
 
 static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
@@ -56,28 +60,54 @@ static int try_dropout_add_norm(fuser *f) {
     return first + 2;
 }
 
+/* The gradient of the bias of a dense layer whose gradients stand `ahead`, where dy is that of its output; NULL none. */
+static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
+    const tri_instr *din = peek(f, ahead, TRI_OP_linear_din), *dw = peek(f, ahead + 1, TRI_OP_linear_dw);
+    const tri_instr *bias = peek(f, ahead + 2, TRI_OP_bias_dw);
+    return !f->apart && din && dw && bias && din->slot[1] == dy && dw->slot[1] == dy && bias->slot[1] == dy ? bias : NULL;
+}
+
+/* Keeps the other gradients of that layer; returns how many instructions all of its are. */
+static int keep_linear(fuser *f, const tri_instr *bias) {
+    keep(f, bias[-2]), keep(f, bias[-1]);
+    return 3;
+}
+
 static int try_dropout_add_norm_din(fuser *f) {
     const tri_instr *din = peek(f, 0, TRI_OP_norm_din), *dw = peek(f, 1, TRI_OP_norm_dw), *add = peek(f, 2, TRI_OP_add_din);
-    if (!din || !dw || !add || add->slot[2] != din->slot[0] || f->reads[din->slot[0]] != 1 || din->acc) return 0;
-    const tri_instr *dropout = peek(f, 3, TRI_OP_dropout_din);
+    if (!din || !dw || dw->slot[2] != din->slot[1] || !has(f, TRI_OP_dropout_add_norm_din)) return 0;
+    if (add && (add->slot[2] != din->slot[0] || f->reads[din->slot[0]] != 1 || din->acc)) add = NULL;
+    if (!add && f->apart) return 0;
+    const tri_instr *dropout = add ? peek(f, 3, TRI_OP_dropout_din) : NULL;
     if (dropout && (dropout->slot[1] != add->slot[0] || f->reads[add->slot[0]] != 1)) dropout = NULL;
-    if (!has(f, TRI_OP_dropout_add_norm_din)) return 0;
+    const tri_instr *last = dropout ? dropout : add ? add : din; /* it writes dx */
+    int taken = 2 + (add != NULL) + (dropout != NULL), dx = last->slot[0];
+    const tri_instr *bias = bias_after(f, taken, dx);
+    unsigned acc = (last->acc & 1) | (add ? add->acc & 2 : 0);
+    if (!f->apart) acc |= (unsigned)(dw->acc & 3) << 2 | (bias ? (unsigned)(bias->acc & 1) << 4 : 0);
     tri_attr attr = din->attr;
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
-    int dx = dropout ? dropout->slot[0] : add->slot[0];
-    unsigned dx_acc = dropout ? dropout->acc & 1 : add->acc & 1;
-    tri_instr kept = *dw;
-    keep(f, made(TRI_OP_dropout_add_norm_din, din, attr, dx_acc | (add->acc & 2),
-                 (int[TRI_MAX_ARGS]){dx, add->slot[1], din->slot[1], din->slot[2], din->slot[3], din->slot[4],
+    keep(f, made(TRI_OP_dropout_add_norm_din, din, attr, acc,
+                 (int[TRI_MAX_ARGS]){dx, add ? add->slot[1] : -1, f->apart ? -1 : dw->slot[0], f->apart ? -1 : dw->slot[1],
+                                     bias ? bias->slot[0] : -1, din->slot[1], din->slot[2], din->slot[3], din->slot[4],
                                      dropout ? dropout->slot[2] : -1}));
-    keep(f, kept);
-    return dropout ? 4 : 3;
+    if (f->apart) keep(f, *dw);
+    return taken + (bias ? keep_linear(f, bias) : 0);
+}
+
+static int try_gelu_din_db(fuser *f) {
+    const tri_instr *gelu = peek(f, 0, TRI_OP_gelu_din), *bias = gelu ? bias_after(f, 1, gelu->slot[0]) : NULL;
+    if (!bias || !has(f, TRI_OP_gelu_din_db)) return 0;
+    keep(f, made(TRI_OP_gelu_din_db, gelu, gelu->attr, (gelu->acc & 1) | (unsigned)(bias->acc & 1) << 1,
+                 (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], gelu->slot[1], gelu->slot[2]}));
+    return 1 + keep_linear(f, bias);
 }
 
 void tri__pass_fuse(tri_pass *pass) {
-    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din};
+    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din, try_gelu_din_db};
     tri_program *program = pass->program;
     fuser f = {.pass = pass, .program = program};
+    f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;
     f.reads = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *f.reads);
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(program->instr[i].op);

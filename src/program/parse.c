@@ -209,7 +209,7 @@ static tri_status parse_instr(parser *p) {
     char *name = next_word(p);
     int op = name ? tri__op_find(name) : -1;
     if (op < 0) return bad(p, "unknown operation", name);
-    const int none[TRI_MAX_ARGS] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    const int none[TRI_MAX_ARGS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     p->build.unit = p->build.mb = -1;
     tri_instr *instr = tri__build(&p->build, (tri_op)op, none, (tri_attr){0});
     TRI_TRY(parse_operands(p, instr));

@@ -104,6 +104,34 @@ static void linear_gelu(const tri_call *call) {
     call->table->run[TRI_OP_gelu][type](&gelu);
 }
 
+/* Runs `op` on some of the call's operands. */
+static void run_part(const tri_call *call, tri_op op, int n, const int *operand) {
+    tri_call part = *call;
+    int type = TRI_F32;
+    part.op = op, part.acc = 0;
+    for (int k = 0; k < n; k++) {
+        part.t[k] = call->t[operand[k]], part.dtype[k] = call->dtype[operand[k]];
+        part.acc |= (unsigned)adds(call, operand[k]) << k;
+        if (is_half(part.dtype[k])) type = part.dtype[k];
+    }
+    call->table->run[op][type](&part);
+}
+
+/* A sum of gradients is of what they were rounded to, as if both were written apart. */
+static void gelu_din_db(const tri_call *call) {
+    enum { DX, DB, DY, X };
+    run_part(call, TRI_OP_gelu_din, 3, (int[]){DX, DY, X});
+    run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DX});
+}
+
+static void dropout_add_norm_din(const tri_call *call) {
+    enum { DX, DRES, DG, DB, DBIAS };
+    tri_call rest = *call;
+    rest.t[DBIAS].data = NULL;
+    through_f32(&rest);
+    if (call->t[DBIAS].data) run_part(call, TRI_OP_bias_dw, 2, (int[]){DBIAS, DX});
+}
+
 /* n columns of a table's row from column c on, as fp32; zeros where there is no such row. */
 static void table_row(const tri_call *call, int table, int64_t row, int64_t c, int64_t n, float *to) {
     if (!call->t[table].data || row < 0 || row >= call->t[table].rows) memset(to, 0, (size_t)n * sizeof *to);
@@ -269,6 +297,8 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         }
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
+        table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
+        table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
         table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */
     }

@@ -1,6 +1,7 @@
 /* activation.cu - GELU, tanh and ReLU, element by element; linear.cu uses the GELU too. */
-#include "device/cuda/map.cuh"
+#include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
+#include "device/cuda/map.cuh"
 
 struct tanh_op {
     static __device__ float at(float x) { return tanhf(x); }
@@ -15,6 +16,34 @@ struct relu_din_op {
     static __device__ float at(float dy, float y) { return y > 0 ? dy : 0; }
 };
 
+/* Writes dx, and sums it as it was rounded. */
+template <typename T> struct gelu_din_sum {
+    enum { SUMS = 1, AHEAD = 2 };
+    const T *dy, *x; /* [rows, cols] */
+    T *dx;           /* [rows, cols] */
+    int add;
+    template <int N> struct raw {
+        pack<T, N> dy, x;
+    };
+    template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const { r.dy = packed<N>(dy + at), r.x = packed<N>(x + at); }
+    template <int N> __device__ __forceinline__ void use(int64_t at, const raw<N> &r, float (&sum)[SUMS][N]) const {
+        float value[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) value[k] = gelu_din_op<T>::at(wide(r.dy.at[k]), wide(r.x.at[k]));
+        pack<T, N> written = put<N>(dx + at, value, add);
+#pragma unroll
+        for (int k = 0; k < N; k++) sum[0][k] += wide(written.at[k]);
+    }
+};
+
+template <typename T> static void gelu_din_db(const tri_call *call) {
+    enum { DX, DB, DY, X };
+    gelu_din_sum<T> of = {data<T>(call, DY), data<T>(call, X), data<T>(call, DX), adds(call, DX)};
+    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
+    sum_columns(call, call->t[DX].rows, call->t[DX].cols, of, aligned(of.dy) && aligned(of.x) && aligned(of.dx), to);
+    launched(call, "gelu_din_db");
+}
+
 template <typename T> static void gelu(const tri_call *call) { map1<gelu_op<T>, T, T>(call, 0, 1, "gelu"); }
 template <typename T> static void gelu_din(const tri_call *call) { map2<gelu_din_op<T>, T>(call, "gelu_din"); }
 template <typename T> static void tanh_(const tri_call *call) { map1<tanh_op, T, T>(call, 0, 1, "tanh"); }
@@ -25,6 +54,7 @@ template <typename T> static void relu_din(const tri_call *call) { map2<relu_din
 const tri_kernel_row tri__cuda_activation[] = {
     TRI_CUDA_ROWS(TRI_OP_gelu, gelu, {}),
     TRI_CUDA_ROWS(TRI_OP_gelu_din, gelu_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_gelu_din_db, gelu_din_db, COLUMN_WORK(1)),
     TRI_CUDA_ROWS(TRI_OP_tanh, tanh_, {}),
     TRI_CUDA_ROWS(TRI_OP_tanh_din, tanh_din, {}),
     TRI_CUDA_ROWS(TRI_OP_relu, relu, {}),

@@ -1,93 +1,132 @@
-/* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: blocks sum runs of rows in fp32 into
- * parts, then the parts are added in double. The runs depend on the shape only. */
+/* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns over a run of rows, in
+ * order and in fp32, into a part; then the parts are added in double. Runs depend on the shape only, so that a sum has the same bits
+ * whether it is formed alone or where its values are made. */
 #ifndef TRI_DEVICE_CUDA_COLUMNS_CUH
 #define TRI_DEVICE_CUDA_COLUMNS_CUH
 
 #include "device/cuda/common.cuh"
 
 enum {
-    COLUMN_LANES = 32, COLUMN_WARPS = 8, /* a block: 32 x 8 threads; a warp has 1 row, a thread N columns of it */
-    COLUMN_PARTS = 256,                  /* the most runs of rows */
-    COLUMN_BLOCKS = 1056,                /* enough to fill the largest GPU: fixed, so that sums are the same everywhere */
-    COLUMN_ROWS = 32                     /* of a run, at least */
+    COLUMN_SMS = 132,        /* of the largest GPU: fixed, so that sums are the same everywhere */
+    COLUMN_NARROW = 640,     /* threads of an SM where a block has whole rows (norm.cu), which takes registers */
+    COLUMN_WIDE = 1280,      /* elsewhere */
+    COLUMN_ROWS = 8,         /* of a run, at least */
+    COLUMN_BLOCK = 160,      /* the most threads of a block that is given columns */
+    COLUMN_END_WARPS = 32    /* of a block that adds parts */
 };
 
-/* Runs of rows. */
-static inline int column_runs(int64_t rows, int64_t cols, int64_t each) {
-    int64_t wanted = COLUMN_BLOCKS / blocks_for(cols, COLUMN_LANES * each), most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
-    int64_t runs = wanted < most ? wanted : most, limit = COLUMN_PARTS;
-    return (int)(runs < 1 ? 1 : runs > limit ? limit : runs);
+/* Threads that hold a row, 8 columns each. */
+static inline int row_threads(int64_t cols) { return (int)((cols + WARP * WIDE - 1) / (WARP * WIDE)) * WARP; }
+
+/* Runs that rows are cut into. */
+static inline int column_runs(int64_t rows, int64_t cols) {
+    int threads = row_threads(cols), each = (threads <= 256 ? COLUMN_NARROW : COLUMN_WIDE) / threads;
+    int64_t wanted = COLUMN_SMS * (each < 1 ? 1 : each > 6 ? 6 : each), most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
+    return (int)(most < 1 ? 1 : most < wanted ? most : wanted);
+}
+/* Scratch bytes of parts for n sums: runs * cols <= fixed / 4 n + cols * col / 4 n. */
+#define COLUMN_WORK(n) {4 * (n) * COLUMN_SMS * COLUMN_WIDE * WIDE, 0, 4 * (n) * COLUMN_SMS, 0, 0}
+
+typedef struct run_of_rows {
+    int64_t begin, end;
+} run_of_rows;
+static __device__ __forceinline__ run_of_rows rows_of(int run, int runs, int64_t rows) {
+    int64_t size = (rows + runs - 1) / runs, begin = run * size;
+    return run_of_rows{begin < rows ? begin : rows, begin + size < rows ? begin + size : rows};
 }
 
-/* Of each column: sum of dy, and with XHAT the sum of dy * xhat. part [runs, 1 or 2, cols] */
-template <typename T, int N, bool XHAT>
-static __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_WARPS)
-    column_parts(int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part) {
-    int64_t c = ((int64_t)blockIdx.x * COLUMN_LANES + threadIdx.x) * N, run = (rows + gridDim.y - 1) / gridDim.y;
-    int64_t begin = blockIdx.y * run, end = begin + run < rows ? begin + run : rows;
-    float sum[N] = {}, product[N] = {};
-    if (c < cols) {
-#pragma unroll 4
-        for (int64_t t = begin + threadIdx.y; t < end; t += COLUMN_WARPS) {
-            float d[N], x[N];
-            load<N>(dy + t * cols + c, d);
-            if (XHAT) load<N>(xhat + t * cols + c, x);
+/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read before they are used. */
+template <typename T> struct sum_of { /* of dy */
+    enum { SUMS = 1, AHEAD = 4 };
+    const T *dy; /* [rows, cols] */
+    template <int N> struct raw {
+        pack<T, N> dy;
+    };
+    template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const { r.dy = packed<N>(dy + at); }
+    template <int N> __device__ __forceinline__ void use(int64_t, const raw<N> &r, float (&sum)[SUMS][N]) const {
 #pragma unroll
-            for (int k = 0; k < N; k++) {
-                sum[k] += d[k];
-                if (XHAT) product[k] = fmaf(d[k], x[k], product[k]);
-            }
+        for (int k = 0; k < N; k++) sum[0][k] += wide(r.dy.at[k]);
+    }
+};
+template <typename T> struct sum_and_dot { /* of dy, and of dy * xhat */
+    enum { SUMS = 2, AHEAD = 4 };
+    const T *dy, *xhat; /* [rows, cols] */
+    template <int N> struct raw {
+        pack<T, N> dy, xhat;
+    };
+    template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const {
+        r.dy = packed<N>(dy + at), r.xhat = packed<N>(xhat + at);
+    }
+    template <int N> __device__ __forceinline__ void use(int64_t, const raw<N> &r, float (&sum)[SUMS][N]) const {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            sum[0][k] += wide(r.dy.at[k]);
+            sum[1][k] = fmaf(wide(r.dy.at[k]), wide(r.xhat.at[k]), sum[1][k]);
         }
     }
-    __shared__ float shared[COLUMN_WARPS][XHAT ? 2 : 1][COLUMN_LANES * N];
+};
+
+/* blockIdx.y is the run. part [runs, S::SUMS, cols] */
+template <class S, int N> static __global__ void __launch_bounds__(COLUMN_BLOCK) column_parts(int64_t rows, int64_t cols, S of, float *part) {
+    int64_t c = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
+    run_of_rows run = rows_of(blockIdx.y, gridDim.y, rows);
+    if (c >= cols) return;
+    float sum[S::SUMS][N] = {};
+    for (int64_t t = run.begin; t < run.end; t += S::AHEAD) {
+        typename S::template raw<N> raw[S::AHEAD];
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        shared[threadIdx.y][0][threadIdx.x * N + k] = sum[k];
-        if (XHAT) shared[threadIdx.y][XHAT ? 1 : 0][threadIdx.x * N + k] = product[k];
+        for (int r = 0; r < S::AHEAD; r++)
+            if (t + r < run.end) of.template load<N>((t + r) * cols + c, raw[r]);
+#pragma unroll
+        for (int r = 0; r < S::AHEAD; r++)
+            if (t + r < run.end) of.template use<N>((t + r) * cols + c, raw[r], sum);
     }
-    __syncthreads();
-    for (int i = threadIdx.y * COLUMN_LANES + threadIdx.x; i < COLUMN_LANES * N * (XHAT ? 2 : 1); i += COLUMN_LANES * COLUMN_WARPS) {
-        int which = i / (COLUMN_LANES * N), column = i % (COLUMN_LANES * N);
-        int64_t to = (int64_t)blockIdx.x * COLUMN_LANES * N + column;
-        float total = 0;
-        for (int w = 0; w < COLUMN_WARPS; w++) total += shared[w][which][column];
-        if (to < cols) part[((int64_t)blockIdx.y * (XHAT ? 2 : 1) + which) * cols + to] = total;
-    }
+#pragma unroll
+    for (int k = 0; k < S::SUMS; k++) store<N>(part + ((int64_t)blockIdx.y * S::SUMS + k) * cols + c, sum[k]);
 }
 
-/* What the sums of a column go to: one, or two that lie side by side in the parts. */
+/* What the sums of a column go to, in the order of the parts. */
+enum { COLUMN_SUMS = 3 };
 typedef struct column_sums {
-    loose out[2];
-    int add[2];
+    loose out[COLUMN_SUMS]; /* [cols]; data NULL: left out */
+    int add[COLUMN_SUMS];
 } column_sums;
 
-/* out[which][c] (+)= the sum of the parts of column c: each warp adds every eighth in double, then the warps' sums are added in order. */
-static __global__ void column_end(int64_t cols, int runs, const float *part, column_sums to) {
-    __shared__ double shared[COLUMN_WARPS][COLUMN_LANES];
-    int64_t c = (int64_t)blockIdx.x * COLUMN_LANES + threadIdx.x;
-    int which = blockIdx.y, of = gridDim.y;
+/* out[blockIdx.y][c] (+)= the sum of the parts of column c: each warp adds every 32nd in double, then the warps' sums are added in order.
+ * part [runs, gridDim.y, cols] */
+static __global__ void __launch_bounds__(WARP *COLUMN_END_WARPS) column_end(int64_t cols, int runs, const float *part, column_sums to) {
+    __shared__ double shared[COLUMN_END_WARPS][WARP];
+    int which = blockIdx.y, of = gridDim.y, warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    int64_t c = (int64_t)blockIdx.x * WARP + lane;
+    if (!to.out[which].data) return;
     double total = 0;
     if (c < cols)
 #pragma unroll 8
-        for (int p = threadIdx.y; p < runs; p += COLUMN_WARPS) total += part[((int64_t)p * of + which) * cols + c];
-    shared[threadIdx.y][threadIdx.x] = total;
+        for (int p = warp; p < runs; p += COLUMN_END_WARPS) total += part[((int64_t)p * of + which) * cols + c];
+    shared[warp][lane] = total;
     __syncthreads();
-    if (threadIdx.y || c >= cols || !to.out[which].data) return;
+    if (warp || c >= cols) return;
     total = to.add[which] ? loose_load(to.out[which], c) : 0.0;
-    for (int w = 0; w < COLUMN_WARPS; w++) total += shared[w][threadIdx.x];
+    for (int w = 0; w < COLUMN_END_WARPS; w++) total += shared[w][lane];
     loose_put(to.out[which], c, (float)total, 0);
 }
 
-/* part [COLUMN_PARTS, 1 or 2, cols] */
-template <typename T, bool XHAT>
-static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const T *dy, const T *xhat, float *part, column_sums to) {
-    dim3 block(COLUMN_LANES, COLUMN_WARPS);
-    int each = cols % WIDE == 0 && aligned(dy) && aligned(xhat) ? (int)WIDE : 1, runs = column_runs(rows, cols, each);
-    dim3 grid(blocks_for(cols, COLUMN_LANES * each), runs);
+static void end_columns(const tri_call *call, int64_t cols, int runs, int sums, const column_sums &to) {
+    column_end<<<dim3(blocks_for(cols, WARP), sums), WARP * COLUMN_END_WARPS, 0, stream(call)>>>(
+        cols, runs, static_cast<const float *>(call->work), to);
+}
+
+/* wide_access: all operands are aligned for packs of 8. */
+template <class S>
+static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const S &of, int wide_access, const column_sums &to) {
+    int each = cols % WIDE == 0 && wide_access ? (int)WIDE : 1, runs = column_runs(rows, cols);
     if (cols == 0) return;
-    if (each == WIDE) column_parts<T, WIDE, XHAT><<<grid, block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
-    else column_parts<T, 1, XHAT><<<grid, block, 0, stream(call)>>>(rows, cols, dy, xhat, part);
-    column_end<<<dim3(blocks_for(cols, COLUMN_LANES), XHAT ? 2 : 1), block, 0, stream(call)>>>(cols, runs, part, to);
+    unsigned groups = blocks_for(cols, each), across = blocks_for(groups, COLUMN_BLOCK);
+    unsigned threads = blocks_for(blocks_for(groups, across), WARP) * WARP;
+    float *part = static_cast<float *>(call->work); /* [runs, S::SUMS, cols] */
+    if (each == WIDE) column_parts<S, WIDE><<<dim3(across, runs), threads, 0, stream(call)>>>(rows, cols, of, part);
+    else column_parts<S, 1><<<dim3(across, runs), threads, 0, stream(call)>>>(rows, cols, of, part);
+    end_columns(call, cols, runs, S::SUMS, to);
 }
 
 #endif

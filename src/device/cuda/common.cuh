@@ -43,26 +43,31 @@ static __device__ __forceinline__ float power_of_2(float x) {
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
     T at[N];
 };
+template <int N, typename T> static __device__ __forceinline__ pack<T, N> packed(const T *from) {
+    return *reinterpret_cast<const pack<T, N> *>(from);
+}
 template <int N, typename T> static __device__ __forceinline__ void load(const T *from, float (&to)[N]) {
-    pack<T, N> p = *reinterpret_cast<const pack<T, N> *>(from);
+    pack<T, N> p = packed<N>(from);
 #pragma unroll
     for (int i = 0; i < N; i++) to[i] = wide(p.at[i]);
 }
-template <int N, typename T> static __device__ __forceinline__ void store(T *to, const float (&from)[N]) {
+/* Returns what it wrote. */
+template <int N, typename T> static __device__ __forceinline__ pack<T, N> store(T *to, const float (&from)[N]) {
     pack<T, N> p;
 #pragma unroll
     for (int i = 0; i < N; i++) p.at[i] = narrow<T>(from[i]);
     *reinterpret_cast<pack<T, N> *>(to) = p;
+    return p;
 }
-/* Writes, or adds to what is there. */
-template <int N, typename T> static __device__ __forceinline__ void put(T *to, float (&from)[N], int add) {
+/* Writes, or adds to what is there; returns what is there then. */
+template <int N, typename T> static __device__ __forceinline__ pack<T, N> put(T *to, float (&from)[N], int add) {
     if (add) {
         float before[N];
         load<N>(to, before);
 #pragma unroll
         for (int i = 0; i < N; i++) from[i] += before[i];
     }
-    store<N>(to, from);
+    return store<N>(to, from);
 }
 
 /* An operand of any real type; the branch is the same for all threads. */

@@ -138,18 +138,17 @@ template <typename T> static void embed_dw(const tri_call *call) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const T *dy = data<T>(call, DY); /* [T,H] */
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
-    float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,H] */
     for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
     if (rows * cols == 0) return;
     scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, dy, rows, cols);
     scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, dy, rows, cols);
     column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
-    sum_columns<T, false>(call, rows, cols, dy, nullptr, part, to);
+    sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
     launched(call, "embed_dw");
 }
 
 const tri_kernel_row tri__cuda_embed[] = {
     TRI_CUDA_ROWS(TRI_OP_embed, embed, {}),
-    TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, {0, 0, 4 * COLUMN_PARTS, 0, 0}),
+    TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, COLUMN_WORK(1)),
     {},
 };

@@ -221,9 +221,8 @@ static void linear_dw(const tri_call *call) {
 template <typename T> static void bias_dw(const tri_call *call) {
     enum { DB, DY };
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
-    float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,O] */
     column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    sum_columns<T, false>(call, rows, cols, data<T>(call, DY), nullptr, part, to);
+    sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DY)}, aligned(call->t[DY].data), to);
     launched(call, "bias_dw");
 }
 
@@ -233,6 +232,6 @@ const tri_kernel_row tri__cuda_linear[] = {
     ROWS(TRI_OP_linear_din, linear_din),
     ROWS(TRI_OP_linear_dw, linear_dw),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu, linear_gelu, {}),
-    TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, {0, 0, 4 * COLUMN_PARTS, 0, 0}),
+    TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),
     {},
 };

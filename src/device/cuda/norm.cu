@@ -1,5 +1,6 @@
-/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. One, two or four warps
- * have a row in their registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. Going forward one, two
+ * or four warps have a row in their registers, backward a block has some, so that every operand is read once; rows too wide or not aligned
+ * are read again for each sum. */
 #include "device/cuda/columns.cuh"
 
 enum { ROW_WARPS = 4, MOST_PACKS = 3 }; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */
@@ -96,49 +97,90 @@ template <typename T> static __global__ void norm_any_kernel(norm_args a) {
 
 typedef struct norm_din_args {
     const void *dy, *xhat, *g; /* [T,H] [T,H] [H] */
-    void *dx, *dres;           /* [T,H]; NULL where left out */
+    void *dx, *dres;           /* [T,H]; dres may be NULL */
     const float *rstd;         /* [T] */
     const int32_t *key;        /* [T,2] or NULL */
+    float *part;               /* [blocks,3,H]: sums of dy, of dy * xhat, of dx; NULL: none are wanted */
     int64_t rows, cols;
     int add_dx, add_dres;
     dropper drop;              /* of dx */
 } norm_din_args;
 
-template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_din_kernel(norm_din_args a) {
-    enum { LANES = W * WARP };
-    int64_t t = (int64_t)blockIdx.x * (ROW_WARPS / W) + threadIdx.x / LANES;
-    int lane = threadIdx.x % LANES, packs = t < a.rows ? (int)(a.cols / WIDE) : 0;
-    float d[PACKS][WIDE], mean = 0, mean_xhat = 0; /* dy * g; of it and of it times xhat */
-    pack<T, WIDE> kept_xhat[PACKS];
+enum { DIN_WARPS = 16 }; /* the most that a row takes: 4096 columns */
+
+/* Sums of n values over the block, whose order the shape fixes; `turn` changes from one call to the next. */
+template <int N> static __device__ __forceinline__ void block_sums(float (&x)[N], int turn) {
+    __shared__ alignas(16) float shared[2][DIN_WARPS][N];
+    int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
 #pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        int at = lane + LANES * k;
-        if (at >= packs) continue;
-        float g[WIDE];
-        load<WIDE>((const T *)a.dy + t * a.cols + at * WIDE, d[k]);
-        kept_xhat[k] = *reinterpret_cast<const pack<T, WIDE> *>((const T *)a.xhat + t * a.cols + at * WIDE);
-        load<WIDE>((const T *)a.g + at * WIDE, g);
+    for (int k = 0; k < N; k++) x[k] = warp_sum(x[k]);
+    if (threadIdx.x % WARP == 0) store<N>(shared[turn][warp], x);
+    __syncthreads();
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) {
-            d[k][i] *= g[i];
-            mean += d[k][i];
-            mean_xhat = fmaf(d[k][i], wide(kept_xhat[k].at[i]), mean_xhat);
+    for (int k = 0; k < N; k++) x[k] = 0;
+    for (int w = 0; w < warps; w++) {
+        float more[N];
+        load<N>(shared[turn][w], more);
+#pragma unroll
+        for (int k = 0; k < N; k++) x[k] += more[k];
+    }
+}
+
+/* A block has a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in its registers. */
+template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP) norm_din_kernel(norm_din_args a) {
+    enum { ROWS = sizeof(T) == 2 ? 4 : 2 };
+    int64_t c = threadIdx.x * WIDE;
+    run_of_rows run = rows_of(blockIdx.x, gridDim.x, a.rows);
+    int there = c < a.cols, turn = 0;
+    float g[WIDE] = {}, db[WIDE] = {}, dg[WIDE] = {}, dbias[WIDE] = {}, share = 1.0f / (float)a.cols;
+    if (there) load<WIDE>((const T *)a.g + c, g);
+    for (int64_t t = run.begin; t < run.end; t += ROWS, turn ^= 1) {
+        pack<T, WIDE> dy[ROWS], xhat[ROWS];
+        float rstd[ROWS], sum[2 * ROWS]; /* of dy * g, and of it times xhat */
+        uint32_t bits = 0;               /* decisions: 8 a row */
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (t + r >= run.end || !there) continue;
+            dy[r] = packed<WIDE>((const T *)a.dy + (t + r) * a.cols + c);
+            xhat[r] = packed<WIDE>((const T *)a.xhat + (t + r) * a.cols + c);
+            rstd[r] = a.rstd[t + r];
+        }
+        if (a.drop.threshold) /* beside the loads */
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (t + r < run.end)
+                    bits |= kept_bits(a.drop, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1], threadIdx.x) << 8 * r;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            sum[2 * r] = sum[2 * r + 1] = 0;
+            if (t + r >= run.end || !there) continue;
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) {
+                float d = wide(dy[r].at[i]) * g[i];
+                sum[2 * r] += d, sum[2 * r + 1] = fmaf(d, wide(xhat[r].at[i]), sum[2 * r + 1]);
+            }
+        }
+        block_sums(sum, turn);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (t + r >= run.end || !there) continue;
+            float value[WIDE], dropped[WIDE], mean = sum[2 * r] * share, mean_xhat = sum[2 * r + 1] * share;
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) {
+                float d = wide(dy[r].at[i]), x = wide(xhat[r].at[i]);
+                db[i] += d, dg[i] = fmaf(d, x, dg[i]);
+                value[i] = rstd[r] * (d * g[i] - mean - x * mean_xhat);
+                dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
+            }
+            if (a.dres) put<WIDE>((T *)a.dres + (t + r) * a.cols + c, value, a.add_dres);
+            pack<T, WIDE> dx = put<WIDE>((T *)a.dx + (t + r) * a.cols + c, dropped, a.add_dx);
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) dbias[i] += wide(dx.at[i]);
         }
     }
-    mean = row_sum<W>(mean, 0) / (float)a.cols, mean_xhat = row_sum<W>(mean_xhat, 1) / (float)a.cols;
-    float rstd = packs ? a.rstd[t] : 0.0f;
-#pragma unroll
-    for (int k = 0; k < PACKS; k++) {
-        int at = lane + LANES * k;
-        if (at >= packs) continue;
-        int64_t to = t * a.cols + at * WIDE;
-        float dropped[WIDE];
-#pragma unroll
-        for (int i = 0; i < WIDE; i++) dropped[i] = d[k][i] = rstd * (d[k][i] - mean - wide(kept_xhat[k].at[i]) * mean_xhat);
-        if (a.dres) put<WIDE>((T *)a.dres + to, d[k], a.add_dres);
-        drop(a.drop, a.key, t, (uint32_t)at, dropped);
-        if (a.dx) put<WIDE>((T *)a.dx + to, dropped, a.add_dx);
-    }
+    if (!a.part || !there) return;
+    float *part = a.part + (int64_t)blockIdx.x * 3 * a.cols + c;
+    store<WIDE>(part, db), store<WIDE>(part + a.cols, dg), store<WIDE>(part + 2 * a.cols, dbias);
 }
 
 template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a) {
@@ -154,7 +196,7 @@ template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a
         float value = a.rstd[t] * (wide(dy[c]) * wide(g[c]) - mean - wide(xhat[c]) * mean_xhat);
         T *dres = (T *)a.dres + t * a.cols + c, *dx = (T *)a.dx + t * a.cols + c;
         if (a.dres) *dres = narrow<T>(value + (a.add_dres ? wide(*dres) : 0.0f));
-        if (a.dx) *dx = narrow<T>(value * kept(a.drop, a.key, t, (uint32_t)c) + (a.add_dx ? wide(*dx) : 0.0f));
+        *dx = narrow<T>(value * kept(a.drop, a.key, t, (uint32_t)c) + (a.add_dx ? wide(*dx) : 0.0f));
     }
 }
 
@@ -166,26 +208,24 @@ static int warps_for(int64_t cols, int all_aligned) {
     return 0;
 }
 
-/* Launches kernel<T, warps, packs>, or any_kernel<T> for 0 warps. */
-#define LAUNCH_PACKS(call, kernel, W, args)                                                                                     \
-    switch (blocks_for((args).cols, W * WARP * WIDE)) {                                                                         \
-    case 1: kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;        \
-    case 2: kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;        \
-    default: kernel<T, W, MOST_PACKS><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args);     \
-    }
-#define LAUNCH_ROWS(call, kernel, any_kernel, warps, args)                                        \
-    switch (warps) {                                                                              \
-    case 0: any_kernel<T><<<(unsigned)(args).rows, 128, 0, stream(call)>>>(args); break;          \
-    case 1: LAUNCH_PACKS(call, kernel, 1, args) break;                                            \
-    case 2: LAUNCH_PACKS(call, kernel, 2, args) break;                                            \
-    default: LAUNCH_PACKS(call, kernel, 4, args)                                                  \
+/* Launches norm_kernel<T, warps, packs>, or norm_any_kernel<T> for 0 warps. */
+#define LAUNCH_PACKS(call, W, args)                                                                                              \
+    switch (blocks_for((args).cols, W * WARP * WIDE)) {                                                                          \
+    case 1: norm_kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;    \
+    case 2: norm_kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;    \
+    default: norm_kernel<T, W, MOST_PACKS><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
     }
 
 template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
     a.rows = call->t[0].rows, a.cols = call->t[0].cols, a.eps = call->attr->eps;
     if (a.rows * a.cols == 0) return;
     int warps = warps_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat));
-    LAUNCH_ROWS(call, norm_kernel, norm_any_kernel, warps, a);
+    switch (warps) {
+    case 0: norm_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a); break;
+    case 1: LAUNCH_PACKS(call, 1, a) break;
+    case 2: LAUNCH_PACKS(call, 2, a) break;
+    default: LAUNCH_PACKS(call, 4, a)
+    }
     launched(call, "norm");
 }
 
@@ -206,12 +246,17 @@ template <typename T> static void dropout_add_norm(const tri_call *call) {
     norm_rows<T>(call, a);
 }
 
-template <typename T> static void norm_din_rows(const tri_call *call, norm_din_args a) {
-    a.rows = call->t[0].rows, a.cols = call->t[0].cols;
-    if (a.rows * a.cols == 0) return;
-    int warps = warps_for(a.cols, aligned(a.dy) && aligned(a.xhat) && aligned(a.g) && aligned(a.dx) && aligned(a.dres));
-    LAUNCH_ROWS(call, norm_din_kernel, norm_din_any_kernel, warps, a);
-    launched(call, "norm_din");
+template <typename T> static void norm_dw_on(const tri_call *call, int dg, int db, const norm_din_args &a) {
+    column_sums to = {{operand(call, db), operand(call, dg)}, {adds(call, db), adds(call, dg)}};
+    sum_columns(call, a.rows, a.cols, sum_and_dot<T>{(const T *)a.dy, (const T *)a.xhat}, aligned(a.dy) && aligned(a.xhat), to);
+}
+
+/* Whether norm_din_kernel has been launched: it takes rows of up to 4096 columns, aligned. */
+template <typename T> static int launch_din(const tri_call *call, const norm_din_args &a, int runs) {
+    if (a.cols % WIDE != 0 || a.cols > DIN_WARPS * WARP * WIDE) return 0;
+    if (!aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dx) || !aligned(a.dres)) return 0;
+    norm_din_kernel<T><<<runs, row_threads(a.cols), 0, stream(call)>>>(a);
+    return 1;
 }
 
 template <typename T> static void norm_din(const tri_call *call) {
@@ -219,32 +264,48 @@ template <typename T> static void norm_din(const tri_call *call) {
     norm_din_args a = {};
     a.dx = call->t[DX].data, a.add_dx = adds(call, DX);
     a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
-    norm_din_rows<T>(call, a);
+    a.rows = call->t[DX].rows, a.cols = call->t[DX].cols;
+    if (a.rows * a.cols == 0) return;
+    if (!launch_din<T>(call, a, column_runs(a.rows, a.cols))) norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
+    launched(call, "norm_din");
 }
 
 template <typename T> static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DY, XHAT, RSTD, G, KEY };
+    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
     norm_din_args a = {};
     a.dx = call->t[DX].data, a.dres = call->t[DRES].data, a.add_dx = adds(call, DX), a.add_dres = adds(call, DRES);
     a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
     a.key = data<int32_t>(call, KEY), a.drop = dropper_of(call);
-    norm_din_rows<T>(call, a);
+    a.rows = call->t[DX].rows, a.cols = call->t[DX].cols;
+    int norm_sums = call->t[DG].data || call->t[DB].data, bias_sums = call->t[DBIAS].data != NULL;
+    if (norm_sums || bias_sums) a.part = static_cast<float *>(call->work);
+    int runs = column_runs(a.rows, a.cols);
+    if (a.cols == 0) return;
+    if (launch_din<T>(call, a, runs)) {
+        column_sums to = {{operand(call, DB), operand(call, DG), operand(call, DBIAS)}, {adds(call, DB), adds(call, DG), adds(call, DBIAS)}};
+        if (a.part) end_columns(call, a.cols, runs, COLUMN_SUMS, to);
+    } else {
+        column_sums to = {{operand(call, DBIAS)}, {adds(call, DBIAS)}};
+        if (a.rows) norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
+        if (norm_sums) norm_dw_on<T>(call, DG, DB, a);
+        if (bias_sums) sum_columns(call, a.rows, a.cols, sum_of<T>{(const T *)a.dx}, aligned(a.dx), to);
+    }
+    launched(call, "dropout_add_norm_din");
 }
 
 template <typename T> static void norm_dw(const tri_call *call) {
     enum { DG, DB, DY, XHAT };
-    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
-    float *part = static_cast<float *>(call->work); /* [COLUMN_PARTS,2,H] */
-    column_sums to = {{operand(call, DB), operand(call, DG)}, {adds(call, DB), adds(call, DG)}};
-    sum_columns<T, true>(call, rows, cols, data<T>(call, DY), data<T>(call, XHAT), part, to);
+    norm_din_args a = {};
+    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rows = call->t[DY].rows, a.cols = call->t[DY].cols;
+    norm_dw_on<T>(call, DG, DB, a);
     launched(call, "norm_dw");
 }
 
 const tri_kernel_row tri__cuda_norm[] = {
     TRI_CUDA_ROWS(TRI_OP_norm, norm, {}),
     TRI_CUDA_ROWS(TRI_OP_norm_din, norm_din, {}),
-    TRI_CUDA_ROWS(TRI_OP_norm_dw, norm_dw, {0, 0, 8 * COLUMN_PARTS, 0, 0}),
+    TRI_CUDA_ROWS(TRI_OP_norm_dw, norm_dw, COLUMN_WORK(2)),
     TRI_CUDA_ROWS(TRI_OP_dropout_add_norm, dropout_add_norm, {}),
-    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_din, dropout_add_norm_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_dropout_add_norm_din, dropout_add_norm_din, COLUMN_WORK(3)),
     {},
 };

@@ -54,6 +54,7 @@ typedef struct tri_schedule_row {
     int chunks;             /* stages of a rank; 0: any number from `fewest` on, more than one only in a row */
     int fewest;
     int chain;              /* 1: only for stages in a row */
+    int apart;              /* 1: gradients of weights are actions of their own */
     int (*rank)(int stage, int n_ranks, int n_stages);                          /* who holds a stage of a chain */
     void (*order)(const tri_pipeline *pipeline, int rank, tri_actions *out);    /* appends all that `rank` computes in a step */
 } tri_schedule_row;

@@ -10,4 +10,4 @@ static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, depth, deepest - depth, out);
 }
 
-const tri_schedule_row tri__schedule_zb_h1 = {.name = "zb-h1", .fewest = 1, .rank = tri__rank_looped, .order = order};
+const tri_schedule_row tri__schedule_zb_h1 = {.name = "zb-h1", .fewest = 1, .apart = 1, .rank = tri__rank_looped, .order = order};

@@ -36,4 +36,5 @@ static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
 
 static int rank_of(int stage, int n_ranks, int n_stages) { return stage < n_ranks ? stage : n_stages - 1 - stage; }
 
-const tri_schedule_row tri__schedule_zbv = {.name = "zbv", .chunks = 2, .fewest = 2, .chain = 1, .rank = rank_of, .order = order};
+const tri_schedule_row tri__schedule_zbv = {
+    .name = "zbv", .chunks = 2, .fewest = 2, .chain = 1, .apart = 1, .rank = rank_of, .order = order};

@@ -1,4 +1,5 @@
-/* norm.c - layer normalisation and dropout: every row of the input is one piece of work, read and written once. */
+/* norm.c - layer normalisation and dropout: every row of the input is one piece of work, read and written once. sums.c has the gradient
+ * of the fused one, which is summed, too. */
 #include "device/cpu/fast/call.h"
 
 enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
@@ -9,12 +10,6 @@ static void run_norm(const tri_call *call, const tri_norm *norm, int64_t rows) {
     const tri_simd *simd = tri__simd();
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm->h, ENOUGH))
     for (int64_t t = 0; t < rows; t += ROWS) simd->norm(norm, t, range_end(rows, t));
-}
-
-static void run_norm_din(const tri_call *call, const tri_norm_din *norm, int64_t rows) {
-    const tri_simd *simd = tri__simd();
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm->h, ENOUGH))
-    for (int64_t t = 0; t < rows; t += ROWS) simd->norm_din(norm, t, range_end(rows, t));
 }
 
 static void run_dropout(const tri_call *call, int to, int from, int key) {
@@ -35,10 +30,12 @@ static void norm(const tri_call *call) {
 
 static void norm_din(const tri_call *call) {
     enum { DX, DY, XHAT, RSTD, G };
-    run_norm_din(call, &(tri_norm_din){.h = call->t[DY].cols, .dy = f32(call, DY), .xhat = f32(call, XHAT),
-                                       .rstd = f32(call, RSTD), .g = f32(call, G), .dres = f32(call, DX),
-                                       .acc_dres = adds(call, DX)},
-                 call->t[DY].rows);
+    const tri_simd *simd = tri__simd();
+    tri_norm_din norm = {.h = call->t[DY].cols, .dy = f32(call, DY), .xhat = f32(call, XHAT), .rstd = f32(call, RSTD),
+                         .g = f32(call, G), .dres = f32(call, DX), .acc_dres = adds(call, DX)};
+    int64_t rows = call->t[DY].rows;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm.h, ENOUGH))
+    for (int64_t t = 0; t < rows; t += ROWS) simd->norm_din(&norm, t, range_end(rows, t));
 }
 
 static void dropout(const tri_call *call) {
@@ -59,21 +56,11 @@ static void dropout_add_norm(const tri_call *call) {
              call->t[X].rows);
 }
 
-static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DY, XHAT, RSTD, G, KEY };
-    run_norm_din(call, &(tri_norm_din){.drop = drop_of(call, KEY), .h = call->t[DY].cols, .dy = f32(call, DY),
-                                       .xhat = f32(call, XHAT), .rstd = f32(call, RSTD), .g = f32(call, G),
-                                       .dx = f32(call, DX), .dres = f32(call, DRES), .acc_dx = adds(call, DX),
-                                       .acc_dres = adds(call, DRES)},
-                 call->t[DY].rows);
-}
-
 const tri_kernel_row tri__cpu_norm_fast[] = {
     {.op = TRI_OP_norm, .dtype = TRI_F32, .run = norm},
     {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din},
     {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},
     {.op = TRI_OP_dropout_din, .dtype = TRI_F32, .run = dropout_din},
     {.op = TRI_OP_dropout_add_norm, .dtype = TRI_F32, .run = dropout_add_norm},
-    {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din},
     {.run = NULL},
 };

@@ -29,13 +29,13 @@ typedef struct tri_norm {
     float eps;
 } tri_norm;
 
-/* dres = the gradient before the norm; dx = dropout of it, where dx is wanted */
+/* dres = the gradient before the norm; dx = dropout of it; each where it is wanted */
 typedef struct tri_norm_din {
     tri_drop drop;
     int64_t h;
     const float *dy, *xhat;      /* [T,h] */
     const float *rstd, *g;       /* [T], [h] */
-    float *dx, *dres;            /* [T,h]; dx may be NULL */
+    float *dx, *dres;            /* [T,h]; may be NULL */
     int acc_dx, acc_dres;
 } tri_norm_din;
 

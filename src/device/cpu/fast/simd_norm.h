@@ -84,6 +84,7 @@ INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_
         if (n->acc_dx) dropped += get(n->dx + at, left);
         put(n->dx + at, left, dropped);
     }
+    if (!n->dres) return;
     if (n->acc_dres) v += get(n->dres + at, left);
     put(n->dres + at, left, v);
 }

@@ -1,46 +1,98 @@
-/* sums.c - sums over rows in double: bias and norm gradients. Rows are cut into a number of blocks that the shape fixes;
- * partial sums are added in the blocks' order. */
+/* sums.c - sums over rows in double: gradients of biases and norms, alone or along with the rows that they are sums of, which
+ * are then in cache. Rows are cut into a number of blocks that the shape fixes; partial sums are added in the blocks' order. */
 #include "device/cpu/fast/call.h"
 
-enum { BLOCKS = 32, BLOCK_ROWS = 16, ENOUGH = 1 << 14 }; /* at most; at least, rows; elements */
+enum { BLOCKS = 32, BLOCK_ROWS = 16, ENOUGH = 1 << 14, MOST_SUMS = 2 }; /* at most; at least, rows; elements */
 
-static void sum_rows(const tri_call *call, int sum, int dot, int dy, int xhat) {
+/* What goes to operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: the first alone. An
+ * operand that is left out gets nothing. */
+typedef struct summed {
+    const float *x, *y;
+    int sum, dot;
+} summed;
+
+/* Writes rows t0 to t1 - 1 of what is summed. */
+typedef void make_rows(const void *what, int64_t t0, int64_t t1);
+
+static void end_sum(const tri_call *call, int out, const double *part, int64_t blocks, int64_t h, int64_t j) {
+    if (out < 0 || !f32(call, out)) return;
+    double total = 0;
+    for (int64_t i = 0; i < blocks; i++) total += part[i * h + j];
+    f32(call, out)[j] = (float)(adds(call, out) ? f32(call, out)[j] + total : total);
+}
+
+/* make NULL: the rows are there. Scratch: for each of n, [2,BLOCKS,h] of double, or [BLOCKS,h] without a dot in the last. */
+static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make, const void *what) {
     const tri_simd *simd = tri__simd();
-    int64_t rows = call->t[dy].rows, h = call->t[dy].cols;
     int64_t size = (rows + BLOCKS - 1) / BLOCKS > BLOCK_ROWS ? (rows + BLOCKS - 1) / BLOCKS : BLOCK_ROWS;
     int64_t blocks = (rows + size - 1) / size;
-    double *sums = call->work, *dots = sums + BLOCKS * h; /* [BLOCKS,h] */
-    const float *from = f32(call, dy), *other = xhat < 0 ? NULL : f32(call, xhat);
+    double *sums[MOST_SUMS], *dots[MOST_SUMS];
+    for (int k = 0; k < n; k++) sums[k] = (double *)call->work + 2 * k * BLOCKS * h, dots[k] = sums[k] + BLOCKS * h;
 #pragma omp parallel num_threads(threads_for(call, rows * h, ENOUGH))
     {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < blocks; i++)
-            simd->column_sums(i * size, (i + 1) * size < rows ? (i + 1) * size : rows, h, from, other, sums + i * h,
-                              dots + i * h);
+        for (int64_t i = 0; i < blocks; i++) {
+            int64_t t0 = i * size, t1 = t0 + size < rows ? t0 + size : rows;
+            if (make) make(what, t0, t1);
+            for (int k = 0; k < n; k++) simd->column_sums(t0, t1, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h);
+        }
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j++)
-            for (int k = 0; k < (other ? 2 : 1); k++) {
-                const double *part = k ? dots : sums;
-                double total = 0;
-                for (int64_t i = 0; i < blocks; i++) total += part[i * h + j];
-                int out = k ? dot : sum;
-                f32(call, out)[j] = (float)(adds(call, out) ? f32(call, out)[j] + total : total);
+            for (int k = 0; k < n; k++) {
+                end_sum(call, of[k].sum, sums[k], blocks, h, j);
+                end_sum(call, of[k].dot, dots[k], blocks, h, j);
             }
     }
 }
 
 static void bias_dw(const tri_call *call) {
     enum { DB, DY };
-    sum_rows(call, DB, -1, DY, -1);
+    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), NULL, DB, -1}, NULL, NULL);
 }
 
 static void norm_dw(const tri_call *call) {
     enum { DG, DB, DY, XHAT };
-    sum_rows(call, DB, DG, DY, XHAT);
+    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), f32(call, XHAT), DB, DG}, NULL, NULL);
+}
+
+static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd()->norm_din(what, t0, t1); }
+
+static void dropout_add_norm_din(const tri_call *call) {
+    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
+    const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
+    tri_norm_din norm = {.drop = drop_of(call, KEY), .h = call->t[DY].cols, .dy = dy, .xhat = xhat, .rstd = f32(call, RSTD),
+                         .g = f32(call, G), .dx = f32(call, DX), .dres = f32(call, DRES), .acc_dx = adds(call, DX),
+                         .acc_dres = adds(call, DRES)};
+    summed of[MOST_SUMS];
+    int n = 0;
+    if (f32(call, DG) || f32(call, DB)) of[n++] = (summed){dy, xhat, DB, DG};
+    if (f32(call, DBIAS)) of[n++] = (summed){norm.dx, NULL, DBIAS, -1};
+    sum_rows(call, call->t[DY].rows, norm.h, n, of, make_norm_din, &norm);
+}
+
+typedef struct gelu_rows {
+    const float *dy, *x; /* [T,h] */
+    float *dx;           /* [T,h] */
+    int64_t h;
+    int add;
+} gelu_rows;
+
+static void make_gelu_din(const void *what, int64_t t0, int64_t t1) {
+    const gelu_rows *g = what;
+    int64_t at = t0 * g->h;
+    tri__simd()->gelu_din((t1 - t0) * g->h, g->dy + at, g->x + at, g->dx + at, g->add);
+}
+
+static void gelu_din_db(const tri_call *call) {
+    enum { DX, DB, DY, X };
+    gelu_rows rows = {f32(call, DY), f32(call, X), f32(call, DX), call->t[DX].cols, adds(call, DX)};
+    sum_rows(call, call->t[DX].rows, rows.h, 1, &(summed){rows.dx, NULL, DB, -1}, make_gelu_din, &rows);
 }
 
 const tri_kernel_row tri__cpu_sums_fast[] = {
     {.op = TRI_OP_bias_dw, .dtype = TRI_F32, .run = bias_dw, .work = {.col = BLOCKS * 8}},
     {.op = TRI_OP_norm_dw, .dtype = TRI_F32, .run = norm_dw, .work = {.col = 2 * BLOCKS * 8}},
+    {.op = TRI_OP_dropout_add_norm_din, .dtype = TRI_F32, .run = dropout_add_norm_din, .work = {.col = 3 * BLOCKS * 8}},
+    {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db, .work = {.col = BLOCKS * 8}},
     {.run = NULL},
 };

@@ -16,6 +16,13 @@ static void gelu_din(const tri_call *call) {
     for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * gelu_slope(x[i]));
 }
 
+static void gelu_din_db(const tri_call *call) {
+    enum { DX, DB, DY, X };
+    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * gelu_slope(x[i]));
+    sum_rows(call, DB, f32(call, DX), NULL, call->t[DX].rows, call->t[DX].cols);
+}
+
 static void tanh_(const tri_call *call) {
     enum { Y, X };
     const float *x = f32(call, X); /* [T,H] */
@@ -43,6 +50,7 @@ static void relu_din(const tri_call *call) {
 const tri_kernel_row tri__cpu_activation_reference[] = {
     {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
     {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
+    {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db},
     {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = tanh_},
     {.op = TRI_OP_tanh_din, .dtype = TRI_F32, .run = tanh_din},
     {.op = TRI_OP_relu, .dtype = TRI_F32, .run = relu},

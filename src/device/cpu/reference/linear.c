@@ -55,13 +55,7 @@ static void linear_dw(const tri_call *call) {
 
 static void bias_dw(const tri_call *call) {
     enum { DB, DY };
-    const float *dy = f32(call, DY); /* [T,O] */
-    int64_t T = call->t[DY].rows, O = call->t[DB].cols;
-    for (int64_t o = 0; o < O; o++) {
-        double sum = 0;
-        for (int64_t t = 0; t < T; t++) sum += dy[t * O + o];
-        store(call, DB, o, sum);
-    }
+    sum_rows(call, DB, f32(call, DY), NULL, call->t[DY].rows, call->t[DB].cols);
 }
 
 const tri_kernel_row tri__cpu_linear_reference[] = {

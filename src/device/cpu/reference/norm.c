@@ -66,7 +66,7 @@ static void norm_din(const tri_call *call) {
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DY, XHAT, RSTD, G, KEY };
+    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
     const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
     const float *rstd = f32(call, RSTD), *g = f32(call, G);   /* [T] [H] */
     const int32_t *key = i32(call, KEY);                      /* [T,2] */
@@ -79,21 +79,16 @@ static void dropout_add_norm_din(const tri_call *call) {
             store(call, DX, t * H + c, row[c] * keep(call, key, t, c));
         }
     }
+    sum_rows(call, DG, dy, xhat, T, H);
+    sum_rows(call, DB, dy, NULL, T, H);
+    sum_rows(call, DBIAS, f32(call, DX), NULL, T, H);
 }
 
 static void norm_dw(const tri_call *call) {
     enum { DG, DB, DY, XHAT };
-    const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
     int64_t T = call->t[DY].rows, H = call->t[DG].cols;
-    for (int64_t c = 0; c < H; c++) {
-        double dg = 0, db = 0;
-        for (int64_t t = 0; t < T; t++) {
-            dg += (double)dy[t * H + c] * xhat[t * H + c];
-            db += dy[t * H + c];
-        }
-        store(call, DG, c, dg);
-        store(call, DB, c, db);
-    }
+    sum_rows(call, DG, f32(call, DY), f32(call, XHAT), T, H);
+    sum_rows(call, DB, f32(call, DY), NULL, T, H);
 }
 
 /* Scratch: one row of double. */

@@ -26,6 +26,15 @@ static inline void clear(const tri_call *call, int k) {
     for (int64_t i = 0; i < n; i++) f32(call, k)[i] = 0;
 }
 
+/* Operand sum [1,H] = sum_t x [T,H]; with y that of x * y. */
+static inline void sum_rows(const tri_call *call, int sum, const float *x, const float *y, int64_t T, int64_t H) {
+    for (int64_t c = 0; c < H; c++) {
+        double total = 0;
+        for (int64_t t = 0; t < T; t++) total += y ? (double)x[t * H + c] * y[t * H + c] : x[t * H + c];
+        store(call, sum, c, total);
+    }
+}
+
 /* What dropout multiplies one value of row t by: 0, or 1 / (1 - p). key [T,2] may be left out when p is 0. */
 static inline double keep(const tri_call *call, const int32_t *key, int64_t t, int64_t feature) {
     if (call->attr->p == 0) return 1;

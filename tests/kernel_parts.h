@@ -1,0 +1,68 @@
+/* kernel_parts.h - fused operations that form sums over tokens give the bits of the operations that they replace: schedules which want
+ * gradients of weights apart run those instead. */
+#ifndef TESTS_KERNEL_PARTS_H
+#define TESTS_KERNEL_PARTS_H
+
+#include "kernel_call.h"
+
+typedef void kernel_runner(kernel_call *k, void *context);
+
+/* Operand k of `part` is operand of[k] of `fused`. */
+static const struct { tri_op fused, part; int of[TRI_MAX_ARGS]; } kernel_parts[] = {
+    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}}, {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
+    {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},           {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
+    {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},
+};
+enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
+
+/* Whether an operand is a sum of values that the operation rounded first: numbers of 16 bits may cancel there, so it is compared with the
+ * part alone. */
+static inline int kernel_sums_rounded(tri_op op, int arg) {
+    for (int i = 0; i < KERNEL_PARTS; i++)
+        if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg) return 1;
+    return 0;
+}
+
+/* Runs a part of the call that has been run, and compares. */
+static inline void kernel_part_check(const kernel_call *fused, int which, kernel_runner *run, void *context) {
+    tri_op op = kernel_parts[which].part;
+    const tri_op_row *row = tri__op_row(op);
+    const int *of = kernel_parts[which].of;
+    kernel_case at = fused->at;
+    kernel_call part;
+    unsigned acc = 0;
+    at.op = op;
+    at.dim['O' - 'A'] = at.dim['H' - 'A'];
+    for (int k = 0; k < row->n_args; k++) acc |= (fused->call.acc >> of[k] & 1) << k;
+    kernel_call_open_mixed(&part, &at, fused->type, fused->loose, 0, acc, 0);
+    for (int k = 0; k < row->n_args; k++) {
+        int writes = tri__access_writes(row->arg[k].access);
+        if (writes && !(acc >> k & 1)) continue;
+        assert_true(part.bytes[k] == fused->bytes[of[k]]);
+        memcpy(part.block[k], writes ? fused->before[of[k]] : fused->block[of[k]], part.bytes[k] + 2 * GUARD);
+        memcpy(part.before[k], part.block[k], part.bytes[k] + 2 * GUARD);
+    }
+    run(&part, context);
+    for (int k = 0; k < row->n_args; k++)
+        if (tri__access_writes(row->arg[k].access) && memcmp(part.block[k], fused->block[of[k]], part.bytes[k] + 2 * GUARD) != 0)
+            kernel_call_fail(fused, of[k], "differs from what the operation alone gives");
+    kernel_call_close(&part);
+}
+
+/* Overwriting, and adding to the sums. */
+static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run, void *context) {
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned sums = 0;
+    for (int a = 0; a < row->n_args; a++)
+        if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) sums |= 1u << a;
+    for (int add = 0; add <= 1; add++) {
+        kernel_call fused;
+        kernel_call_open_mixed(&fused, at, type, loose, add ? 0.3f : 0, add ? sums : 0, 0);
+        run(&fused, context);
+        for (int i = 0; i < KERNEL_PARTS; i++)
+            if (kernel_parts[i].fused == at->op) kernel_part_check(&fused, i, run, context);
+        kernel_call_close(&fused);
+    }
+}
+
+#endif
