@@ -241,6 +241,64 @@ static void a_skipped_step_changes_nothing(void **state) {
     }
 }
 
+/* Algorithms of a call's products by timing, on zeroed operands, which are zeros afterwards. */
+static void time_products(gpu *g, const kernel_case *at, unsigned acc, tri_wisdom *wisdom) {
+    kernel_call k;
+    size_t scratch;
+    kernel_call_open_as(&k, at, g->type, 0, acc, 0);
+    tri_dtype type = kernel_call_row(&k, &g->table, &scratch);
+    places to = place(&k, 0, scratch);
+    tri_call call = k.call;
+    memset(g->stage, 0, to.end);
+    assert_int_equal(g->device->apart->copy(g->context, g->memory, g->stage, to.end), TRI_OK);
+    for (int a = 0; a < TRI_MAX_ARGS; a++)
+        if (k.block[a]) call.t[a].data = g->memory + to.block[a] + GUARD;
+    call.context = g->context, call.table = &g->table, call.work = g->memory + to.work;
+    int before = wisdom->n;
+    g->device->apart->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    if (g->device->apart->finish(g->context) != TRI_OK) kernel_call_fail(&k, 0, tri_error());
+    assert_true(wisdom->n > before);
+    int found = wisdom->n;
+    g->device->apart->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    assert_int_equal(wisdom->n, found); /* once */
+    assert_int_equal(g->device->apart->copy(g->context, g->stage, g->memory, to.end), TRI_OK);
+    for (size_t i = 0; i < to.end; i++)
+        if (g->stage[i]) kernel_call_fail(&k, 0, "what was timed left something in memory");
+    kernel_call_close(&k);
+}
+
+/* What timing has found computes the same, and says so in words that can be read again. */
+static void timed_products(void **state) {
+    (void)state;
+    static const tri_op ops[] = {TRI_OP_linear, TRI_OP_linear_gelu, TRI_OP_linear_din, TRI_OP_linear_dw};
+    tri_wisdom *wisdom = calloc(2, sizeof *wisdom);
+    size_t size;
+    gpu *g = the_gpu;
+    assert_non_null(wisdom);
+    snprintf(wisdom->kind, sizeof wisdom->kind, "%s", g->device->apart->kind(g->context));
+    assert_true(wisdom->kind[0]);
+    g->type = TRI_BF16;
+    for (int i = 0; i < 4; i++) {
+        kernel_case at = {.op = ops[i]};
+        at.dim['T' - 'A'] = 2050, at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
+        for (unsigned acc = 0; acc <= (unsigned)(i >= 2); acc++) time_products(g, &at, acc, wisdom);
+    }
+    for (int i = 0; i < wisdom->n; i++) assert_true(wisdom->entry[i].best_us > 0 && wisdom->entry[i].best_us <= wisdom->entry[i].guess_us);
+    char *text = tri__wisdom_text(wisdom, &size);
+    print_message("%s", text);
+    assert_int_equal(tri__wisdom_parse(text, size, "text", wisdom + 1), TRI_OK);
+    g->device->apart->follow(g->context, wisdom + 1);
+    for (int i = 0; i < 4; i++) {
+        kernel_case at = {.op = ops[i]};
+        at.dim['T' - 'A'] = 2050 - 500 * (i == 3), at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
+        try_variant(g, &at, g->type, 0, i >= 2, 0);
+    }
+    memset(wisdom, 0, sizeof *wisdom);
+    g->device->apart->follow(g->context, wisdom);
+    free(text);
+    free(wisdom);
+}
+
 static int open_gpu(gpu *g) {
     if (tri__device_get("cuda", &g->device) != TRI_OK) return 0;
     if (g->device->open(&tri__core, 0, 1 << 20, &g->context) != TRI_OK) return 0;
@@ -261,6 +319,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_has_rows), cmocka_unit_test(rows_of_fp32),       cmocka_unit_test(rows_of_bf16),
         cmocka_unit_test(rows_of_fp16),             cmocka_unit_test(not_a_number_shows), cmocka_unit_test(a_skipped_step_changes_nothing),
+        cmocka_unit_test(timed_products),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     g.device->free(g.context, g.memory, ROOM);
