@@ -1,6 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
 #   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
-#   make cuda | test-cuda [NVCC=/usr/local/cuda/bin/nvcc] [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
+#   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc] [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
 SONAME := libtrident.so.0
@@ -37,7 +37,7 @@ LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/p
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(wildcard src/device/cuda/*.c src/device/cuda/*.cu)))
-CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c)
+CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/device/wisdom.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 # Each fuzz target, as a plain program that replays its corpus (`make test`) and, in build-fuzz, as libFuzzer's.
@@ -49,7 +49,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce cuda test-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
+.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
@@ -117,6 +117,11 @@ cuda: all
 CUDA_TESTS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/test_cuda_*.c)))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 	@tests/run $(BUILD) test_cuda_ cli_cuda_
+# The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of their cases.
+sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels
+	@[ -x $(CUDA_HOME)/bin/compute-sanitizer ] || { echo 'make sanitize-cuda: $(CUDA_HOME)/bin/compute-sanitizer is not there; it comes with the CUDA toolkit'; exit 1; }
+	@for tool in memcheck racecheck; do echo "compute-sanitizer $$tool"; \
+	  $(CUDA_HOME)/bin/compute-sanitizer --tool $$tool --error-exitcode 9 $(BUILD)/tests/test_cuda_kernels --few || exit 1; done
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)

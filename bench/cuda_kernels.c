@@ -1,7 +1,10 @@
 /* cuda_kernels.c - times the kernel rows of a GPU one by one, on the shapes of a training step in bf16, and adds them up to a step: median
  * milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a step.
  *
- *   cuda_kernels [base128|base512|large512|oneb] [OPERATION ...]       all operations of base512 when left out */
+ *   cuda_kernels [base128|base512|large512|oneb] [--tokens N] [--dropout P] [OPERATION ...]
+ *
+ * All operations of base512 with dropout 0.1 when left out. --tokens: rows of dense layers instead of the model's (other operations need
+ * whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
 #include "base/clock.h"
 #include "device/device.h"
 #include "layout/float16.h"
@@ -77,6 +80,10 @@ typedef struct bench {
     void *context;
     tri_kernel_table table;
     const model *of;
+    int64_t tokens;               /* 0: the model's */
+    float dropout;
+    const char *op[32];           /* those asked for; n_ops 0: all */
+    int n_ops;
     void *noise[TRI_DTYPE_COUNT]; /* [NOISE] on the host; NULL for types that have none */
 } bench;
 
@@ -91,7 +98,7 @@ static int64_t extent(const bench *b, const shape *at, char letter) {
     for (const char *d = at->dims; d; d = strchr(d, ' '), d = d ? d + 1 : NULL) {
         if (*d != letter) continue;
         switch (d[1]) {
-        case 't': return m->samples * m->length;
+        case 't': return b->tokens ? b->tokens : m->samples * m->length;
         case 'h': return m->width;
         case 'q': return 3 * m->width;
         case 'i': return m->inner;
@@ -172,7 +179,7 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
 static double time_shape(bench *b, const shape *at) {
     const tri_op_row *row = tri__op_row((tri_op)tri__op_find(at->op));
     const model *m = b->of;
-    tri_attr attr = {.p = 0.1f,
+    tri_attr attr = {.p = b->dropout,
                      .eps = 1e-12f,
                      .id = 7,
                      .heads = (int32_t)m->heads,
@@ -215,30 +222,42 @@ static double time_shape(bench *b, const shape *at) {
     return all;
 }
 
-static int wanted(int argc, char **argv, const char *op) {
-    if (argc <= 2) return 1;
-    for (int i = 2; i < argc; i++)
-        if (strcmp(argv[i], op) == 0) return 1;
-    return 0;
+static int wanted(const bench *b, const char *op) {
+    for (int i = 0; i < b->n_ops; i++)
+        if (strcmp(b->op[i], op) == 0) return 1;
+    return b->n_ops == 0;
+}
+
+static void read_words(bench *b, int argc, char **argv) {
+    b->of = &models[1];
+    b->dropout = 0.1f;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        int is_model = 0;
+        for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+            if (strcmp(models[m].name, word) == 0) b->of = &models[m], is_model = 1;
+        if (is_model) continue;
+        if (strcmp(word, "--tokens") == 0 && i + 1 < argc) b->tokens = strtoll(argv[++i], NULL, 10);
+        else if (strcmp(word, "--dropout") == 0 && i + 1 < argc) b->dropout = strtof(argv[++i], NULL);
+        else if (tri__op_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
+        else {
+            fprintf(stderr, "cuda_kernels: '%s' is no model (base128, base512, large512, oneb), option or operation\n", word);
+            exit(2);
+        }
+    }
 }
 
 int main(int argc, char **argv) {
     static bench b;
-    const char *name = argc > 1 ? argv[1] : "base512";
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strcmp(models[i].name, name) == 0) b.of = &models[i];
-    if (!b.of) {
-        fprintf(stderr, "cuda_kernels: no model '%s'; there are base128, base512, large512, oneb\n", name);
-        return 2;
-    }
+    read_words(&b, argc, argv);
     if (tri__device_get("cuda", &b.device) != TRI_OK) fail("no GPU");
     if (b.device->open(&tri__core, 0, 1 << 20, &b.context) != TRI_OK) fail("no GPU");
     b.device->kernels(&b.table);
     make_noise(&b);
     double all = 0;
-    printf("%s\n", name);
+    printf("%s\n", b.of->name);
     for (int i = 0; i < SHAPES; i++)
-        if (wanted(argc, argv, shapes[i].op)) all += time_shape(&b, &shapes[i]);
+        if (wanted(&b, shapes[i].op)) all += time_shape(&b, &shapes[i]);
     printf("%-22s %9.3f ms\n", "sum", all);
     free(b.noise[TRI_F32]);
     free(b.noise[TRI_BF16]);

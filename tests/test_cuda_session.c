@@ -31,6 +31,7 @@ static void the_cpus_losses(void **state) {
         {{"--precision=fp32", "--num-microbatches=3"}, "fp32, 3 microbatches", 1e-4},
         {{"--precision=fp32", "--recompute=full"}, "fp32, recomputation", 1e-4},
         {{"--precision=fp32", "--offload=optimizer,gradients"}, "fp32, offload", 1e-4},
+        {{"--precision=fp32", "--tune-products"}, "fp32, products timed", 1e-4},
         {{"--precision=bf16"}, "bf16", 3e-2},
         {{"--precision=fp16"}, "fp16", 1e-2},
     };

@@ -46,8 +46,8 @@ typedef struct bench {
 static tri_status parse_run(const bench *b, tri_settings *settings) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     static const char *const recomputes[] = {"none", "selective", "full"};
-    char text[16][TRI_PATH_MAX + 32], limit[64] = "";
-    const char *args[16];
+    char text[20][TRI_PATH_MAX + 32], limit[64] = "";
+    const char *args[20];
     int n = 0, n_words;
 #define ADD(...) (snprintf(text[n], sizeof text[n], __VA_ARGS__), args[n] = text[n], n++)
     ADD("--config=%s/config.json", b->folder);
@@ -61,6 +61,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     ADD("--recompute=%s", recomputes[b->asked->recompute]);
     ADD("--save-every=0");
     ADD("--resume=never");
+    if (b->asked->tune_products) ADD("--tune-products");
     ADD("--seed=1");
     ADD("--threads=%lld", (long long)b->asked->threads);
     if (b->asked->memory_limit) snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;

@@ -4,6 +4,7 @@
 #define TRI_DEVICE_DEVICE_H
 
 #include "base/status.h"
+#include "device/wisdom.h"
 #include "program/op.h"
 #include "program/target.h"
 
@@ -80,6 +81,13 @@ typedef struct tri_apart {
     void (*times)(void *context, int n, tri_time *times);
     /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
     void (*transfer_time)(void *context, int number, tri_time *time);
+    /* Choosing algorithms by timing them, before a run's first step; NULL where there is nothing to choose. `kind` is what choices are good
+     * for: the device and its library. `tune` times those of a call's products that are not in the wisdom, on the call's operands, which
+     * hold nothing yet (zeros) and are left so, and adds the fastest; a call without products: nothing. `row` is the call's row. `follow`
+     * copies what is known: products use it from now on. What goes wrong the next `finish` tells. */
+    const char *(*kind)(void *context);
+    void (*tune)(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
+    void (*follow)(void *context, const tri_wisdom *wisdom);
     /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for it. */
     double (*worked)(void *context);
 } tri_apart;

@@ -266,6 +266,27 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
     return TRI_OK;
 }
 
+const char *tri__exec_kind(const tri_exec *exec) {
+    const tri_apart *apart = exec->device->apart;
+    return apart && apart->tune ? apart->kind(exec->context) : NULL;
+}
+
+tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom) {
+    for (int n = 0; n < exec->n; n++) {
+        const tri_program *p = exec->program[n];
+        for (int i = 0; i < p->n_instrs; i++) {
+            tri_call call = exec->bound[n][i].call;
+            if (exec->world) tri__world_beat(exec->world);
+            for (int k = 0; k < TRI_MAX_ARGS; k++)
+                if (p->instr[i].slot[k] >= 0) call.t[k].rows = tri__slot_rows(&p->slot[p->instr[i].slot[k]], &p->max);
+            if (exec->bound[n][i].run) exec->device->apart->tune(exec->context, &call, exec->bound[n][i].run, wisdom);
+        }
+    }
+    return exec->device->apart->finish(exec->context);
+}
+
+void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->apart->follow(exec->context, wisdom); }
+
 double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }

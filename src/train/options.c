@@ -164,6 +164,9 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, memory_limit, .scope = "train,plan,simulate,bench,config",
         .help = "memory that the ranks of a machine may plan for together, e.g. 8G; left out: what is free"),
 
+    ROW(BOOL, tune_products, .value = "false", .scope = "train,bench,config",
+        .help = "GPUs: choose algorithms of matrix products by timing them once; products.txt in the run folder remembers"),
+
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
     ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),

@@ -6,6 +6,7 @@
 #include "train/metrics.h"
 #include "train/room.h"
 #include "train/staging.h"
+#include "train/tune.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,6 +103,7 @@ static tri_status open_engine(tri_session *s) {
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
+    if (set->tune_products) TRI_TRY(tri__engine_tune(&s->engine, set->output_dir, &s->log));
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
     return s->feed ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

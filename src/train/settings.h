@@ -41,6 +41,7 @@ typedef struct tri_settings {
     double bucket_mb;
     int reduce_dtype;                            /* as precision */
     tri_texts offload;
+    int tune_products;
     char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "device/device.h"
+#include "device/wisdom.h"
 
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
@@ -15,12 +16,14 @@ typedef struct tri_cuda {
     cublasLtHandle_t blas;
     void *blas_work;           /* [blas_bytes] on the device */
     size_t blas_bytes;
-    struct tri_cuda_wisdom *wisdom; /* algorithms chosen by timing, by shape */
+    struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
+    tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
     cudaError_t error;         /* the first that a launch met; looked at after the step */
     const char *where;         /* the row that met it */
     /* the host side's own (device.c) */
     const tri_core *core;
     char name[160];            /* what people read */
+    char kind[TRI_WISDOM_KIND];/* what algorithms are good for; filled when it is first asked for */
     struct {
         char *at;              /* [stage_bytes] of the host that the GPU reads */
         cudaEvent_t done;      /* when it has */
@@ -56,6 +59,7 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
 /* copy.c: between the host's memory and the GPU's, done when it returns.
+ * product.cu: tri_apart's tuning.
  * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
  * nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
@@ -63,6 +67,10 @@ extern "C" {
 #endif
 cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
 void tri__cuda_copy_close(tri_cuda *cuda);
+int tri__cuda_products_open(tri_cuda *cuda); /* 0: out of memory */
+void tri__cuda_products_close(tri_cuda *cuda);
+void tri__cuda_follow(void *context, const tri_wisdom *wisdom);
+void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
 tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);

@@ -1,7 +1,6 @@
 /* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files of their families. */
 #include "base/clock.h"
 #include "device/cuda/cuda.h"
-#include "device/cuda/wisdom.h"
 #include "device/plugin.h"
 
 #include <stdio.h>
@@ -51,7 +50,7 @@ static void close_context(void *context) {
     tri__cuda_copy_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
     free(c->mark);
-    free(c->wisdom);
+    tri__cuda_products_close(c);
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
         if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
@@ -70,6 +69,15 @@ static void name_device(tri_cuda *c) {
     if (cudaGetDeviceProperties(&p, c->device) != cudaSuccess) return;
     snprintf(c->name, sizeof c->name, "cuda: %.60s, %d multiprocessors, %.0f GiB, compute capability %d.%d", p.name, p.multiProcessorCount,
              (double)p.totalGlobalMem / (1 << 30), p.major, p.minor);
+}
+
+/* What algorithms were timed on. */
+static const char *kind(void *context) {
+    tri_cuda *c = context;
+    struct cudaDeviceProp p;
+    if (!c->kind[0] && cudaGetDeviceProperties(&p, c->device) == cudaSuccess)
+        snprintf(c->kind, sizeof c->kind, "%.60s, %d multiprocessors, cuBLASLt %zu", p.name, p.multiProcessorCount, cublasLtGetVersion());
+    return c->kind;
 }
 
 static cudaError_t make_streams(tri_cuda *c) {
@@ -97,8 +105,8 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     *context = NULL;
     c->core = core;
     c->stage_bytes = inputs;
-    c->wisdom = calloc(1, sizeof *c->wisdom); /* without it every product asks the library anew */
     tri_status status = choose(core, local, &c->device);
+    if (status == TRI_OK && !tri__cuda_products_open(c)) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     if (status == TRI_OK) {
         name_device(c);
         cudaError_t error = make_streams(c);
@@ -233,6 +241,7 @@ static double worked(void *context) {
 }
 
 static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+                                .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
                                 .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
                                 .wait = tri__nccl_wait};

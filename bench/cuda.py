@@ -1,0 +1,123 @@
+"""Training steps on a GPU against PyTorch's, in one job: `trident bench step` and torch_step.py, compiled and eager, take turns.
+
+    python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3] [--seconds 540]
+
+Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on all. A run whose
+last time is more than what is left of --seconds is not begun. Prints a JSON object a run, then the table of docs/cuda.md: medians over the
+rounds. Compiling takes PyTorch most of a minute a case: with TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only
+the first time. Exit 1 when a target is missed or a case lacks an engine.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = ("base128", "base512", "base512real", "large512", "oneb")
+TARGET = {"base128": 1.4, "base512": 1.4, "base512real": 4.0, "large512": 1.35, "oneb": 1.15}  # times as fast as torch.compile
+MFU = {"base128": 0.58, "base512": 0.58, "large512": 0.60, "oneb": 0.64}
+GIB = 1 << 30
+
+
+def command(engine, case, options):
+    if engine == "trident":
+        words = [os.path.join(options.build, "trident"), "bench", "step", "--device", "cuda", "--precision", "bf16", "--cases", case,
+                 "--json", "--quiet"]
+        return words + (["--tune-products"] if options.tune else [])
+    words = [sys.executable, os.path.join(HERE, "torch_step.py"), case, "--steps", "12", "--warmup", "4"]
+    return words + (["--compile"] if engine == "compile" else [])
+
+
+def run(engine, case, left, options):
+    """One run as a dictionary; None when it fails or takes too long, which is said."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=max(left, 1))
+    except subprocess.TimeoutExpired:
+        print(f"bench: {engine} {case}: the time is over", file=sys.stderr)
+        return None
+    if done.returncode:
+        print(f"bench: {engine} {case}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
+        return None
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    found.update(engine=engine, run_seconds=round(time.monotonic() - begin, 1))
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def measure(options):
+    """runs[case][engine]: a list of dictionaries."""
+    runs = {case: {engine: [] for engine in options.engines} for case in options.cases}
+    lost, end = set(), time.monotonic() + options.seconds
+    for _ in range(options.rounds):
+        for case in options.cases:
+            for engine in options.engines:
+                left, earlier = end - time.monotonic(), runs[case][engine]
+                if (case, engine) in lost or left < (earlier[-1]["run_seconds"] if earlier else 5):
+                    continue
+                found = run(engine, case, left, options)
+                if found:
+                    earlier.append(found)
+                else:
+                    lost.add((case, engine))
+    return runs
+
+
+def median(found, key):
+    return statistics.median(r[key] for r in found) if found else None
+
+
+def memory(found):
+    """Bytes of the card that a run takes: of Trident what is free less, of PyTorch what its allocator holds."""
+    return max(r["device_bytes"] if r["engine"] == "trident" else r["reserved_bytes"] for r in found)
+
+
+def side(found):
+    if not found:
+        return "-"
+    return f"{median(found, 'step_ms'):.1f}, {100 * median(found, 'mfu'):.0f} %, {memory(found) / GIB:.1f} GiB"
+
+
+def table(runs, options):
+    ok = True
+    print("\n| case | ms a step | MFU | first step | memory | torch.compile: ms, MFU, memory | eager: ms, MFU, memory | ratio | target |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for case in options.cases:
+        ours, compiled, eager = (runs[case].get(engine, []) for engine in ("trident", "compile", "eager"))
+        if not ours:
+            print(f"| {case} | - | | | | {side(compiled)} | {side(eager)} | | |")
+            ok = False
+            continue
+        ratio = median(compiled, "step_ms") / median(ours, "step_ms") if compiled else 0
+        mfu = median(ours, "mfu")
+        reached = ratio >= TARGET[case] and mfu >= MFU.get(case, 0)
+        ok = ok and reached
+        print(f"| {case} | {median(ours, 'step_ms'):.1f} | {100 * mfu:.1f} % | {median(ours, 'first_step_seconds'):.1f} s | "
+              f"{memory(ours) / GIB:.1f} GiB | {side(compiled)} | {side(eager)} | {ratio:.2f} | {TARGET[case]:.2f}"
+              f"{', MFU %.0f %%' % (100 * MFU[case]) if case in MFU else ''}{'' if reached else ': missed'} |")
+    ceilings = [r["ceiling_tflops"] for case in runs.values() for found in case.values() for r in found]
+    if ceilings:
+        print(f"\nA product of 8192 x 8192 matrices reached {min(ceilings):.0f} to {max(ceilings):.0f} TFLOP/s.")
+    return ok
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("--cases", type=lambda text: text.split(","), default=list(CASES))
+    parser.add_argument("--engines", type=lambda text: text.split(","), default=["trident", "compile", "eager"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--tune", action="store_true", help="Trident with --tune-products")
+    options = parser.parse_args()
+    unknown = [case for case in options.cases if case not in CASES]
+    if unknown:
+        parser.error(f"no case {unknown[0]}; there are {', '.join(CASES)}")
+    sys.exit(0 if table(measure(options), options) else 1)
+
+
+if __name__ == "__main__":
+    main()

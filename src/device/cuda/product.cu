@@ -1,0 +1,298 @@
+/* product.cu - products by cuBLASLt: the algorithm of a shape is what timing has found (wisdom), else the library's first guess, and is
+ * looked up once. */
+#include "device/cuda/product.cuh"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHAPES = 4096,      /* places of the table */
+    CANDIDATES = 16, ROUNDS = 5, MOST_RUNS = 16,
+    NOISE_THREADS = 256
+};
+#define WORTH_FLOPS 1e9 /* a smaller product takes microseconds, whatever multiplies it */
+#define WORTH_GAIN 0.98 /* of the first guess's time: what differs less is chance */
+#define SAMPLE_MS 0.2f  /* that a timed batch of runs takes at least, up to MOST_RUNS */
+
+/* Algorithms in use. */
+struct tri_cuda_choices {
+    struct {
+        tri_product_shape shape; /* m = 0: empty */
+        cublasLtMatmulAlgo_t algo;
+    } at[SHAPES];
+    tri_wisdom known; /* by timing */
+};
+static_assert(sizeof(cublasLtMatmulAlgo_t) == TRI_ALGORITHM_WORDS * sizeof(uint64_t), "algorithms are kept as words");
+
+typedef struct lt_product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
+} lt_product;
+
+static cudaDataType_t type_of(int dtype) { return dtype == TRI_F32 ? CUDA_R_32F : dtype == TRI_BF16 ? CUDA_R_16BF : CUDA_R_16F; }
+
+static int32_t alignment(const void *p) {
+    for (int32_t bytes = 256; bytes > 1; bytes /= 2)
+        if ((uintptr_t)p % (uintptr_t)bytes == 0) return bytes;
+    return 1;
+}
+
+product new_product(int64_t m, int64_t n, int64_t k, int type, int out) {
+    product p;
+    memset(&p, 0, sizeof p);
+    p.shape.m = m, p.shape.n = n, p.shape.k = k;
+    p.shape.type = type, p.shape.out = out;
+    return p;
+}
+
+static void describe(const product *p, lt_product *lt) {
+    const tri_product_shape *s = &p->shape;
+    cublasOperation_t turned = CUBLAS_OP_T;
+    cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (s->a_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
+    if (s->b_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
+    if (p->bias) {
+        cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+        cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+        cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+    }
+    cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), (uint64_t)(s->a_turned ? s->k : s->m), (uint64_t)(s->a_turned ? s->m : s->k), p->lda);
+    cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), (uint64_t)(s->b_turned ? s->n : s->k), (uint64_t)(s->b_turned ? s->k : s->n), p->ldb);
+    cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), (uint64_t)s->m, (uint64_t)s->n, s->m);
+}
+
+static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *lt, const cublasLtMatmulAlgo_t *algo) {
+    float one = 1, beta = p->shape.add ? 1.0f : 0.0f;
+    return cublasLtMatmul(cuda->blas, &lt->desc, &one, p->a, &lt->a, p->b, &lt->b, &beta, p->d, &lt->d, p->d, &lt->d, algo,
+                          cuda->blas_work, cuda->blas_bytes, cuda->compute);
+}
+
+static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cublasLtMatmulHeuristicResult_t *out) {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    uint32_t align = (uint32_t)p->shape.align, sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of a sum stay fp32 */
+    int found = 0;
+    cublasLtMatmulPreferenceInit(&preference);
+    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes, sizeof cuda->blas_bytes);
+    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+    static const cublasLtMatmulPreferenceAttributes_t which[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    for (int i = 0; i < 4; i++) cublasLtMatmulPreferenceSetAttribute(&preference, which[i], &align, sizeof align);
+    cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, &preference, n, out, &found);
+    return status == CUBLAS_STATUS_SUCCESS ? found : 0;
+}
+
+/* ---- Choosing ---- */
+
+static uint64_t hash_of(const tri_product_shape *shape) { /* FNV-1a */
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < sizeof *shape; i++) hash = (hash ^ ((const unsigned char *)shape)[i]) * 0x100000001B3u;
+    return hash ^ hash >> 32;
+}
+
+static int64_t *tokens_of(product *p) { return p->tokens_in_k ? &p->shape.k : &p->shape.n; }
+
+/* Numbers of tokens differ from step to step: those that round up to the same multiple of a power of 2 share an algorithm, so that few
+ * shapes are ever asked for; `parts` multiples to an octave. No leading dimension depends on them, so what suits one suits the other. */
+static int64_t step_of(int64_t tokens, int64_t parts) {
+    int64_t step = 1;
+    while (2 * parts * step < tokens) step *= 2;
+    return step;
+}
+enum { FINE = 16, COARSE = 4 }; /* parts: where nothing is timed, where it is */
+static product bucket_of(const product *p, int64_t parts) {
+    product like = *p;
+    int64_t *tokens = tokens_of(&like), step = step_of(*tokens, parts);
+    *tokens = (*tokens + step - 1) / step * step;
+    return like;
+}
+
+/* What timing has found, where the library says that it can be done. */
+static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
+    product like = bucket_of(p, COARSE);
+    const tri_wisdom_entry *entry = tri__wisdom_find(&cuda->choices->known, &like.shape);
+    cublasLtMatmulHeuristicResult_t result;
+    if (!entry) return 0;
+    memcpy(algo, entry->algorithm, sizeof *algo);
+    return cublasLtMatmulAlgoCheck(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, algo, &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= cuda->blas_bytes;
+}
+
+/* Finds the algorithm of a shape; 0 when the library has none. A shape whose place is taken moves in. */
+static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
+    product like = bucket_of(p, FINE);
+    auto *at = &cuda->choices->at[hash_of(&like.shape) % SHAPES];
+    if (memcmp(&at->shape, &like.shape, sizeof like.shape) == 0) {
+        *algo = at->algo;
+        return 1;
+    }
+    if (!recall(cuda, p, lt, algo)) {
+        cublasLtMatmulHeuristicResult_t found;
+        lt_product like_lt;
+        describe(&like, &like_lt);
+        if (!guesses(cuda, &like, &like_lt, 1, &found)) return 0;
+        *algo = found.algo;
+    }
+    at->shape = like.shape, at->algo = *algo;
+    return 1;
+}
+
+/* ---- Timing ---- */
+
+typedef struct candidate {
+    const cublasLtMatmulAlgo_t *algo;
+    float ms[ROUNDS]; /* of one run, in order */
+    int runs;         /* in a batch; 0: it does not run */
+} candidate;
+
+/* Milliseconds of one run, of a batch; below 0 when it does not run. */
+static float time_batch(tri_cuda *cuda, const product *p, lt_product *lt, const candidate *c, cudaEvent_t begin, cudaEvent_t end) {
+    float ms = -1;
+    cudaEventRecord(begin, cuda->compute);
+    for (int i = 0; i < c->runs; i++)
+        if (multiply_by(cuda, p, lt, c->algo) != CUBLAS_STATUS_SUCCESS) return -1;
+    cudaEventRecord(end, cuda->compute);
+    if (cudaEventSynchronize(end) != cudaSuccess || cudaEventElapsedTime(&ms, begin, end) != cudaSuccess) return -1;
+    return ms / (float)c->runs;
+}
+
+static void insert(float *sorted, int n, float value) {
+    for (; n > 0 && sorted[n - 1] > value; n--) sorted[n] = sorted[n - 1];
+    sorted[n] = value;
+}
+
+/* All take turns, so that what slows the GPU down for a while falls on all. Each runs once before, and is then given as many runs as make
+ * its batches long enough for the clock. */
+static void race(tri_cuda *cuda, const product *p, lt_product *lt, candidate *c, int n, cudaEvent_t begin, cudaEvent_t end) {
+    for (int i = 0; i < n; i++) {
+        c[i].runs = 1;
+        float ms = time_batch(cuda, p, lt, &c[i], begin, end);
+        if (ms >= 0) ms = time_batch(cuda, p, lt, &c[i], begin, end);
+        c[i].runs = ms < 0 ? 0 : ms * MOST_RUNS <= SAMPLE_MS ? (int)MOST_RUNS : 1 + (int)(SAMPLE_MS / ms);
+    }
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++) {
+            float ms = c[i].runs ? time_batch(cuda, p, lt, &c[i], begin, end) : -1;
+            if (ms < 0) c[i].runs = 0;
+            else insert(c[i].ms, round, ms);
+        }
+}
+
+/* The fastest by its median, if it is worth leaving the first guess. */
+static int winner(const candidate *c, int n) {
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (c[i].runs && (!c[best].runs || c[i].ms[ROUNDS / 2] < c[best].ms[ROUNDS / 2])) best = i;
+    return c[0].runs && c[best].ms[ROUNDS / 2] > (float)WORTH_GAIN * c[0].ms[ROUNDS / 2] ? 0 : best;
+}
+
+static void time_shape(tri_cuda *cuda, const product *p, const product *like, cudaEvent_t begin, cudaEvent_t end) {
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    candidate c[CANDIDATES];
+    lt_product lt;
+    describe(like, &lt);
+    int n = guesses(cuda, like, &lt, CANDIDATES, found);
+    for (int i = 0; i < n; i++) c[i].algo = &found[i].algo;
+    describe(p, &lt);
+    race(cuda, p, &lt, c, n, begin, end);
+    int best = n ? winner(c, n) : 0;
+    if (!n || !c[best].runs) return;
+    tri_wisdom_entry entry;
+    memset(&entry, 0, sizeof entry);
+    entry.shape = like->shape;
+    memcpy(entry.algorithm, c[best].algo, sizeof entry.algorithm);
+    entry.guess_us = c[0].runs ? 1e3f * c[0].ms[ROUNDS / 2] : 0;
+    entry.best_us = 1e3f * c[best].ms[ROUNDS / 2];
+    tri__wisdom_add(cuda->tuned, &entry);
+}
+
+/* A product's numbers of tokens from all there are down to a quarter. */
+static void time_product(tri_cuda *cuda, const product *p) {
+    product like = bucket_of(p, COARSE), at = *p;
+    int64_t most = *tokens_of(&at), tokens = *tokens_of(&like);
+    cudaEvent_t begin, end;
+    if (cudaEventCreate(&begin) != cudaSuccess) return;
+    if (cudaEventCreate(&end) == cudaSuccess) {
+        for (; tokens > 0 && 4 * tokens > most; tokens -= step_of(tokens, COARSE)) {
+            *tokens_of(&like) = tokens;
+            *tokens_of(&at) = tokens < most ? tokens : most;
+            if (2.0 * (double)at.shape.m * (double)at.shape.n * (double)at.shape.k < WORTH_FLOPS) break;
+            if (!tri__wisdom_find(cuda->tuned, &like.shape)) time_shape(cuda, &at, &like, begin, end);
+        }
+        cudaEventDestroy(end);
+    }
+    cudaEventDestroy(begin);
+}
+
+/* ---- Multiplying ---- */
+
+/* The library's first guess for just this shape. */
+static cublasStatus_t multiply_as_guessed(tri_cuda *cuda, const product *p, lt_product *lt) {
+    cublasLtMatmulHeuristicResult_t found;
+    return guesses(cuda, p, lt, 1, &found) ? multiply_by(cuda, p, lt, &found.algo) : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+void multiply(const tri_call *call, product *p, const char *where) {
+    tri_cuda *cuda = tri__cuda(call);
+    cublasLtMatmulAlgo_t algo;
+    lt_product lt;
+    const void *operands[] = {p->a, p->b, p->d, p->bias};
+    p->shape.bias = p->bias != NULL;
+    p->shape.align = 256;
+    for (int i = 0; i < 4; i++)
+        if (alignment(operands[i]) < p->shape.align) p->shape.align = alignment(operands[i]);
+    if (only_timed(call)) {
+        time_product(cuda, p);
+        return;
+    }
+    describe(p, &lt);
+    cublasStatus_t status = choose(cuda, p, &lt, &algo) ? multiply_by(cuda, p, &lt, &algo) : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) status = multiply_as_guessed(cuda, p, &lt);
+    if (status != CUBLAS_STATUS_SUCCESS) record(call, cudaErrorNotSupported, where);
+}
+
+/* ---- What the host side calls ---- */
+
+int tri__cuda_products_open(tri_cuda *cuda) {
+    cuda->choices = static_cast<tri_cuda_choices *>(calloc(1, sizeof *cuda->choices));
+    return cuda->choices != NULL;
+}
+
+void tri__cuda_products_close(tri_cuda *cuda) { free(cuda->choices); }
+
+void tri__cuda_follow(void *context, const tri_wisdom *wisdom) {
+    tri_cuda *cuda = static_cast<tri_cuda *>(context);
+    memset(cuda->choices, 0, sizeof *cuda->choices);
+    cuda->choices->known = *wisdom;
+}
+
+/* Numbers in -1 .. 1: with zeros the GPU draws less power and runs faster than it will. */
+template <typename T> static __global__ void make_noise(int64_t n, T *x) {
+    int64_t i = (int64_t)blockIdx.x * NOISE_THREADS + threadIdx.x;
+    if (i < n) x[i] = narrow<T>((float)((uint32_t)i * 2654435761u >> 8) * 0x1p-23f - 1.0f);
+}
+
+/* Operands whose bytes are then to be 0 again. */
+static void make_noise_of(const tri_call *call, int k) {
+    int64_t n = elements(call, k);
+    unsigned blocks = blocks_for(n, NOISE_THREADS);
+    if (call->dtype[k] == TRI_BF16) make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<bf16>(call, k));
+    else if (call->dtype[k] == TRI_F16) make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<f16>(call, k));
+    else make_noise<<<blocks, NOISE_THREADS, 0, stream(call)>>>(n, data<float>(call, k));
+    launched(call, "noise");
+}
+
+void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom) {
+    tri_cuda *cuda = static_cast<tri_cuda *>(context);
+    if (call->op != TRI_OP_linear && call->op != TRI_OP_linear_gelu && call->op != TRI_OP_linear_din && call->op != TRI_OP_linear_dw) return;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (call->t[k].data && elements(call, k)) make_noise_of(call, k);
+    cuda->tuned = wisdom;
+    row(call);
+    cuda->tuned = NULL;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (call->t[k].data)
+            record(call, cudaMemsetAsync(call->t[k].data, 0, (size_t)elements(call, k) * tri__dtype_bytes((tri_dtype)call->dtype[k]), stream(call)),
+                   "clearing what was timed");
+}
