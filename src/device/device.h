@@ -101,8 +101,9 @@ struct tri_device {
      * run. Where a device needs none it is NULL. */
     tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
     void (*close)(void *context);
-    /* Bytes that a rank could allocate now; looked at before its context is opened. */
-    tri_status (*room)(const tri_core *core, int local, int64_t *bytes);
+    /* Bytes that a rank could allocate now; looked at before its context is opened. `ranks` of this machine are about to: where several share
+     * a device that is apart, it is the part of each. */
+    tri_status (*room)(const tri_core *core, int local, int ranks, int64_t *bytes);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);

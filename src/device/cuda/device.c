@@ -26,24 +26,25 @@ static tri_status fail(const tri_core *core, cudaError_t error, const char *what
 }
 
 /* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
-static tri_status choose(const tri_core *core, int local, int *device) {
+static tri_status choose(const tri_core *core, int local, int *device, int *gpus) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
     if (error != cudaSuccess || n == 0)
         return core->fail(TRI_USAGE, "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
                           error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
-    *device = local % n;
+    *device = local % n, *gpus = n;
     error = cudaSetDevice(*device);
     return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
 }
 
-static tri_status room(const tri_core *core, int local, int64_t *bytes) {
-    int device;
+static tri_status room(const tri_core *core, int local, int ranks, int64_t *bytes) {
+    int device, gpus, sharing = 1;
     size_t free_bytes = 0, all = 0;
-    TRI_TRY(choose(core, local, &device));
+    TRI_TRY(choose(core, local, &device, &gpus));
+    for (int rank = device; rank < ranks; rank += gpus) sharing += rank != local;
     cudaError_t error = cudaMemGetInfo(&free_bytes, &all);
     if (error != cudaSuccess) return fail(core, error, "say how much memory is free");
-    *bytes = (int64_t)free_bytes - BLAS_BYTES;
+    *bytes = (int64_t)free_bytes / sharing - BLAS_BYTES;
     return TRI_OK;
 }
 
@@ -102,7 +103,8 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     c->core = core;
     c->stage_bytes = inputs;
     c->wisdom = calloc(1, sizeof *c->wisdom); /* without it every product asks the library anew */
-    tri_status status = choose(core, local, &c->device);
+    int gpus;
+    tri_status status = choose(core, local, &c->device, &gpus);
     if (status == TRI_OK) {
         name_device(c);
         cudaError_t error = make_streams(c);
