@@ -1,16 +1,32 @@
 /* test_apart.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the same bits by copies
- * alone, in order, and within what it announced. No GPU is needed. */
+ * alone, in order, and within what it announced; also what lies in a second memory that kernels do not reach. No GPU is needed. */
 #include "tiny.h"
 
 #include <stdlib.h>
+
+enum { MOST_MOVES = 4096 };
+
+/* A copy between memories that may be done at any time from its post to its wait. */
+typedef struct move {
+    void *to;
+    const void *from;
+    size_t bytes;
+    int is_open;
+} move;
 
 typedef struct fake {
     size_t inputs, used;     /* bytes that `open` announced; those of the run */
     int starts, copies, finishes;
     int marks, timed;
     tri_status next;         /* what the next finish says */
+    move move[MOST_MOVES];   /* by number */
+    int moves[2];            /* to the device, and back */
+    void *second[TRI_MEM_COUNT];
+    size_t second_bytes[TRI_MEM_COUNT];
+    int n_second;
 } fake;
 static fake *last; /* opened */
+static int moves_late; /* 1: copies between memories are done when they are waited for, 0: when they are posted */
 
 static void fake_kernels(tri_kernel_table *table) { tri__device_find("cpu")->kernels(table); }
 
@@ -23,14 +39,39 @@ static tri_status fake_open(const tri_core *core, int local, size_t inputs, void
     return TRI_OK;
 }
 static void fake_close(void *context) { free(context); }
-static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
+static tri_status fake_room(const tri_core *core, int local, int ranks, int64_t *bytes) {
+    return (void)core, (void)local, (void)ranks, *bytes = 1 << 30, TRI_OK;
+}
 static tri_status fake_alloc(void *context, size_t bytes, void **out) {
     assert_non_null(context);
     return tri__device_find("cpu")->alloc(NULL, bytes, out);
 }
 static tri_status fake_second(void *context, const char *folder, size_t bytes, void **out) {
     (void)folder;
-    return fake_alloc(context, bytes, out);
+    fake *f = context;
+    tri_status status = fake_alloc(context, bytes, out);
+    f->second[f->n_second] = *out, f->second_bytes[f->n_second++] = bytes;
+    return status;
+}
+static int in_second(const fake *f, const void *at) {
+    for (int i = 0; i < f->n_second; i++)
+        if ((const char *)at >= (const char *)f->second[i] && (const char *)at < (const char *)f->second[i] + f->second_bytes[i]) return 1;
+    return 0;
+}
+static void fake_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+    fake *f = context;
+    assert_true(number >= 0 && number < MOST_MOVES && !f->move[number].is_open);
+    assert_int_equal(in_second(f, to), out);
+    assert_int_equal(in_second(f, from), !out);
+    f->move[number] = (move){to, from, bytes, 1};
+    f->moves[out]++;
+    if (!moves_late) memcpy(to, from, bytes);
+}
+static void fake_moved(void *context, int number) {
+    move *m = &((fake *)context)->move[number];
+    assert_true(m->is_open);
+    if (moves_late) memcpy(m->to, m->from, m->bytes);
+    m->is_open = 0;
 }
 static void fake_free(void *context, void *memory, size_t bytes) {
     assert_non_null(context);
@@ -65,7 +106,7 @@ static void fake_times(void *context, int n, tri_time *times) {
 static double fake_worked(void *context) { return ((fake *)context)->finishes; }
 
 static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
-                                .times = fake_times};
+                                .times = fake_times, .move = fake_move, .moved = fake_moved};
 static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
                                .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,
                                .apart = &apart};
@@ -156,11 +197,85 @@ static void bad_numbers_are_found_there(void **state) {
     tiny_close(&t);
 }
 
+#define CLASS(name) (1u << TRI_MEM_##name)
+
+/* How a model is planned, and how its second memory is used. */
+typedef struct layout {
+    unsigned offload;
+    tri_dtype precision;
+    tri_recompute recompute;
+    int n_mb;
+    int64_t ahead;  /* bytes; small: many tiles */
+} layout;
+
+/* No kernel has an operand in second memory; what is near stays small. */
+static void expect_reach(const tri_program *p) {
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (p->instr[i].slot[k] >= 0 && p->instr[i].op != TRI_OP_copy_post && p->instr[i].op != TRI_OP_copy_wait)
+                assert_false(p->second >> p->slot[p->instr[i].slot[k]].mem & 1);
+}
+
+static void same_bits_through_second_memory(const layout *how) {
+    tiny t, near;
+    tri_exec *here, *there;
+    tiny_open(&t, "cpu", 2, 3, 0.1, how->n_mb);
+    tiny_open(&near, "cpu", 2, 3, 0.1, how->n_mb);
+    t.in.precision = near.in.precision = how->precision, t.in.reduce_dtype = near.in.reduce_dtype = how->precision;
+    t.in.recompute = near.in.recompute = how->recompute;
+    near.in.offload = how->offload, near.target.ahead = how->ahead;
+    tiny_plan(&t);
+    tiny_plan(&near);
+    expect_reach(near.program[0]);
+    expect_reach(near.program[1]);
+    here = tiny_exec(&t, "cpu", 1, 0);
+    OK(tri__exec_open(&box, near.program, 2, 1, 7, 0, NULL, NULL, &there));
+    tiny_init(&near, there);
+    push_all(&near, there);
+    for (int unit = 0; unit < near.model.n_units && near.plan.train.master; unit++) OK(tri__exec_push(there, 0, near.plan.train.master[unit]));
+    for (int step = 1; step <= STEPS; step++) {
+        int update = near.plan.train.update;
+        OK(tri__exec_run(here, 0, 0, t.program[0]->n_instrs, (uint32_t)step, t.feed, NULL));
+        OK(tri__exec_run(there, 0, 0, update, (uint32_t)step, near.feed, NULL));
+        OK(tri__exec_run(there, 0, update, near.program[0]->n_instrs, (uint32_t)step, near.feed, NULL));
+        OK(tri__exec_finish(there));
+        assert_true(tiny_loss(&near, there) == tiny_loss(&t, here));
+        OK(tri__exec_run(there, 1, 0, near.program[1]->n_instrs, 0, near.feed, NULL)); /* predictions between steps change nothing */
+    }
+    OK(tri__exec_pull(there, TRI_MEM_PARAM));
+    OK(tri__exec_pull(there, TRI_MEM_STATE));
+    const int *const slots[2][4] = {{t.plan.train.param, t.plan.train.m, t.plan.train.v, t.plan.train.master},
+                                    {near.plan.train.param, near.plan.train.m, near.plan.train.v, near.plan.train.master}};
+    for (int unit = 0; unit < t.model.n_units; unit++)
+        for (int k = 0; k < 4 && slots[0][k]; k++)
+            assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),
+                                (size_t)tri__slot_bytes(&t.program[0]->slot[slots[0][k][unit]], &t.in.max));
+    assert_true(last->moves[0] > 0 && last->moves[1] > 0);
+    for (int i = 0; i < MOST_MOVES; i++) assert_false(last->move[i].is_open);
+    tri__exec_close(here);
+    tri__exec_close(there);
+    tiny_close(&t);
+    tiny_close(&near);
+}
+
+static void second_memory(void **state) {
+    (void)state;
+    static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD),
+                                    CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (moves_late = 0; moves_late < 2; moves_late++) {
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024});
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(failures_and_times_come_with_finish),
         cmocka_unit_test(bad_numbers_are_found_there),
+        cmocka_unit_test(second_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

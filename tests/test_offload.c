@@ -12,7 +12,7 @@ enum { STEPS = 4, MAX_RANKS = 2, HEAP = 4 << 20 };
 #define CLASS(name) (1u << TRI_MEM_##name)
 
 typedef struct job {
-    int dp;
+    int n;                  /* ranks */
     tri_shard_kind kind;
     unsigned offload;
     const char *folder;
@@ -68,26 +68,27 @@ static tri_status rank_main(tri_world *world, void *argument) {
     return status;
 }
 
-static job *run(int dp, tri_shard_kind kind, unsigned offload, const char *folder) {
+/* ahead: as if kernels did not reach the second memory: bytes copied ahead of their use; 0: they do. */
+static job *run(int dp, int pp, tri_shard_kind kind, unsigned offload, int64_t ahead, const char *folder) {
     job *j = calloc(1, sizeof *j);
     const tri_program *train[MAX_RANKS];
     assert_non_null(j);
-    j->dp = dp, j->kind = kind, j->offload = offload, j->folder = folder;
-    for (int r = 0; r < dp; r++) {
+    j->n = dp * pp, j->kind = kind, j->offload = offload, j->folder = folder;
+    for (int r = 0; r < j->n; r++) {
         tiny *t = &j->rank[r];
-        tiny_open_rank(t, "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = dp, .rank = r, .sharding = {.kind = kind, .prefetch = 1}});
-        t->in.offload = offload;
+        tiny_open_rank(t, "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = dp, .pp = pp, .rank = r, .sharding = {.kind = kind, .prefetch = 1}});
+        t->in.offload = offload, t->target.ahead = ahead;
         OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
         train[r] = t->program[0] = t->plan.train.program, t->program[1] = t->plan.infer.program;
     }
-    OK(tri__check(train, dp));
-    if (dp == 1) OK(rank_main(NULL, j));
-    else OK(tri_ranks_run(&(tri_ranks){.n = dp, .heap_bytes = HEAP}, rank_main, j));
+    OK(tri__check(train, j->n));
+    if (j->n == 1) OK(rank_main(NULL, j));
+    else OK(tri_ranks_run(&(tri_ranks){.n = j->n, .heap_bytes = HEAP}, rank_main, j));
     return j;
 }
 
 static void done(job *j) {
-    for (int r = 0; r < j->dp; r++) tiny_close(&j->rank[r]);
+    for (int r = 0; r < j->n; r++) tiny_close(&j->rank[r]);
     free(j);
 }
 
@@ -103,10 +104,10 @@ static void same_bits_from_a_file(void **state) {
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     char folder[64];
     make_folder(folder);
-    job *kept = run(1, TRI_SHARD_NONE, 0, NULL);
+    job *kept = run(1, 1, TRI_SHARD_NONE, 0, 0, NULL);
     assert_int_equal(kept->mapped[0], 0);
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        job *moved = run(1, TRI_SHARD_NONE, sets[i], folder);
+        job *moved = run(1, 1, TRI_SHARD_NONE, sets[i], 0, folder);
         assert_memory_equal(moved->loss, kept->loss, sizeof kept->loss);
         assert_true(moved->weights[0] == kept->weights[0]);
         assert_int_equal(moved->mapped[0], sets[i]);
@@ -117,21 +118,36 @@ static void same_bits_from_a_file(void **state) {
     rmdir(folder);
 }
 
-/* Transfers of classes that lie in a file are copied; their sums are the same. */
+/* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied near first. */
 static void same_bits_on_ranks(void **state) {
     (void)state;
-    static const tri_shard_kind kinds[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO3};
+    static const tri_shard_kind kinds[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO2, TRI_SHARD_ZERO3};
     char folder[64];
     make_folder(folder);
-    for (int i = 0; i < 3; i++) {
-        job *kept = run(2, kinds[i], 0, NULL);
-        job *moved = run(2, kinds[i], CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), folder);
-        assert_memory_equal(moved->loss, kept->loss, sizeof kept->loss);
-        assert_memory_equal(moved->weights, kept->weights, sizeof kept->weights);
+    for (int i = 0; i < 4; i++) {
+        job *kept = run(2, 1, kinds[i], 0, 0, NULL);
+        for (int64_t ahead = 0; ahead <= 2048; ahead += 2048) {
+            job *moved = run(2, 1, kinds[i], CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), ahead, folder);
+            assert_memory_equal(moved->loss, kept->loss, sizeof kept->loss);
+            assert_memory_equal(moved->weights, kept->weights, sizeof kept->weights);
+            done(moved);
+        }
         done(kept);
-        done(moved);
     }
     assert_int_equal(files_in(folder), 0);
+    rmdir(folder);
+}
+
+/* What stages hand each other passes through near memory too. */
+static void same_bits_in_a_pipeline(void **state) {
+    (void)state;
+    char folder[64];
+    make_folder(folder);
+    job *kept = run(1, 2, TRI_SHARD_NONE, 0, 0, NULL), *moved = run(1, 2, TRI_SHARD_NONE, CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), 1024, folder);
+    assert_memory_equal(moved->loss, kept->loss, sizeof kept->loss);
+    assert_memory_equal(moved->weights, kept->weights, sizeof kept->weights);
+    done(kept);
+    done(moved);
     rmdir(folder);
 }
 
@@ -180,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_from_a_file),
         cmocka_unit_test(same_bits_on_ranks),
+        cmocka_unit_test(same_bits_in_a_pipeline),
         cmocka_unit_test(plan_accounts_for_it),
         cmocka_unit_test(no_room_is_an_error),
     };

@@ -1,5 +1,6 @@
 /* random.c - names to stream numbers, and normal numbers by Box-Muller: two 32-bit words give two normals. Computed in
- * double and rounded once, so that any part of a tensor can be drawn alone and equals that part of the whole. */
+ * double and rounded once, so that any part of a tensor can be drawn alone and equals that part of the whole; and so that many can be drawn
+ * at a time by other code (base/normal.h), with a look at the few whose rounding is near. */
 #include "base/random.h"
 
 #include <string.h>
@@ -21,10 +22,31 @@ static void normals(uint32_t seed, uint32_t id, uint64_t group, double out[4]) {
     }
 }
 
-void tri__random_normal(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out) {
+/* The definition: each group by itself. */
+static void draw_slowly(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out) {
     for (int64_t i = 0; i < n;) {
         double normal[4];
         normals(seed, id, (uint64_t)(begin + i) / 4, normal);
         for (int lane = (int)((begin + i) % 4); lane < 4 && i < n; lane++) out[i++] = (float)(deviation * normal[lane]);
+    }
+}
+
+static tri_normal *fastest(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return tri__normal_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return tri__normal_avx2;
+#endif
+    return tri__normal_plain;
+}
+
+void tri__random_normal(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out) {
+    enum { MANY = 4 * TRI_NORMAL_LANES };
+    tri_normal *draw = fastest();
+    for (int64_t i = 0, end; i < n; i = end) {
+        int64_t at = begin + i;
+        end = i + MANY - at % MANY;
+        if (end <= n && at % MANY == 0 && draw(seed, id, deviation, (uint64_t)at / 4, out + i) == 0) continue;
+        if (end > n) end = n;
+        draw_slowly(seed, id, deviation, at, end - i, out + i);
     }
 }

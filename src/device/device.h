@@ -67,6 +67,10 @@ typedef struct tri_apart {
     tri_status (*finish)(void *context);
     /* Whether all that was queued is done, or came to grief; never blocks. */
     int (*idle)(void *context);
+    /* Queues a copy between the device's memory and its second one (out 1: to the second) on a queue for each way: it begins when the kernels
+     * queued so far are done; kernels queued after the `moved` of the same number begin when it is. Numbers are as those of `post`. */
+    void (*move)(void *context, void *to, const void *from, size_t bytes, int out, int number);
+    void (*moved)(void *context, int number);
     /* Transfers among ranks that have such devices, on a queue of their own. One member makes a group's name and tells the others; then all
      * join at once. `leave` also ends what can no longer end by itself, after a failure (abort 1). */
     tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
@@ -97,6 +101,7 @@ struct tri_device {
     const char *name;
     int granule; /* bound row counts are best a multiple of it */
     int hollow;            /* 1: its kernels compute nothing */
+    int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels reach it */
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
@@ -104,13 +109,14 @@ struct tri_device {
      * run. Where a device needs none it is NULL. */
     tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
     void (*close)(void *context);
-    /* Bytes that a rank could allocate now; looked at before its context is opened. */
-    tri_status (*room)(const tri_core *core, int local, int64_t *bytes);
+    /* Bytes that a rank could allocate now; looked at before its context is opened. `ranks` of this machine are about to: where several share
+     * a device that is apart, it is the part of each. */
+    tri_status (*room)(const tri_core *core, int local, int ranks, int64_t *bytes);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);
     /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now; on a GPU memory of the
-     * host that both reach. */
+     * host, which copies reach. */
     tri_status (*alloc_second)(void *context, const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void *context);

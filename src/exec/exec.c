@@ -16,6 +16,7 @@ typedef struct bound {
     tri_kernel *run;               /* NULL: done here */
     tri_call call;
     tri_bound_transfer *transfer;  /* of a post and of its wait; NULL */
+    int copy;                      /* number of a copy between memories, of its post and of its wait */
 } bound;
 
 struct tri_exec {
@@ -132,6 +133,16 @@ static tri_status bind_transfers(tri_exec *exec) {
     return TRI_OK;
 }
 
+static void bind_copies(tri_exec *exec) {
+    int used = 0;
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++) {
+            bound *b = &exec->bound[p][i];
+            if (exec->program[p]->instr[i].op == TRI_OP_copy_post) b->copy = used++;
+            if (exec->program[p]->instr[i].op == TRI_OP_copy_wait) b->copy = exec->bound[p][tri__transfer_post_of(exec->program[p], i)].copy;
+        }
+}
+
 /* Peers reach into the heap; devices apart have ways of their own. */
 static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
 
@@ -192,6 +203,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     device->kernels(exec->table);
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
+    bind_copies(exec);
     *out = exec;
     return TRI_OK;
 fail:
@@ -228,6 +240,21 @@ static void run_input(const tri_exec *exec, const bound *b, const tri_slot *slot
     else memcpy(y->data, from, bytes);
 }
 
+/* Half of a copy between memories; done at once where kernels are. */
+static void run_copy(const tri_exec *exec, const bound *b, const tri_program *program, const tri_instr *instr) {
+    const tri_apart *apart = exec->device->apart;
+    const tri_tensor *y = &b->call.t[0], *x = &b->call.t[1];
+    const tri_slot *to = &program->slot[instr->slot[0]];
+    size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(to->dtype);
+    if (instr->op == TRI_OP_copy_wait) {
+        if (apart) apart->moved(exec->context, b->copy);
+    } else if (apart) {
+        apart->move(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
+    } else {
+        memcpy(y->data, x->data, bytes);
+    }
+}
+
 static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
     const tri_program *p = exec->program[program];
     const tri_instr *instr = &p->instr[i];
@@ -240,6 +267,7 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
     b->call.step = step;
     if (b->run) b->run(&b->call);
+    else if (instr->op != TRI_OP_input) run_copy(exec, b, p, instr);
     else run_input(exec, b, &p->slot[instr->slot[0]], from);
     return TRI_OK;
 }
@@ -372,7 +400,7 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(run_one(exec, program, i, step, feed));
-        if (tri__is_post(p->instr[i].op)) continue; /* looked at when it has ended */
+        if (tri__begins(p->instr[i].op)) continue; /* looked at when it has ended */
         for (int k = 0; k < row->n_args && *line < 0; k++) {
             int at = p->instr[i].slot[k], finite = 1;
             if (at >= 0) TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));

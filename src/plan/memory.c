@@ -1,7 +1,7 @@
 /* memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
- * Weights, gradients, state and results keep their place; activations, gathered weights and what is under way share memory
- * by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
+ * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what second memory lends
+ * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
  * names the slots of its transfer, so they live until then. */
 #include "plan/plan.h"
 
@@ -29,7 +29,7 @@ static int earlier_first(const void *a, const void *b) {
     return x->first != y->first ? x->first - y->first : larger_first(a, b);
 }
 
-static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM; }
+static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
 
 /* Lifetimes of a class's slots; returns how many. */
 static int find_lives(const tri_program *program, tri_mem mem, life *lives) {

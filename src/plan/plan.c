@@ -21,7 +21,9 @@ tri_status tri__passes_own(tri_pass *pass, int training) {
         tri__pass_update(pass);
     }
     TRI_TRY(tri__pass_precision(pass));
-    tri__pass_memory(pass, training ? &pass->in->max : &pass->in->max_infer);
+    const tri_counts *max = training ? &pass->in->max : &pass->in->max_infer;
+    tri__pass_offload(pass, max);
+    tri__pass_memory(pass, max);
     return TRI_OK;
 }
 

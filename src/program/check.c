@@ -23,10 +23,10 @@ typedef struct root {
     int64_t begin, end; /* bytes of its class */
 } root;
 
-/* A transfer that was posted and not yet waited for. */
+/* A transfer, or a copy between memories, that was posted and not yet waited for. */
 typedef struct flight {
     tri_ends ends;
-    int line;
+    int line, copies; /* copies 1: between memories */
 } flight;
 
 typedef struct checker {
@@ -192,10 +192,19 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
+/* From one memory to the other, of the same type. */
+static tri_status check_copy(checker *c, const tri_instr *instr) {
+    tri_ends ends = tri__transfer_ends(instr);
+    const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
+    if ((c->program->second >> y->mem & 1) == (c->program->second >> x->mem & 1))
+        return defect(c, "%s and %s lie in the same memory", y->name, x->name);
+    return y->dtype == x->dtype ? TRI_OK : defect(c, "%s and %s differ in element type", y->name, x->name);
+}
+
 static tri_status check_wait(checker *c, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     for (int i = 0; i < c->n_flights; i++) {
-        if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x) continue;
+        if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x || c->flight[i].copies != (instr->op == TRI_OP_copy_wait)) continue;
         c->flight[i] = c->flight[--c->n_flights];
         return TRI_OK;
     }
@@ -259,8 +268,9 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return defect(c, "%s%s", tri_error(), "");
 
     if (instr->op == TRI_OP_input || instr->op == TRI_OP_tokens_whole_din) TRI_TRY(check_part(c, instr));
-    if (instr->op == TRI_OP_wait) return check_wait(c, instr);
+    if (tri__ends(instr->op)) return check_wait(c, instr);
     if (tri__is_post(instr->op)) TRI_TRY(check_post(c, instr));
+    if (instr->op == TRI_OP_copy_post) TRI_TRY(check_copy(c, instr));
 
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
@@ -277,8 +287,9 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
         c->root[tri__slot_root(p, instr->slot[k])].is_read = !tri__access_writes(row->arg[k].access);
         if (tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
     }
-    if (tri__is_post(instr->op))
-        *TRI_PUSH(c->arena, c->flight, c->n_flights, c->cap_flights) = (flight){tri__transfer_ends(instr), c->line};
+    if (tri__begins(instr->op))
+        *TRI_PUSH(c->arena, c->flight, c->n_flights, c->cap_flights) =
+            (flight){tri__transfer_ends(instr), c->line, instr->op == TRI_OP_copy_post};
     return TRI_OK;
 }
 

@@ -83,7 +83,11 @@ int tri__op_is_lowered(tri_op op) {
 
 tri_queue tri__op_queue(tri_op op) {
     if (tri__op_is_lowered(op)) return TRI_QUEUE_COMM;
-    return rows[op].phase == TRI_PHASE_T ? TRI_QUEUE_COMM : rows[op].phase == TRI_PHASE_I ? TRI_QUEUE_COPY : TRI_QUEUE_COMPUTE;
+    switch (rows[op].phase) {
+    case TRI_PHASE_T: return TRI_QUEUE_COMM;
+    case TRI_PHASE_I: case TRI_PHASE_M: return TRI_QUEUE_COPY;
+    default: return TRI_QUEUE_COMPUTE;
+    }
 }
 
 int tri__access_reads(tri_access access) {

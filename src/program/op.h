@@ -13,9 +13,9 @@ typedef enum tri_op {
     TRI_OP_COUNT
 } tri_op;
 
-typedef enum tri_op_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U, TRI_PHASE_T } tri_op_phase;
+typedef enum tri_op_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U, TRI_PHASE_T, TRI_PHASE_M } tri_op_phase;
 
-/* What carries an operation out: kernels, the transport, copies from the host. */
+/* What carries an operation out: kernels, the transport, copies from the host and from second memory. */
 typedef enum tri_queue { TRI_QUEUE_COMPUTE, TRI_QUEUE_COMM, TRI_QUEUE_COPY } tri_queue;
 
 typedef enum tri_access {

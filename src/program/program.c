@@ -4,7 +4,7 @@
 #include <string.h>
 
 const char *tri__mem_name(tri_mem mem) {
-    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state", "act", "gather", "comm", "result", "work"};
+    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state", "act", "gather", "comm", "near", "result", "work"};
     return names[mem];
 }
 

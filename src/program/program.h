@@ -38,6 +38,7 @@ typedef enum tri_mem {
     TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
     TRI_MEM_GATHER,  /* weights gathered from their shards: memory is reused by lifetime */
     TRI_MEM_COMM,    /* gradients on their way to their owners: memory is reused by lifetime */
+    TRI_MEM_NEAR,    /* what lies in second memory, while kernels that do not reach there use it: memory is reused by lifetime */
     TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
     TRI_MEM_WORK,    /* kernels' scratch space: one slot */
     TRI_MEM_COUNT

@@ -5,6 +5,10 @@ enum { PAGE = 4096 }; /* shared memory is given out in pages */
 
 int tri__is_post(tri_op op) { return tri__op_row(op)->phase == TRI_PHASE_T && op != TRI_OP_wait; }
 
+int tri__begins(tri_op op) { return tri__is_post(op) || op == TRI_OP_copy_post; }
+
+int tri__ends(tri_op op) { return op == TRI_OP_wait || op == TRI_OP_copy_wait; }
+
 tri_collective_kind tri__post_kind(tri_op op) {
     switch (op) {
     case TRI_OP_all_reduce_post: return TRI_ALL_REDUCE;
@@ -26,20 +30,23 @@ static int end_of(const tri_instr *instr, const char *name) {
 
 tri_ends tri__transfer_ends(const tri_instr *instr) { return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")}; }
 
-static int same_ends(const tri_program *program, int a, int b) {
-    tri_ends x = tri__transfer_ends(&program->instr[a]), y = tri__transfer_ends(&program->instr[b]);
+/* Whether instruction `wait` ends what instruction `post` begins. */
+static int belong(const tri_program *program, int post, int wait) {
+    const tri_instr *a = &program->instr[post], *b = &program->instr[wait];
+    if (!tri__begins(a->op) || b->op != (a->op == TRI_OP_copy_post ? TRI_OP_copy_wait : TRI_OP_wait)) return 0;
+    tri_ends x = tri__transfer_ends(a), y = tri__transfer_ends(b);
     return x.y == y.y && x.x == y.x;
 }
 
 int tri__transfer_wait_of(const tri_program *program, int post) {
     for (int i = post + 1; i < program->n_instrs; i++)
-        if (program->instr[i].op == TRI_OP_wait && same_ends(program, i, post)) return i;
+        if (belong(program, post, i)) return i;
     return -1;
 }
 
 int tri__transfer_post_of(const tri_program *program, int wait) {
     for (int i = wait - 1; i >= 0; i--)
-        if (tri__is_post(program->instr[i].op) && same_ends(program, i, wait)) return i;
+        if (belong(program, i, wait)) return i;
     return -1;
 }
 

@@ -11,9 +11,13 @@ typedef struct tri_ends {
 } tri_ends;
 
 int tri__is_post(tri_op op);
+/* Whether an operation begins what has its slots to itself until a wait names them: a transfer, or a copy between memories; and whether it
+ * is such a wait. */
+int tri__begins(tri_op op);
+int tri__ends(tri_op op);
 tri_collective_kind tri__post_kind(tri_op op);
 tri_ends tri__transfer_ends(const tri_instr *instr);
-/* The wait that ends the transfer which instruction `post` begins, and the other way round; -1 when there is none. */
+/* The wait that ends the transfer or copy which instruction `post` begins, and the other way round; -1 when there is none. */
 int tri__transfer_wait_of(const tri_program *program, int post);
 int tri__transfer_post_of(const tri_program *program, int wait);
 /* The slot that holds what all members together have: y of a gather, x of a scatter, the only one of the others. */

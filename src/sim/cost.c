@@ -13,8 +13,9 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
 
 static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
     tri_queue queue = tri__op_queue(instr->op);
-    if (queue == TRI_QUEUE_COMM) return 0;
+    if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
     tri_cost cost = tri__instr_cost(program, instr, counts);
+    if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* what is read in one memory is written in the other */
     if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
     return fmax(h->launch, fmax(cost.flops / flops_of(h, program, instr), cost.bytes / h->bytes));
 }

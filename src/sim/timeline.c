@@ -19,7 +19,7 @@ typedef struct runner {
     const double *seconds;    /* [n_instrs] */
     double *ready;            /* [n_slots] when what the host brings in is there */
     int at;                   /* next instruction */
-    double now, copy_free;    /* when the rank, and its copy queue, are free */
+    double now, copy_free[2]; /* when the rank is free, and its queues of copies to the device and back */
     double send_free, recv_free; /* when its link is, in each direction */
     int waits_for;            /* meeting; -1 */
     open_post *open;
@@ -128,13 +128,15 @@ static int wait(simulation *s, runner *r, const tri_instr *instr) {
 
 static void compute(const simulation *s, runner *r, const tri_instr *instr) {
     tri_rank_timeline *out = r->out;
-    int copies = tri__op_queue(instr->op) == TRI_QUEUE_COPY;
-    double begin = copies ? fmax(r->now, r->copy_free) : r->now;
+    const tri_program *p = out->program;
+    int copies = tri__op_queue(instr->op) == TRI_QUEUE_COPY && instr->op != TRI_OP_copy_wait;
+    int back = p->second >> p->slot[instr->slot[0]].mem & 1;
+    double begin = copies ? fmax(r->now, r->copy_free[back]) : r->now;
     for (int k = 0; k < TRI_MAX_ARGS && !copies; k++)
         if (instr->slot[k] >= 0) begin = fmax(begin, r->ready[instr->slot[k]]);
     double end = begin + r->seconds[r->at];
     out->begin[r->at] = begin, out->end[r->at] = end;
-    if (copies) r->copy_free = r->ready[instr->slot[0]] = end;
+    if (copies) r->copy_free[back] = r->ready[instr->slot[0]] = end;
     else out->busy += end - begin;
     if (!copies || !s->hardware->overlap) r->now = end;
 }

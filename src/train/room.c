@@ -69,18 +69,20 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
     return 1;
 }
 
-static tri_status refuse(const tri_plan_in *planned, int here, int64_t need, int64_t have, int limited) {
+/* together: ranks whose memory is one; of `here` on a machine. */
+static tri_status refuse(const tri_plan_in *planned, int together, int here, int64_t need, int64_t have, int limited) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
     tri_plan_in in = *planned;
     int64_t less = need;
     tri__text_bytes((double)need, a);
     tri__text_bytes((double)have, b);
-    if (here > 1) snprintf(who, sizeof who, "%d ranks need %s together", here, a);
+    if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
+    else if (here > 1) snprintf(who, sizeof who, "the plan needs %s a rank", a);
     else snprintf(who, sizeof who, "the plan needs %s", a);
     if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
-    else snprintf(room, sizeof room, "%s is free", b);
+    else snprintf(room, sizeof room, "%s is free%s", b, together < here ? " for it" : "");
     while (next_layout(&in, words)) {
-        TRI_TRY(need_planned(&in, here, &less));
+        TRI_TRY(need_planned(&in, together, &less));
         if (less <= have)
             return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)less, c));
     }
@@ -96,6 +98,6 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     TRI_TRY(tri__room_limit(settings, &limit));
     int64_t need = need_of(all, together);
     if (limit) have = limit;
-    else TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
-    return need <= have ? TRI_OK : refuse(&engine->in, together, need, have, limit > 0);
+    else TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, here, &have));
+    return need <= have ? TRI_OK : refuse(&engine->in, together, here, need, have, limit > 0);
 }

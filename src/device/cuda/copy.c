@@ -1,7 +1,9 @@
-/* copy.c - copies of weights between the host and the GPU. The driver moves ordinary memory through small buffers of its own with one
- * thread; large copies go through two pinned buffers here that several threads fill or empty while the GPU moves the other. */
+/* copy.c - copies of weights between the host and the GPU, and between the GPU's memory and its second one, which is the host's, pinned. The
+ * driver moves ordinary memory through small buffers of its own with one thread; large copies go through two pinned buffers here that
+ * several threads fill or empty while the GPU moves the other. */
 #include "device/cuda/cuda.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LANE = 32 << 20, SLICE = 1 << 20, SMALL = 8 << 20, THREADS = 8 }; /* bytes; threads */
@@ -20,6 +22,8 @@ void tri__cuda_copy_close(tri_cuda *c) {
         if (c->lane[i].at) cudaFreeHost(c->lane[i].at);
         if (c->lane[i].done) cudaEventDestroy(c->lane[i].done);
     }
+    for (int i = 0; i < c->n_moved; i++) cudaEventDestroy(c->moved[i]);
+    free(c->moved);
 }
 
 static void move(char *to, const char *from, size_t bytes) {
@@ -45,7 +49,7 @@ static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) 
     cudaError_t error = cudaSuccess;
     for (size_t at = 0, turn = 0; at < bytes + LANE && error == cudaSuccess; at += LANE, turn = !turn) {
         if (at < bytes) {
-            error = cudaMemcpyAsync(c->lane[turn].at, from + at, part(bytes, at), cudaMemcpyDeviceToHost, c->compute);
+            error = cudaMemcpyAsync(c->lane[turn].at, from + at, part(bytes, at), cudaMemcpyDefault, c->compute); /* from second memory too */
             if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
         }
         if (at == 0 || error != cudaSuccess) continue;
@@ -62,4 +66,34 @@ cudaError_t tri__cuda_copy(tri_cuda *c, void *to, const void *from, size_t bytes
     if (error == cudaSuccess) error = cudaPointerGetAttributes(&about, to);
     if (error != cudaSuccess) return error;
     return about.type == cudaMemoryTypeDevice ? send(c, to, from, bytes) : fetch(c, to, from, bytes);
+}
+
+/* Events are made as a first step asks for them. */
+static int has_event(tri_cuda *c, int number) {
+    if (number < c->n_moved) return 1;
+    int n = number + 1 + number / 2;
+    cudaEvent_t *more = realloc(c->moved, (size_t)n * sizeof *more);
+    if (!more) return 0;
+    c->moved = more;
+    while (c->n_moved < n && cudaEventCreateWithFlags(&c->moved[c->n_moved], cudaEventDisableTiming) == cudaSuccess) c->n_moved++;
+    return number < c->n_moved;
+}
+
+void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+    tri_cuda *c = context;
+    if (!has_event(c, number)) {
+        tri__cuda_note(c, cudaErrorMemoryAllocation, "an event of second memory");
+        return;
+    }
+    tri__cuda_note(c, cudaEventRecord(c->used, c->compute), "a copy of second memory");
+    tri__cuda_note(c, cudaStreamWaitEvent(c->copy[out], c->used, 0), "a copy of second memory");
+    if (bytes)
+        tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, c->copy[out]),
+                       "a copy of second memory");
+    tri__cuda_note(c, cudaEventRecord(c->moved[number], c->copy[out]), "a copy of second memory");
+}
+
+void tri__cuda_moved(void *context, int number) {
+    tri_cuda *c = context;
+    if (number < c->n_moved) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->moved[number], 0), "a wait for second memory");
 }

@@ -12,7 +12,8 @@
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
     int device;
-    cudaStream_t compute, comm, copy;
+    cudaStream_t compute, comm;
+    cudaStream_t copy[2];      /* from second memory, and back to it */
     cublasLtHandle_t blas;
     void *blas_work;           /* [blas_bytes] on the device */
     size_t blas_bytes;
@@ -47,6 +48,9 @@ typedef struct tri_cuda {
     } *posted;                 /* [n_posted] each numbered transfer; begin only in a profile */
     int n_posted;
     cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
+    cudaEvent_t *moved;        /* [n_moved] when each numbered copy between memories is done */
+    int n_moved;
+    cudaEvent_t used;          /* where kernels were when the last such copy was posted */
 } tri_cuda;
 
 /* Remembers what a queued call met first; the next finish tells. */
@@ -58,7 +62,7 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns.
+/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back.
  * product.cu: tri_apart's tuning.
  * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
  * nccl.c: tri_apart's transfers. */
@@ -71,6 +75,8 @@ int tri__cuda_products_open(tri_cuda *cuda); /* 0: out of memory */
 void tri__cuda_products_close(tri_cuda *cuda);
 void tri__cuda_follow(void *context, const tri_wisdom *wisdom);
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
+void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
+void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
 tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLAS_BYTES = 64 << 20 }; /* what cuBLASLt may use beside the plan; more buys nothing at BERT's shapes */
+enum {
+    BLAS_BYTES = 64 << 20,   /* what cuBLASLt may use beside the plan; more buys nothing at BERT's shapes */
+    AHEAD_BYTES = 128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
+};
 
 static void kernels(tri_kernel_table *table) {
     memset(table, 0, sizeof *table);
@@ -22,24 +25,25 @@ static tri_status fail(const tri_core *core, cudaError_t error, const char *what
 }
 
 /* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
-static tri_status choose(const tri_core *core, int local, int *device) {
+static tri_status choose(const tri_core *core, int local, int *device, int *gpus) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
     if (error != cudaSuccess || n == 0)
         return core->fail(TRI_USAGE, "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
                           error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
-    *device = local % n;
+    *device = local % n, *gpus = n;
     error = cudaSetDevice(*device);
     return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
 }
 
-static tri_status room(const tri_core *core, int local, int64_t *bytes) {
-    int device;
+static tri_status room(const tri_core *core, int local, int ranks, int64_t *bytes) {
+    int device, gpus, sharing = 1;
     size_t free_bytes = 0, all = 0;
-    TRI_TRY(choose(core, local, &device));
+    TRI_TRY(choose(core, local, &device, &gpus));
+    for (int rank = device; rank < ranks; rank += gpus) sharing += rank != local;
     cudaError_t error = cudaMemGetInfo(&free_bytes, &all);
     if (error != cudaSuccess) return fail(core, error, "say how much memory is free");
-    *bytes = (int64_t)free_bytes - BLAS_BYTES;
+    *bytes = (int64_t)free_bytes / sharing - BLAS_BYTES;
     return TRI_OK;
 }
 
@@ -58,8 +62,9 @@ static void close_context(void *context) {
     }
     if (c->blas_work) cudaFree(c->blas_work);
     if (c->blas) cublasLtDestroy(c->blas);
-    cudaStream_t streams[] = {c->compute, c->comm, c->copy};
-    for (int i = 0; i < 3; i++)
+    if (c->used) cudaEventDestroy(c->used);
+    cudaStream_t streams[] = {c->compute, c->comm, c->copy[0], c->copy[1]};
+    for (int i = 0; i < 4; i++)
         if (streams[i]) cudaStreamDestroy(streams[i]);
     free(c);
 }
@@ -81,12 +86,12 @@ static const char *kind(void *context) {
 }
 
 static cudaError_t make_streams(tri_cuda *c) {
-    cudaStream_t *const streams[] = {&c->compute, &c->comm, &c->copy};
-    for (int i = 0; i < 3; i++) {
+    cudaStream_t *const streams[] = {&c->compute, &c->comm, &c->copy[0], &c->copy[1]};
+    for (int i = 0; i < 4; i++) {
         cudaError_t error = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
         if (error != cudaSuccess) return error;
     }
-    return cudaSuccess;
+    return cudaEventCreateWithFlags(&c->used, cudaEventDisableTiming);
 }
 
 static cudaError_t make_stages(tri_cuda *c) {
@@ -105,7 +110,8 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     *context = NULL;
     c->core = core;
     c->stage_bytes = inputs;
-    tri_status status = choose(core, local, &c->device);
+    int gpus;
+    tri_status status = choose(core, local, &c->device, &gpus);
     if (status == TRI_OK && !tri__cuda_products_open(c)) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     if (status == TRI_OK) {
         name_device(c);
@@ -164,6 +170,7 @@ static tri_status finish(void *context) {
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
+    for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of second memory");
     if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
     c->spanning = 0;
     if (c->error == cudaSuccess) return TRI_OK;
@@ -242,12 +249,14 @@ static double worked(void *context) {
 
 static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
                                 .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
-                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
-                                .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
+                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .move = tri__cuda_move,
+                                .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave,
+                                .post = tri__nccl_post,
                                 .wait = tri__nccl_wait};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 1,
+                               .ahead = AHEAD_BYTES,
                                .kernels = kernels,
                                .open = open_context,
                                .close = close_context,
