@@ -29,10 +29,10 @@ template <typename T> struct gelu_din_sum {
     template <int N> __device__ __forceinline__ void use(int64_t at, const raw<N> &r, float (&sum)[SUMS][N]) const {
         float value[N];
 #pragma unroll
-        for (int k = 0; k < N; k++) value[k] = gelu_din_op<T>::at(wide(r.dy.at[k]), wide(r.x.at[k]));
+        for (int k = 0; k < N; k++) value[k] = gelu_din_op<T>::at(r.dy.at(k), r.x.at(k));
         pack<T, N> written = put<N>(dx + at, value, add);
 #pragma unroll
-        for (int k = 0; k < N; k++) sum[0][k] += wide(written.at[k]);
+        for (int k = 0; k < N; k++) sum[0][k] += written.at(k);
     }
 };
 

@@ -45,7 +45,7 @@ template <typename T> struct sum_of { /* of dy */
     template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const { r.dy = packed<N>(dy + at); }
     template <int N> __device__ __forceinline__ void use(int64_t, const raw<N> &r, float (&sum)[SUMS][N]) const {
 #pragma unroll
-        for (int k = 0; k < N; k++) sum[0][k] += wide(r.dy.at[k]);
+        for (int k = 0; k < N; k++) sum[0][k] += r.dy.at(k);
     }
 };
 template <typename T> struct sum_and_dot { /* of dy, and of dy * xhat */
@@ -60,8 +60,8 @@ template <typename T> struct sum_and_dot { /* of dy, and of dy * xhat */
     template <int N> __device__ __forceinline__ void use(int64_t, const raw<N> &r, float (&sum)[SUMS][N]) const {
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            sum[0][k] += wide(r.dy.at[k]);
-            sum[1][k] = fmaf(wide(r.dy.at[k]), wide(r.xhat.at[k]), sum[1][k]);
+            sum[0][k] += r.dy.at(k);
+            sum[1][k] = fmaf(r.dy.at(k), r.xhat.at(k), sum[1][k]);
         }
     }
 };

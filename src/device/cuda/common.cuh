@@ -39,9 +39,38 @@ static __device__ __forceinline__ float power_of_2(float x) {
     return y;
 }
 
-/* N elements side by side, moved by accesses of up to 16 bytes. */
-template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
-    T at[N];
+/* Two elements of 16 bits in a word, the first in the lower half. */
+static __device__ __forceinline__ uint32_t pair_of(bf16, float first, float second) {
+    __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return *reinterpret_cast<uint32_t *>(&pair);
+}
+static __device__ __forceinline__ uint32_t pair_of(f16, float first, float second) {
+    __half2 pair = __floats2half2_rn(first, second);
+    return *reinterpret_cast<uint32_t *>(&pair);
+}
+static __device__ __forceinline__ float wide_half(bf16, uint32_t word, int upper) {
+    return __uint_as_float(upper ? word & 0xFFFF0000u : word << 16);
+}
+static __device__ __forceinline__ float wide_half(f16, uint32_t word, int upper) {
+    return __half2float(__ushort_as_half((unsigned short)(upper ? word >> 16 : word)));
+}
+
+/* N elements side by side, moved by accesses of up to 16 bytes. Those of 16 bits are kept two a word: alone, each would take a register. */
+template <typename T, int N, bool PAIRS = sizeof(T) == 2 && N % 2 == 0> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
+    T element[N];
+    __device__ __forceinline__ float at(int i) const { return wide(element[i]); }
+    __device__ __forceinline__ void set(const float (&from)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; i++) element[i] = narrow<T>(from[i]);
+    }
+};
+template <typename T, int N> struct alignas(2 * N < 16 ? 2 * N : 16) pack<T, N, true> {
+    uint32_t word[N / 2];
+    __device__ __forceinline__ float at(int i) const { return wide_half(T(), word[i / 2], i % 2); }
+    __device__ __forceinline__ void set(const float (&from)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; i += 2) word[i / 2] = pair_of(T(), from[i], from[i + 1]);
+    }
 };
 template <int N, typename T> static __device__ __forceinline__ pack<T, N> packed(const T *from) {
     return *reinterpret_cast<const pack<T, N> *>(from);
@@ -49,13 +78,12 @@ template <int N, typename T> static __device__ __forceinline__ pack<T, N> packed
 template <int N, typename T> static __device__ __forceinline__ void load(const T *from, float (&to)[N]) {
     pack<T, N> p = packed<N>(from);
 #pragma unroll
-    for (int i = 0; i < N; i++) to[i] = wide(p.at[i]);
+    for (int i = 0; i < N; i++) to[i] = p.at(i);
 }
 /* Returns what it wrote. */
 template <int N, typename T> static __device__ __forceinline__ pack<T, N> store(T *to, const float (&from)[N]) {
     pack<T, N> p;
-#pragma unroll
-    for (int i = 0; i < N; i++) p.at[i] = narrow<T>(from[i]);
+    p.set(from);
     *reinterpret_cast<pack<T, N> *>(to) = p;
     return p;
 }

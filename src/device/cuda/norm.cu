@@ -106,7 +106,7 @@ typedef struct norm_din_args {
     dropper drop;              /* of dx */
 } norm_din_args;
 
-enum { DIN_WARPS = 16 }; /* the most that a row takes: 4096 columns */
+enum { DIN_WARPS = 10 }; /* the most that a row takes: 2560 columns */
 
 /* Sums of n values over the block, whose order the shape fixes; `turn` changes from one call to the next. */
 template <int N> static __device__ __forceinline__ void block_sums(float (&x)[N], int turn) {
@@ -127,55 +127,60 @@ template <int N> static __device__ __forceinline__ void block_sums(float (&x)[N]
 }
 
 /* A block has a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in its registers. */
-template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP) norm_din_kernel(norm_din_args a) {
-    enum { ROWS = sizeof(T) == 2 ? 4 : 2 };
-    int64_t c = threadIdx.x * WIDE;
+template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2) norm_din_kernel(norm_din_args a) {
+    enum { ROWS = sizeof(T) == 2 ? 2 : 1 };
     run_of_rows run = rows_of(blockIdx.x, gridDim.x, a.rows);
-    int there = c < a.cols, turn = 0;
-    float g[WIDE] = {}, db[WIDE] = {}, dg[WIDE] = {}, dbias[WIDE] = {}, share = 1.0f / (float)a.cols;
-    if (there) load<WIDE>((const T *)a.g + c, g);
-    for (int64_t t = run.begin; t < run.end; t += ROWS, turn ^= 1) {
+    int c = threadIdx.x * WIDE, there = c < a.cols, rows = (int)(run.end - run.begin), turn = 0;
+    int64_t at = run.begin * a.cols + c;
+    float db[WIDE] = {}, dg[WIDE] = {}, dbias[WIDE] = {}, share = 1.0f / (float)a.cols;
+    pack<T, WIDE> g = {};
+    if (there) g = packed<WIDE>((const T *)a.g + c);
+    for (int first = 0; first < rows; first += ROWS, at += ROWS * a.cols, turn ^= 1) {
         pack<T, WIDE> dy[ROWS], xhat[ROWS];
         float rstd[ROWS], sum[2 * ROWS]; /* of dy * g, and of it times xhat */
         uint32_t bits = 0;               /* decisions: 8 a row */
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            if (t + r >= run.end || !there) continue;
-            dy[r] = packed<WIDE>((const T *)a.dy + (t + r) * a.cols + c);
-            xhat[r] = packed<WIDE>((const T *)a.xhat + (t + r) * a.cols + c);
-            rstd[r] = a.rstd[t + r];
+            if (first + r >= rows || !there) continue;
+            dy[r] = packed<WIDE>((const T *)a.dy + at + r * a.cols);
+            xhat[r] = packed<WIDE>((const T *)a.xhat + at + r * a.cols);
+            rstd[r] = a.rstd[run.begin + first + r];
         }
         if (a.drop.threshold) /* beside the loads */
 #pragma unroll
-            for (int r = 0; r < ROWS; r++)
-                if (t + r < run.end)
-                    bits |= kept_bits(a.drop, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1], threadIdx.x) << 8 * r;
+            for (int r = 0; r < ROWS; r++) {
+                if (first + r >= rows) continue;
+                const int32_t *key = a.key + 2 * (run.begin + first + r);
+                bits |= kept_bits(a.drop, (uint32_t)key[0], (uint32_t)key[1], threadIdx.x) << 8 * r;
+            }
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             sum[2 * r] = sum[2 * r + 1] = 0;
-            if (t + r >= run.end || !there) continue;
+            if (first + r >= rows || !there) continue;
 #pragma unroll
             for (int i = 0; i < WIDE; i++) {
-                float d = wide(dy[r].at[i]) * g[i];
-                sum[2 * r] += d, sum[2 * r + 1] = fmaf(d, wide(xhat[r].at[i]), sum[2 * r + 1]);
+                float d = dy[r].at(i) * g.at(i);
+                sum[2 * r] += d, sum[2 * r + 1] = fmaf(d, xhat[r].at(i), sum[2 * r + 1]);
             }
         }
         block_sums(sum, turn);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            if (t + r >= run.end || !there) continue;
-            float value[WIDE], dropped[WIDE], mean = sum[2 * r] * share, mean_xhat = sum[2 * r + 1] * share;
+            if (first + r >= rows || !there) continue;
+            float value[WIDE], mean = sum[2 * r] * share, mean_xhat = sum[2 * r + 1] * share;
 #pragma unroll
             for (int i = 0; i < WIDE; i++) {
-                float d = wide(dy[r].at[i]), x = wide(xhat[r].at[i]);
+                float d = dy[r].at(i), x = xhat[r].at(i);
                 db[i] += d, dg[i] = fmaf(d, x, dg[i]);
-                value[i] = rstd[r] * (d * g[i] - mean - x * mean_xhat);
-                dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
+                value[i] = rstd[r] * (d * g.at(i) - mean - x * mean_xhat);
             }
-            if (a.dres) put<WIDE>((T *)a.dres + (t + r) * a.cols + c, value, a.add_dres);
-            pack<T, WIDE> dx = put<WIDE>((T *)a.dx + (t + r) * a.cols + c, dropped, a.add_dx);
+            float dropped[WIDE];
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) dbias[i] += wide(dx.at[i]);
+            for (int i = 0; i < WIDE; i++) dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
+            if (a.dres) put<WIDE>((T *)a.dres + at + r * a.cols, value, a.add_dres);
+            pack<T, WIDE> dx = put<WIDE>((T *)a.dx + at + r * a.cols, dropped, a.add_dx);
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) dbias[i] += dx.at(i);
         }
     }
     if (!a.part || !there) return;
@@ -251,7 +256,7 @@ template <typename T> static void norm_dw_on(const tri_call *call, int dg, int d
     sum_columns(call, a.rows, a.cols, sum_and_dot<T>{(const T *)a.dy, (const T *)a.xhat}, aligned(a.dy) && aligned(a.xhat), to);
 }
 
-/* Whether norm_din_kernel has been launched: it takes rows of up to 4096 columns, aligned. */
+/* Whether norm_din_kernel has been launched: it takes rows of up to 2560 columns, aligned. */
 template <typename T> static int launch_din(const tri_call *call, const norm_din_args &a, int runs) {
     if (a.cols % WIDE != 0 || a.cols > DIN_WARPS * WARP * WIDE) return 0;
     if (!aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dx) || !aligned(a.dres)) return 0;
