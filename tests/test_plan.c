@@ -42,6 +42,39 @@ static void golden_program(void **state) {
     tiny_close(&t);
 }
 
+static int count_of(const tri_program *p, tri_op op) {
+    int n = 0;
+    for (int i = 0; i < p->n_instrs; i++) n += p->instr[i].op == op;
+    return n;
+}
+
+/* What an encoder's last layer makes: rows of first tokens where these alone are pooled, else of all; also where ranks share out tokens. */
+static void last_layer_makes_what_is_read(void **state) {
+    (void)state;
+    static const struct { tri_pooling pooling; int tp, shares_tokens, first; } rows[] = {
+        {TRI_POOLING_POOLER, 1, 0, 1}, {TRI_POOLING_CLS, 1, 0, 1}, {TRI_POOLING_MEAN, 1, 0, 0},
+        {TRI_POOLING_POOLER, 2, 0, 1}, {TRI_POOLING_POOLER, 2, 1, 0}, {TRI_POOLING_POOLER, 1, 1, 1}, {TRI_POOLING_MEAN, 2, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tiny t;
+        tiny_open(&t, "cpu", 1, 3, 0.1, 1);
+        t.config.pooling = rows[i].pooling;
+        tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){0}, &t.model);
+        t.in.mesh.tp = rows[i].tp, t.in.sequence_parallel = rows[i].shares_tokens;
+        OK(tri__plan(&t.arena, &t.in, 1, &t.plan));
+        const tri_program *both[] = {t.plan.train.program, t.plan.infer.program};
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(count_of(both[k], TRI_OP_attention_first), rows[i].first);
+            assert_int_equal(count_of(both[k], TRI_OP_attention), 2 - rows[i].first);
+            int made = tri__program_find(both[k], "primary.layer.1.norm2#0");
+            assert_true(made >= 0);
+            assert_int_equal(both[k]->slot[made].rows.sym, rows[i].first ? TRI_SYM_N : TRI_SYM_T0);
+        }
+        assert_int_equal(count_of(both[0], TRI_OP_attention_first_din), rows[i].first);
+        tiny_close(&t);
+    }
+}
+
 /* Dropping, exchanging or redirecting anything that matters must be caught. Counts what was caught. */
 static void mutations_are_caught(void **state) {
     (void)state;
@@ -232,6 +265,7 @@ static void bad_numbers_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_round_trip),         cmocka_unit_test(golden_program),
+        cmocka_unit_test(last_layer_makes_what_is_read),
         cmocka_unit_test(mutations_are_caught),    cmocka_unit_test(plan_is_the_memory_used),
         cmocka_unit_test(gradient_of_the_whole),   cmocka_unit_test(microbatches_do_not_matter),
         cmocka_unit_test(devices_agree),           cmocka_unit_test(bad_numbers_are_named),

@@ -39,7 +39,10 @@ static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int
     enum { CTX, LSE };
     double *out = a->call->work; /* [d] */
     double max = -INFINITY, sum = 0;
-    for (int64_t t = begin; t < end; t++) max = score(a, query, t) > max ? score(a, query, t) : max;
+    for (int64_t t = begin; t < end; t++) {
+        double s = score(a, query, t);
+        max = s > max ? s : max;
+    }
     for (int64_t c = 0; c < a->d; c++) out[c] = 0;
     for (int64_t t = begin; t < end; t++) {
         double p = exp(score(a, query, t) - max), weight = p * kept(a, query, t);
