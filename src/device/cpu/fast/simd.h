@@ -77,8 +77,8 @@ typedef struct tri_simd {
     void (*dropout)(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc);
     void (*norm)(const tri_norm *norm, int64_t t0, int64_t t1);
     void (*norm_din)(const tri_norm_din *norm, int64_t t0, int64_t t1);
-    /* sum[j] = sum_t dy[t,j]; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j] */
-    void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot);
+    /* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: to what is there */
+    void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot, int add);
     double (*sumsq)(int64_t n, const float *x);
     void (*adamw)(const tri_adamw *adamw, int64_t n);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */

@@ -130,10 +130,10 @@ INLINE void column_sums_some(int rows, int64_t h, const float *dy, const float *
         }
 }
 
-static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot) {
+static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot, int add) {
     int64_t t = t0;
-    memset(sum, 0, (size_t)h * sizeof *sum);
-    if (xhat) memset(dot, 0, (size_t)h * sizeof *dot);
+    if (!add) memset(sum, 0, (size_t)h * sizeof *sum);
+    if (!add && xhat) memset(dot, 0, (size_t)h * sizeof *dot);
     for (; t + 8 <= t1; t += 8)
         if (xhat)
             column_sums_some(8, h, dy + t * h, xhat + t * h, sum, dot);

@@ -2,7 +2,7 @@
  * are then in cache. Rows are cut into a number of blocks that the shape fixes; partial sums are added in the blocks' order. */
 #include "device/cpu/fast/call.h"
 
-enum { BLOCKS = 32, BLOCK_ROWS = 16, ENOUGH = 1 << 14, MOST_SUMS = 2 }; /* at most; at least, rows; elements */
+enum { BLOCKS = 32, BLOCK_ROWS = 16, CACHED_ROWS = 8, ENOUGH = 1 << 14, MOST_SUMS = 2 }; /* at most; at least, rows; rows; elements */
 
 /* What goes to operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: the first alone. An
  * operand that is left out gets nothing. */
@@ -32,9 +32,13 @@ static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < blocks; i++) {
-            int64_t t0 = i * size, t1 = t0 + size < rows ? t0 + size : rows;
-            if (make) make(what, t0, t1);
-            for (int k = 0; k < n; k++) simd->column_sums(t0, t1, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h);
+            int64_t begin = i * size, end = begin + size < rows ? begin + size : rows, step = make ? CACHED_ROWS : size;
+            for (int64_t t = begin; t < end; t += step) {
+                int64_t next = t + step < end ? t + step : end;
+                if (make) make(what, t, next);
+                for (int k = 0; k < n; k++)
+                    simd->column_sums(t, next, h, of[k].x, of[k].y, sums[k] + i * h, dots[k] + i * h, t > begin);
+            }
         }
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j++)
