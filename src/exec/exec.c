@@ -185,8 +185,8 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
     if (status != TRI_OK) goto fail;
-    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context};
-    if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
+    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context, .world = world};
+    if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);
@@ -195,6 +195,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     *out = exec;
     return TRI_OK;
 fail:
+    if (exec) tri__groups_free(&exec->groups, 1); /* the others may be far from leaving */
     tri__exec_close(exec);
     return status;
 }
@@ -270,14 +271,16 @@ double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->dev
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
-/* Until the device is done with what it was told, or some rank failed: then its own transfers may never end, and are given up. */
-static tri_status await(tri_exec *exec) {
+/* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers; or some rank failed:
+ * then its own transfers may never end, and are given up. */
+static tri_status await(tri_exec *exec, int compared) {
     const tri_apart *apart = exec->device->apart;
     const struct timespec pause = {.tv_nsec = 20000};
     if (!exec->world || !exec->groups.n) return TRI_OK;
     tri__world_waits(exec->world, 1);
-    tri_status status = TRI_OK;
-    while (!apart->idle(exec->context) && (status = tri__world_check(exec->world)) == TRI_OK) {
+    tri_status status;
+    for (int left; (status = tri__groups_check(&exec->groups, &left)) == TRI_OK;) {
+        if (apart->idle(exec->context) && !(compared && left)) break;
         tri__world_beat(exec->world);
         nanosleep(&pause, NULL);
     }
@@ -299,7 +302,7 @@ static void take_times(tri_exec *exec) {
 tri_status tri__exec_finish(tri_exec *exec) {
     const tri_apart *apart = exec->device->apart;
     if (!apart) return TRI_OK;
-    TRI_TRY(await(exec));
+    TRI_TRY(await(exec, 1));
     tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
     if (status == TRI_OK && exec->times) take_times(exec);
     exec->times = NULL;
@@ -327,7 +330,7 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
 }
 
 /* The same of an operand wherever it lies. */
-static tri_status look_at(const tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
+static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
     const tri_apart *apart = exec->device->apart;
     *finite = 1;
     size_t bytes = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
@@ -335,6 +338,7 @@ static tri_status look_at(const tri_exec *exec, const tri_tensor *t, tri_dtype d
         *finite = is_finite(t, dtype);
         return TRI_OK;
     }
+    TRI_TRY(await(exec, 0));
     tri_tensor here = {malloc(bytes), t->rows, t->cols};
     if (!here.data) return tri__fail(TRI_RESOURCE, "out of memory to look for numbers that are not finite");
     tri_status status = apart->copy(exec->context, here.data, t->data, bytes);
@@ -358,5 +362,5 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
             if (!finite) *line = i, *slot = at;
         }
     }
-    return TRI_OK;
+    return exec->device->apart ? await(exec, 1) : TRI_OK;
 }

@@ -11,7 +11,7 @@
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
     int device;
-    cudaStream_t compute, comm, copy;
+    cudaStream_t compute, copy;
     cublasLtHandle_t blas;
     void *blas_work;           /* [blas_bytes] on the device */
     size_t blas_bytes;
@@ -65,8 +65,9 @@ cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t by
 void tri__cuda_copy_close(tri_cuda *cuda);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);
-void tri__nccl_leave(void *context, void *group, int abort);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
+void tri__nccl_leave(void *context, void *const *groups, int n, int abort);
+tri_status tri__nccl_check(void *context, void *group);
 void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
 void tri__nccl_wait(void *context, int number);
 void tri__nccl_time(void *context, int number, tri_time *time);

@@ -34,6 +34,11 @@ static tri_status choose(const tri_core *core, int local, int *device) {
     return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
 }
 
+static int memories(void) {
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? n : 1;
+}
+
 static tri_status room(const tri_core *core, int local, int64_t *bytes) {
     int device;
     size_t free_bytes = 0, all = 0;
@@ -59,8 +64,8 @@ static void close_context(void *context) {
     }
     if (c->blas_work) cudaFree(c->blas_work);
     if (c->blas) cublasLtDestroy(c->blas);
-    cudaStream_t streams[] = {c->compute, c->comm, c->copy};
-    for (int i = 0; i < 3; i++)
+    cudaStream_t streams[] = {c->compute, c->copy};
+    for (int i = 0; i < 2; i++)
         if (streams[i]) cudaStreamDestroy(streams[i]);
     free(c);
 }
@@ -73,8 +78,8 @@ static void name_device(tri_cuda *c) {
 }
 
 static cudaError_t make_streams(tri_cuda *c) {
-    cudaStream_t *const streams[] = {&c->compute, &c->comm, &c->copy};
-    for (int i = 0; i < 3; i++) {
+    cudaStream_t *const streams[] = {&c->compute, &c->copy};
+    for (int i = 0; i < 2; i++) {
         cudaError_t error = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
         if (error != cudaSuccess) return error;
     }
@@ -155,7 +160,6 @@ static tri_status finish(void *context) {
     float ms = 0;
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
-    tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
     if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
     c->spanning = 0;
     if (c->error == cudaSuccess) return TRI_OK;
@@ -166,7 +170,7 @@ static tri_status finish(void *context) {
 
 static int idle(void *context) {
     tri_cuda *c = context;
-    return cudaStreamQuery(c->compute) != cudaErrorNotReady && cudaStreamQuery(c->comm) != cudaErrorNotReady;
+    return cudaStreamQuery(c->compute) != cudaErrorNotReady; /* which waits for every transfer in turn */
 }
 
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
@@ -232,10 +236,16 @@ static double worked(void *context) {
     return seconds;
 }
 
+static int64_t used(void *context) {
+    size_t free_bytes = 0, all = 0;
+    (void)context;
+    return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
+}
+
 static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
                                 .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
-                                .wait = tri__nccl_wait};
+                                .wait = tri__nccl_wait, .check = tri__nccl_check, .used = used};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 1,
@@ -243,6 +253,7 @@ static const tri_device gpu = {.name = "cuda",
                                .open = open_context,
                                .close = close_context,
                                .room = room,
+                               .memories = memories,
                                .alloc = alloc,
                                .free = release,
                                .alloc_second = alloc_second,
