@@ -70,8 +70,10 @@ typedef struct tri_apart {
     void (*start)(void *context);
     void (*input)(void *context, void *to, const void *from, size_t bytes);
     tri_status (*finish)(void *context);
-    /* Whether all kernels that were queued are done, or came to grief; never blocks. */
-    int (*idle)(void *context);
+    /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it has then reached more
+     * of the points that `pulse` set between queued kernels. */
+    int (*idle)(void *context, uint64_t *passed);
+    void (*pulse)(void *context);
     /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells the others; then all
      * join at once; oneway 1: two of them, and only the first will send, the second receive. What waits for other ranks asks `patience`,
      * which outlives the group. A group's transfers are done one after another, those of several groups beside one another. `leave` leaves

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* An instruction bound to memory: what does not change from step to step. */
 typedef struct bound {
@@ -245,12 +244,15 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     return TRI_OK;
 }
 
+enum { PULSE = 32 }; /* instructions */
+
 /* Kernels are only queued here: the device's own marks say when they ran. */
 static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
     const tri_apart *apart = exec->device->apart;
     apart->start(exec->context);
     for (int i = begin; i < end; i++) {
         if (times) apart->mark(exec->context, i);
+        if (exec->groups.n && i % PULSE == 0) apart->pulse(exec->context);
         TRI_TRY(run_one(exec, program, i, step, feed));
     }
     if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
@@ -274,17 +276,20 @@ int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL
 /* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers; or some rank failed:
  * then its own transfers may never end, and are given up. */
 static tri_status await(tri_exec *exec, int compared) {
-    const tri_apart *apart = exec->device->apart;
-    const struct timespec pause = {.tv_nsec = 20000};
-    if (!exec->world || !exec->groups.n) return TRI_OK;
-    tri__world_waits(exec->world, 1);
+    tri_world *world = exec->world;
+    tri_idle idle = {.awake = 1};
+    uint64_t passed, last = 0;
+    int left, before = 0;
+    if (!world || !exec->groups.n) return TRI_OK;
+    tri__world_waits(world, 1);
     tri_status status;
-    for (int left; (status = tri__groups_check(&exec->groups, &left)) == TRI_OK;) {
-        if (apart->idle(exec->context) && !(compared && left)) break;
-        tri__world_beat(exec->world);
-        nanosleep(&pause, NULL);
+    while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
+        if (exec->device->apart->idle(exec->context, &passed) && !(compared && left)) break;
+        if (passed != last || left != before) tri__world_beat(world); /* else it may be found to stand still */
+        last = passed, before = left;
+        tri__idle(world->segment.control, world->local, &idle);
     }
-    tri__world_waits(exec->world, 0);
+    tri__world_waits(world, 0);
     if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
     return status;
 }

@@ -38,6 +38,9 @@ typedef struct tri_cuda {
     cudaEvent_t span[2];       /* the first thing queued since a finish; the finish */
     int spanning;              /* 1: the first has been queued */
     double worked;             /* seconds */
+    cudaEvent_t *pulse;        /* [n_pulses] points between kernels, made as they are first set */
+    int n_pulses, pulses, reached; /* how many there are; are set since it was last idle; of these, reached */
+    uint64_t passed;           /* those of before */
     struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
     struct {
         cudaEvent_t begin, end;

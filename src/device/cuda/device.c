@@ -55,6 +55,8 @@ static void close_context(void *context) {
     tri__nccl_close(c);
     tri__cuda_copy_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
+    for (int i = 0; i < c->n_pulses; i++) cudaEventDestroy(c->pulse[i]);
+    free(c->pulse);
     free(c->mark);
     free(c->wisdom);
     for (int i = 0; i < 2; i++) {
@@ -168,9 +170,25 @@ static tri_status finish(void *context) {
     return status;
 }
 
-static int idle(void *context) {
+static void pulse(void *context) {
     tri_cuda *c = context;
-    return cudaStreamQuery(c->compute) != cudaErrorNotReady; /* which waits for every transfer in turn */
+    if (c->pulses == c->n_pulses) {
+        cudaEvent_t *more = realloc(c->pulse, (size_t)(c->n_pulses + 1) * sizeof *more);
+        if (!more) return;
+        c->pulse = more;
+        if (cudaEventCreateWithFlags(&more[c->n_pulses], cudaEventDisableTiming) != cudaSuccess) return;
+        c->n_pulses++;
+    }
+    tri__cuda_note(c, cudaEventRecord(c->pulse[c->pulses++], c->compute), "a kernel");
+}
+
+static int idle(void *context, uint64_t *passed) {
+    tri_cuda *c = context;
+    int done = cudaStreamQuery(c->compute) != cudaErrorNotReady; /* it waits for every transfer in turn */
+    while (c->reached < c->pulses && cudaEventQuery(c->pulse[c->reached]) != cudaErrorNotReady) c->reached++;
+    *passed = c->passed + (uint64_t)c->reached;
+    if (done) c->passed = *passed, c->pulses = c->reached = 0;
+    return done;
 }
 
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
@@ -243,7 +261,7 @@ static int64_t used(void *context) {
 }
 
 static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
-                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle,
+                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse,
                                 .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
                                 .wait = tri__nccl_wait, .check = tri__nccl_check, .used = used};
 
