@@ -271,6 +271,8 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
 
 double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
 
+int64_t tri__exec_used(const tri_exec *exec) { return exec->device->apart ? exec->device->apart->used(exec->context) : 0; }
+
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
 /* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers; or some rank failed:
