@@ -4,6 +4,7 @@
 #include "tensor_job.h"
 
 #include "base/clock.h"
+#include "comm/group.h"
 #include "comm/request.h"
 #include "far_device.h"
 #include "program/transfer.h"
@@ -101,6 +102,61 @@ static void one_queue_would_not_do(void **state) {
     assert_non_null(strstr(tri_error(), "wait for one another"));
     assert_true(seconds < 5);
     job_close(&j);
+}
+
+/* ---- Announcements alone, on one machine and as between machines ---- */
+
+enum { MANY = 200 /* more than may be under way */ };
+
+typedef struct announcing {
+    const tri_transport *transport;
+    int odd;                /* this one of rank 1 differs; -1: none */
+} announcing;
+
+/* Any kind, with buffers that nobody may touch. A message goes around. */
+static tri_status announce(tri_group *group, int i, int odd) {
+    static const tri_collective_kind kinds[] = {TRI_ALL_REDUCE, TRI_ALL_GATHER, TRI_SEND, TRI_REDUCE_SCATTER, TRI_BROADCAST};
+    const int64_t counts[] = {5 + i, 1 + odd, 7};
+    int n = tri_group_size(group), me = tri_group_rank(group);
+    tri_collective what = {.kind = kinds[i % 5], .dtype = TRI_F32, .count = 100000 * i + odd, .in = (void *)8, .out = (void *)16};
+    if (what.kind == TRI_ALL_GATHER) what.counts = counts;
+    if (what.kind != TRI_SEND) return tri__announce(group, &what);
+    what.root = (me + 1) % n;
+    TRI_TRY(tri__announce(group, &what));
+    what.kind = TRI_RECV, what.root = (me + n - 1) % n;
+    return tri__announce(group, &what);
+}
+
+static tri_status announce_many(tri_world *world, void *argument) {
+    const announcing *a = argument;
+    tri_group *group;
+    tri_idle idle = {0};
+    int ranks[] = {2, 0, 1}, left = 1;
+    TRI_TRY(tri__group_make_on(world, 3, ranks, a->transport, &group));
+    if (tri_world_rank(world) == 2) pause_seconds(0.05);
+    for (int i = 0; i < MANY; i++) TRI_TRY(announce(group, i, i == a->odd && tri_world_rank(world) == 1));
+    tri__world_waits(world, 1);
+    while (left) {
+        TRI_TRY(tri__announced(world, &left));
+        tri__idle(world->segment.control, world->local, &idle);
+    }
+    tri__world_waits(world, 0);
+    double sum = 1;
+    TRI_TRY(tri_all_reduce(group, &sum, &sum, 1, TRI_F64, TRI_SUM)); /* others go on as before */
+    return sum == 3 ? TRI_OK : tri__fail(TRI_INTERNAL, "a sum of %g", sum);
+}
+
+static void announcements_are_compared(void **state) {
+    (void)state;
+    const tri_ranks how = {.n = 3, .heap_bytes = 1 << 20, .progress_timeout = 10};
+    for (int which = 0; which < 2; which++) {
+        announcing a = {.transport = which ? &tri__transport_exchange : &tri__transport_shm, .odd = -1};
+        OK(tri_ranks_run(&how, announce_many, &a));
+        for (a.odd = 150; a.odd < 155; a.odd++) {
+            assert_int_equal(tri_ranks_run(&how, announce_many, &a), TRI_DISAGREE);
+            if (!strstr(tri_error(), "rank 1 ") || !strstr(tri_error(), "asked for")) fail_msg("%d: %s", a.odd, tri_error());
+        }
+    }
 }
 
 /* ---- Programs that differ ---- */
@@ -212,6 +268,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_ends),
         cmocka_unit_test(one_queue_would_not_do),
+        cmocka_unit_test(announcements_are_compared),
         cmocka_unit_test(differences_are_told),
         cmocka_unit_test(failures_end_all_waits),
     };
