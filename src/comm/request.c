@@ -270,10 +270,14 @@ tri_status tri_wait(tri_world *world, tri_request request) {
 
 void tri__requests_close(tri_world *world) {
     char what[160];
-    if (world->n_pending && !atomic_load(&world->segment.control->abort)) {
-        tri__describe(&world->pending[0].what, world->pending[0].group->n, what, sizeof what);
-        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s",
-                          world->n_pending, world->n_pending == 1 ? "" : "s", what);
+    const tri_pending *first = NULL;
+    int n = 0;
+    for (int i = world->n_pending - 1; i >= 0; i--)
+        if (!world->pending[i].bare) first = &world->pending[i], n++;
+    if (n && !atomic_load(&world->segment.control->abort)) {
+        tri__describe(&first->what, first->group->n, what, sizeof what);
+        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s", n,
+                          n == 1 ? "" : "s", what);
     }
     if (world->n_pending) give_up(world);
 }

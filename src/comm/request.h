@@ -11,7 +11,7 @@ tri_status tri__announce(tri_group *group, const tri_collective *what);
 /* How many this rank announced that others have not answered yet. Any rank's failure, as from a wait. */
 tri_status tri__announced(tri_world *world, int *left);
 
-/* Before a world is closed. Operations still under way are a failure: peers would touch buffers that may be gone. */
+/* Before a world is closed. Operations still under way are a failure, as peers would touch buffers that may be gone; announcements are not. */
 void tri__requests_close(tri_world *world);
 
 #endif

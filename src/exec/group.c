@@ -47,12 +47,12 @@ static tri_status find_cause(tri_group_table *table, tri_status status) {
     return tri__fail(status, "%s", words);
 }
 
-static int pairs_of(const tri_far_group *entry) { return entry->pair ? 2 * tri_group_size(entry->group) : 0; }
+static int pairs_of(const tri_named_group *entry) { return entry->pair ? 2 * tri_group_size(entry->group) : 0; }
 
 tri_status tri__groups_check(tri_group_table *table, int *left) {
     TRI_TRY(tri__announced(table->world, left));
     for (int i = 0; i < table->n; i++) {
-        const tri_far_group *entry = &table->entry[i];
+        const tri_named_group *entry = &table->entry[i];
         tri_status status = entry->far ? table->apart->check(table->context, entry->far) : TRI_OK;
         for (int k = 0; k < pairs_of(entry) && status == TRI_OK; k++)
             if (entry->pair[k]) status = table->apart->check(table->context, entry->pair[k]);
@@ -64,14 +64,14 @@ tri_status tri__groups_check(tri_group_table *table, int *left) {
 /* ---- What programs name ---- */
 
 static int compare(const void *a, const void *b) {
-    const tri_attr *x = &((const tri_far_group *)a)->attr, *y = &((const tri_far_group *)b)->attr;
+    const tri_attr *x = &((const tri_named_group *)a)->attr, *y = &((const tri_named_group *)b)->attr;
     if (x->axes != y->axes) return x->axes < y->axes ? -1 : 1;
     if (x->within != y->within) return x->within - y->within;
     return x->across - y->across;
 }
 
-tri_far_group *tri__group_find(const tri_group_table *table, const tri_attr *attr) {
-    const tri_far_group key = {.attr = *attr};
+tri_named_group *tri__group_find(const tri_group_table *table, const tri_attr *attr) {
+    const tri_named_group key = {.attr = *attr};
     for (int i = 0; i < table->n; i++)
         if (compare(&table->entry[i], &key) == 0) return &table->entry[i];
     return NULL;
@@ -101,7 +101,7 @@ static tri_status join(tri_group_table *table, const char *name, int n, int me, 
     return status == TRI_OK ? TRI_OK : find_cause(table, status);
 }
 
-static tri_status join_all(tri_group_table *table, tri_far_group *entry) {
+static tri_status join_all(tri_group_table *table, tri_named_group *entry) {
     char name[TRI_GROUP_NAME] = "";
     int me = tri_group_rank(entry->group);
     if (me == 0) TRI_TRY(table->apart->name(table->context, name));
@@ -109,7 +109,7 @@ static tri_status join_all(tri_group_table *table, tri_far_group *entry) {
     return join(table, name, tri_group_size(entry->group), me, 0, &entry->far);
 }
 
-static tri_status join_pair(tri_group_table *table, tri_far_group *entry, int from, int to) {
+static tri_status join_pair(tri_group_table *table, tri_named_group *entry, int from, int to) {
     char name[TRI_GROUP_NAME] = "";
     int receives = tri_group_rank(entry->group) == to, n = tri_group_size(entry->group);
     if (receives) {
@@ -121,10 +121,10 @@ static tri_status join_pair(tri_group_table *table, tri_far_group *entry, int fr
     return join(table, name, 2, 0, 1, &entry->pair[to]);
 }
 
-static void mark_used(const tri_program *program, tri_far_group *entry) {
+static void mark_used(const tri_program *program, tri_named_group *entry) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        const tri_far_group key = {.attr = instr->attr};
+        const tri_named_group key = {.attr = instr->attr};
         if (!tri__is_post(instr->op) || compare(entry, &key) != 0) continue;
         tri_collective_kind kind = tri__post_kind(instr->op);
         if (kind == TRI_SEND || kind == TRI_RECV) entry->used[(kind == TRI_RECV) * tri_group_size(entry->group) + instr->attr.root] = 1;
@@ -133,7 +133,7 @@ static void mark_used(const tri_program *program, tri_far_group *entry) {
 }
 
 /* Pairs in an order that is the same for all, so that the first of those still to be made has both ends waiting for it. */
-static tri_status join_pairs(tri_group_table *table, tri_far_group *entry) {
+static tri_status join_pairs(tri_group_table *table, tri_named_group *entry) {
     int n = tri_group_size(entry->group), me = tri_group_rank(entry->group);
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++)
@@ -141,7 +141,7 @@ static tri_status join_pairs(tri_group_table *table, tri_far_group *entry) {
     return TRI_OK;
 }
 
-static tri_status join_devices(tri_group_table *table, tri_far_group *entry, const tri_program *const *programs, int n) {
+static tri_status join_devices(tri_group_table *table, tri_named_group *entry, const tri_program *const *programs, int n) {
     size_t size = 2 * (size_t)tri_group_size(entry->group);
     if (!table->apart) return TRI_OK;
     entry->used = calloc(size, sizeof *entry->used);
@@ -189,7 +189,7 @@ static void leave_devices(tri_group_table *table, int abort) {
     void **far = calloc((size_t)room, sizeof *far);
     if (!far) return;
     for (int i = 0; i < table->n; i++) {
-        const tri_far_group *entry = &table->entry[i];
+        const tri_named_group *entry = &table->entry[i];
         if (entry->far) far[n++] = entry->far;
         for (int k = 0; k < pairs_of(entry); k++)
             if (entry->pair[k]) far[n++] = entry->pair[k];

@@ -6,19 +6,18 @@
 #include "device/device.h"
 #include "program/transfer.h"
 
-/* One of them. */
-typedef struct tri_far_group {
+typedef struct tri_named_group {
     tri_attr attr;        /* axes, within, across; the rest is 0 */
     tri_group *group;
     int collects;         /* 1: programs have more than sends and receives on it */
     unsigned char *used;  /* [2 size] whether this rank sends to each member; then, whether it receives from it */
     void *far;            /* the devices' own, for what all members do; NULL: they have none */
     void **pair;          /* [2 size] the same for this rank's sends to each member, and its receives from it */
-} tri_far_group;
+} tri_named_group;
 
 /* Groups that were made, in the order of their attributes: the same on every rank. */
 typedef struct tri_group_table {
-    tri_far_group *entry;
+    tri_named_group *entry;
     int n;
     const tri_apart *apart;   /* what carries transfers between devices apart from their hosts; NULL: the transport does */
     void *context;            /* of that device */
@@ -33,7 +32,7 @@ typedef struct tri_group_table {
 tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group_table *out);
 /* abort 1: after a failure, when transfers may be under way that will never end. */
 void tri__groups_free(tri_group_table *table, int abort);
-tri_far_group *tri__group_find(const tri_group_table *table, const tri_attr *attr);
+tri_named_group *tri__group_find(const tri_group_table *table, const tri_attr *attr);
 
 /* How many of the transfers queued on devices have not been compared with the others' yet (tri__announce). Fails when any rank does, when two
  * ranks asked for different transfers, or when the devices' own way failed; then groups are to be freed with abort. */
