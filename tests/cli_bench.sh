@@ -59,12 +59,12 @@ else
 fi
 
 # The lab: every layout has a line; one that does not fit the limit says so, and the others are measured.
-layouts='one ddp zero1 zero2 zero3 zero3_no_prefetch zero3_recompute zero3_offload'
+layouts='one ddp zero1 zero2 zero3 zero3_no_prefetch zero3_recompute zero3_offload pipeline tensor'
 lab="bench lab --lab-model tiny --nproc-per-node 2 --max-steps 3 --quiet"
 export TMPDIR=$work/tmp && mkdir "$TMPDIR"
 run $lab --json
 expect_code 0
-expect "a line for each layout" test "$(wc -l <"$out")" = 8
+expect "a line for each layout" test "$(wc -l <"$out")" = 10
 for layout in $layouts; do expect "figures of $layout" grep -q "\"layout\":\"$layout\",.*\"fits\":true,.*\"samples_per_second\":" "$out"; done
 expect "one rank is the measure" grep -q '"layout":"one","ranks":1,.*"efficiency":1\.0' "$out"
 for layout in $layouts; do
@@ -74,6 +74,7 @@ for layout in $layouts; do
     expect "a share is no more than all of it" is "$(field held_bytes <one)" '<=' "$(field max_rss_bytes <one)"
 done
 expect "DDP sums by all_reduce" is "$(grep '"ddp"' "$out" | sed 's/.*"all_reduce":{"ms":\([^,]*\).*/\1/')" '>' 0
+expect "a pipeline receives" is "$(grep '"pipeline"' "$out" | sed 's/.*"recv":{"ms":\([^,]*\).*/\1/')" '>' 0
 expect "ZeRO-3 gathers" is "$(grep '"zero3"' "$out" | sed 's/.*"all_gather":{"ms":\([^,]*\).*/\1/')" '>' 0
 limit=$(grep '"ddp"' "$out" | field planned_bytes | awk '{ printf "%d", 2 * $1 - 1 }')
 run $lab --memory-limit "$limit"
@@ -83,6 +84,9 @@ expect_text "$out" "DDP is refused: 2 ranks need" ": --shard zero1 would need"
 expect "ZeRO-1 is not" grep -Eq '^ZeRO-1 .* (compute|communication|loading)$' "$out"
 expect "nothing is left behind" test -z "$(ls "$TMPDIR")"
 refuses 2 "--max-steps 1: the first 1 are warm-up" -- bench lab --lab-model tiny --max-steps 1
+refuses 2 "--layouts zero4: no such layout" -- bench lab --layouts one,zero4
+run $lab --json --layouts tensor,one
+expect "those asked for" test "$(sed 's/.*"layout":"\([^"]*\)".*/\1/' "$out" | paste -sd,)" = one,tensor
 
 # The pipeline: a line for each schedule and each shape that it can have.
 pipe="bench pipeline --lab-model tiny --pp-size 2 --num-microbatches 3 --max-steps 3 --quiet"

@@ -39,9 +39,7 @@ static tri_status fake_open(const tri_core *core, int local, size_t inputs, void
     return TRI_OK;
 }
 static void fake_close(void *context) { free(context); }
-static tri_status fake_room(const tri_core *core, int local, int ranks, int64_t *bytes) {
-    return (void)core, (void)local, (void)ranks, *bytes = 1 << 30, TRI_OK;
-}
+static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
 static tri_status fake_alloc(void *context, size_t bytes, void **out) {
     assert_non_null(context);
     return tri__device_find("cpu")->alloc(NULL, bytes, out);

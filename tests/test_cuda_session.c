@@ -102,7 +102,7 @@ int main(void) {
     };
     const tri_device *device;
     int64_t bytes;
-    if (tri__device_get("cuda", &device) != TRI_OK || device->room(&tri__core, 0, 1, &bytes) != TRI_OK) {
+    if (tri__device_get("cuda", &device) != TRI_OK || device->room(&tri__core, 0, &bytes) != TRI_OK) {
         puts(tri_error());
         return 77;
     }

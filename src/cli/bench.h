@@ -6,7 +6,7 @@
 
 /* Starts ranks, or joins those that a launcher started, and times operations among them. */
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings);
-/* Trains a made-up model in every layout of data parallelism, one after another. */
+/* Trains a made-up model in every layout, one after another. */
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings);
 /* Takes steps of made-up models on one device. */
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings);

@@ -156,13 +156,13 @@ static tri_status run(const bench *b, result *r) {
     tri_session *s = NULL;
     int64_t before = 0, after = 0;
     tri_status status = parse_run(b, &settings);
-    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, 1, &before);
+    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &before);
     double begun = tri__clock();
     if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, &s);
     r->opened = tri__clock() - begun;
     if (status == TRI_OK) status = time_steps(b, s, begun, r);
     if (status == TRI_OK) status = mark_step(s, r);
-    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, 1, &after);
+    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &after);
     if (s) r->planned = (double)tri__exec_bytes(s->engine.exec);
     r->used = (double)(before - after);
     tri_session_close(s);

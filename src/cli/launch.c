@@ -214,7 +214,7 @@ static void share_gpus(const tri_settings *settings, const tri_world *world) {
     if (gpus == 0 || world->segment.n <= gpus) return;
     snprintf(host, sizeof host, "trident-%d", world->rank);
     setenv("NCCL_HOSTID", host, 0);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    if (world->nodes.n == 1) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes, tri_world **world) {

@@ -125,6 +125,7 @@ tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending
                                .tag = message ? what->tag : 0,
                                .rank = group->world->rank};
     TRI_TRY(settle_counts(group, what, p));
+    if (p->bare) return TRI_OK;
     tri_status status = check_buffers(group, what, p);
     if (status != TRI_OK && p->shard) tri__block_give(group->world, p->shard);
     return status;

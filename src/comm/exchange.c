@@ -61,6 +61,7 @@ static span slice(const tri_pending *p, int k) {
 /* The part of member from's input that goes into member to's output. */
 static span wanted(const tri_pending *p, int from, int to) {
     int root = p->what.root;
+    if (p->bare) return NONE;
     switch (p->what.kind) {
     case TRI_ALL_REDUCE: return (span){0, p->what.count};
     case TRI_REDUCE: return to == root ? (span){0, p->what.count} : NONE;
@@ -99,13 +100,14 @@ static char *at_out(const tri_pending *p, int64_t element) { return p->out ? (ch
 /* The same answer on every member: it follows from the descriptor alone. */
 static int is_small(const tri_pending *p) {
     int n = p->group->n;
+    if (p->bare) return 1;
     int64_t most = in_slices(p) ? p->what.count : 0;
     for (int k = 0; k < n && !in_slices(p); k++)
         if (shard(p, k).count > most) most = shard(p, k).count;
     return bytes_of(p, most) <= SMALL && bytes_of(p, most) * n <= SMALL_IN_ALL;
 }
 
-/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read. */
+/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read. Nothing of a bare one. */
 static int through_room(const tri_pending *p, int small) {
     return small || reduces(p) || (p->what.kind == TRI_ALL_TO_ALL && p->in == p->out);
 }

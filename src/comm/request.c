@@ -53,7 +53,7 @@ static tri_status begin_message(tri_pending *p) {
     if (!message) return tri__fail(TRI_RESOURCE, "out of memory for a message");
     p->what.sequence = number;
     *message = (tri_message){.peer = peer, .number = number, .what = p->what, .data = receive ? p->out : (void *)(uintptr_t)p->in,
-                             .bytes = p->what.count * (int64_t)size_of(p), .receive = receive};
+                             .bytes = p->bare ? 0 : p->what.count * (int64_t)size_of(p), .receive = receive};
     p->state = message;
     return TRI_OK;
 }
@@ -130,14 +130,13 @@ static tri_status move_all(tri_world *world, int *moved) {
 /* A send that nobody can see yet: all that may be announced are. Some of them may have been taken since this rank last looked. */
 static int has_no_room(const tri_pending *p) { return p->what.kind == TRI_SEND && ((const tri_message *)p->state)->stage == 0; }
 
-tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *request) {
-    if (!group || !what || !request) return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
+static tri_status post(tri_group *group, const tri_collective *what, int bare, tri_request *request) {
     tri_world *world = group->world;
     *request = 0;
     if (tri__world_check(world) != TRI_OK) return give_up(world);
     if (!grow(world)) return tri__fail(TRI_RESOURCE, "out of memory for %d operations under way", world->n_pending + 1);
     tri_pending *p = &world->pending[world->n_pending];
-    *p = (tri_pending){0};
+    *p = (tri_pending){.bare = bare};
     TRI_TRY(tri__accept(group, what, p));
     tri_status status = prepare(world, p);
     if (status != TRI_OK) {
@@ -153,6 +152,39 @@ tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *r
     else if (has_no_room(p)) status = move_all(world, &moved);
     if (status != TRI_OK) *request = 0;
     return status;
+}
+
+tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *request) {
+    if (!group || !what || !request) return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
+    return post(group, what, 0, request);
+}
+
+/* ---- Announcing: what members compare, of operations whose data goes another way ---- */
+
+tri_status tri__announced(tri_world *world, int *left) {
+    int moved = 0, kept = 0;
+    *left = 0;
+    if (tri__remote_poll(world) != TRI_OK) return give_up(world);
+    TRI_TRY(move_all(world, &moved));
+    for (int i = 0; i < world->n_pending; i++) {
+        tri_pending *p = &world->pending[i];
+        if (p->bare && p->done) {
+            release(world, p);
+            continue;
+        }
+        *left += p->bare;
+        if (kept != i) world->pending[kept] = *p;
+        kept++;
+    }
+    world->n_pending = kept;
+    return TRI_OK;
+}
+
+tri_status tri__announce(tri_group *group, const tri_collective *what) {
+    tri_request request;
+    int left;
+    TRI_TRY(post(group, what, 1, &request));
+    return tri__announced(group->world, &left);
 }
 
 /* ---- Ending ---- */
@@ -238,10 +270,14 @@ tri_status tri_wait(tri_world *world, tri_request request) {
 
 void tri__requests_close(tri_world *world) {
     char what[160];
-    if (world->n_pending && !atomic_load(&world->segment.control->abort)) {
-        tri__describe(&world->pending[0].what, world->pending[0].group->n, what, sizeof what);
-        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s",
-                          world->n_pending, world->n_pending == 1 ? "" : "s", what);
+    const tri_pending *first = NULL;
+    int n = 0;
+    for (int i = world->n_pending - 1; i >= 0; i--)
+        if (!world->pending[i].bare) first = &world->pending[i], n++;
+    if (n && !atomic_load(&world->segment.control->abort)) {
+        tri__describe(&first->what, first->group->n, what, sizeof what);
+        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s", n,
+                          n == 1 ? "" : "s", what);
     }
     if (world->n_pending) give_up(world);
 }

@@ -30,6 +30,7 @@ typedef struct tri_pending {
     int seen;                      /* the transport's own: members that have posted it */
     uint32_t tasks;                /* the transport's own: parts that the work was cut into */
     void *state;                   /* the transport's own (of a send or receive: its tri_message, a block); freed with free() */
+    int bare;                      /* 1: members only compare what they ask for, and nobody waits for it (tri__announce) */
     int done;
 } tri_pending;
 

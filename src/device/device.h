@@ -55,6 +55,12 @@ typedef struct tri_time {
 
 enum { TRI_GROUP_NAME = 128 }; /* bytes */
 
+/* What a device asks again and again while it waits for other ranks: takes a short pause, and returns TRI_OK to go on, or why to give up. */
+typedef struct tri_patience {
+    tri_status (*ask)(void *argument);
+    void *argument;
+} tri_patience;
+
 /* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
  * done in the order of queueing. Whatever a queued call meets is told by the next `finish`. */
 typedef struct tri_apart {
@@ -65,21 +71,27 @@ typedef struct tri_apart {
     void (*start)(void *context);
     void (*input)(void *context, void *to, const void *from, size_t bytes);
     tri_status (*finish)(void *context);
-    /* Whether all that was queued is done, or came to grief; never blocks. */
-    int (*idle)(void *context);
+    /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it has then reached more
+     * of the points that `pulse` set between queued kernels. */
+    int (*idle)(void *context, uint64_t *passed);
+    void (*pulse)(void *context);
     /* Queues a copy between the device's memory and its second one (out 1: to the second) on a queue for each way: it begins when the kernels
      * queued so far are done; kernels queued after the `moved` of the same number begin when it is. Numbers are as those of `post`. */
     void (*move)(void *context, void *to, const void *from, size_t bytes, int out, int number);
     void (*moved)(void *context, int number);
-    /* Transfers among ranks that have such devices, on a queue of their own. One member makes a group's name and tells the others; then all
-     * join at once. `leave` also ends what can no longer end by itself, after a failure (abort 1). */
+    /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells the others; then all
+     * join at once; oneway 1: two of them, and only the first will send, the second receive. What waits for other ranks asks `patience`,
+     * which outlives the group. A group's transfers are done one after another, those of several groups beside one another. `leave` leaves
+     * all n groups that this rank is in, and ends what can no longer end by itself, after a failure (abort 1). */
     tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
-    tri_status (*join)(void *context, const char *name, int n, int me, void **group);
-    void (*leave)(void *context, void *group, int abort);
+    tri_status (*join)(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
+    void (*leave)(void *context, void *const *groups, int n, int abort);
     /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same number begin when
      * it is. Numbers are small, and come again only after their wait. */
     void (*post)(void *context, void *group, const tri_collective *what, int number);
     void (*wait)(void *context, int number);
+    /* What a group's transfers met so far that they will not get over, by name. Never blocks. */
+    tri_status (*check)(void *context, void *group);
     /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where both were made. */
     void (*mark)(void *context, int index);
     void (*times)(void *context, int n, tri_time *times);
@@ -94,6 +106,8 @@ typedef struct tri_apart {
     void (*follow)(void *context, const tri_wisdom *wisdom);
     /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for it. */
     double (*worked)(void *context);
+    /* Bytes of the device's memory that are in use now, by this rank and by others. */
+    int64_t (*used)(void *context);
 } tri_apart;
 
 typedef struct tri_device tri_device;
@@ -109,9 +123,10 @@ struct tri_device {
      * run. Where a device needs none it is NULL. */
     tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
     void (*close)(void *context);
-    /* Bytes that a rank could allocate now; looked at before its context is opened. `ranks` of this machine are about to: where several share
-     * a device that is apart, it is the part of each. */
-    tri_status (*room)(const tri_core *core, int local, int ranks, int64_t *bytes);
+    /* Bytes that a rank could allocate now; looked at before its context is opened. */
+    tri_status (*room)(const tri_core *core, int local, int64_t *bytes);
+    /* How many such memories the machine has, which its ranks take in turn; of devices apart. */
+    int (*memories)(void);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);

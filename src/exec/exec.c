@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* An instruction bound to memory: what does not change from step to step. */
 typedef struct bound {
@@ -196,8 +195,8 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
     if (status != TRI_OK) goto fail;
-    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context};
-    if ((status = tri__groups_make(world, programs, n, &exec->groups)) != TRI_OK) goto fail;
+    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context, .world = world};
+    if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);
@@ -207,6 +206,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     *out = exec;
     return TRI_OK;
 fail:
+    if (exec) tri__groups_free(&exec->groups, 1); /* the others may be far from leaving */
     tri__exec_close(exec);
     return status;
 }
@@ -272,12 +272,15 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     return TRI_OK;
 }
 
+enum { PULSE = 32 }; /* instructions */
+
 /* Kernels are only queued here: the device's own marks say when they ran. */
 static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
     const tri_apart *apart = exec->device->apart;
     apart->start(exec->context);
     for (int i = begin; i < end; i++) {
         if (times) apart->mark(exec->context, i);
+        if (exec->groups.n && i % PULSE == 0) apart->pulse(exec->context);
         TRI_TRY(run_one(exec, program, i, step, feed));
     }
     if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
@@ -317,20 +320,27 @@ void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->
 
 double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
 
+int64_t tri__exec_used(const tri_exec *exec) { return exec->device->apart ? exec->device->apart->used(exec->context) : 0; }
+
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
-/* Until the device is done with what it was told, or some rank failed: then its own transfers may never end, and are given up. */
-static tri_status await(tri_exec *exec) {
-    const tri_apart *apart = exec->device->apart;
-    const struct timespec pause = {.tv_nsec = 20000};
-    if (!exec->world || !exec->groups.n) return TRI_OK;
-    tri__world_waits(exec->world, 1);
-    tri_status status = TRI_OK;
-    while (!apart->idle(exec->context) && (status = tri__world_check(exec->world)) == TRI_OK) {
-        tri__world_beat(exec->world);
-        nanosleep(&pause, NULL);
+/* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers; or some rank failed:
+ * then its own transfers may never end, and are given up. */
+static tri_status await(tri_exec *exec, int compared) {
+    tri_world *world = exec->world;
+    tri_idle idle = {.awake = 1};
+    uint64_t passed, last = 0;
+    int left, before = 0;
+    if (!world || !exec->groups.n) return TRI_OK;
+    tri__world_waits(world, 1);
+    tri_status status;
+    while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
+        if (exec->device->apart->idle(exec->context, &passed) && !(compared && left)) break;
+        if (passed != last || left != before) tri__world_beat(world); /* else it may be found to stand still */
+        last = passed, before = left;
+        tri__idle(world->segment.control, world->local, &idle);
     }
-    tri__world_waits(exec->world, 0);
+    tri__world_waits(world, 0);
     if (status != TRI_OK) tri__groups_free(&exec->groups, 1);
     return status;
 }
@@ -348,7 +358,7 @@ static void take_times(tri_exec *exec) {
 tri_status tri__exec_finish(tri_exec *exec) {
     const tri_apart *apart = exec->device->apart;
     if (!apart) return TRI_OK;
-    TRI_TRY(await(exec));
+    TRI_TRY(await(exec, 1));
     tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
     if (status == TRI_OK && exec->times) take_times(exec);
     exec->times = NULL;
@@ -376,7 +386,7 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
 }
 
 /* The same of an operand wherever it lies. */
-static tri_status look_at(const tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
+static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
     const tri_apart *apart = exec->device->apart;
     *finite = 1;
     size_t bytes = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
@@ -384,6 +394,7 @@ static tri_status look_at(const tri_exec *exec, const tri_tensor *t, tri_dtype d
         *finite = is_finite(t, dtype);
         return TRI_OK;
     }
+    TRI_TRY(await(exec, 0));
     tri_tensor here = {malloc(bytes), t->rows, t->cols};
     if (!here.data) return tri__fail(TRI_RESOURCE, "out of memory to look for numbers that are not finite");
     tri_status status = apart->copy(exec->context, here.data, t->data, bytes);
@@ -407,5 +418,5 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
             if (!finite) *line = i, *slot = at;
         }
     }
-    return TRI_OK;
+    return exec->device->apart ? await(exec, 1) : TRI_OK;
 }

@@ -47,6 +47,8 @@ tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom);
 void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom);
 /* Seconds that a device which runs on has worked since this was last asked; 0 of others. */
 double tri__exec_worked(tri_exec *exec);
+/* Bytes in use of the device's own memory, by all who share it; 0 where it is the host's. */
+int64_t tri__exec_used(const tri_exec *exec);
 /* Whether a run may still be going on when it returns. */
 int tri__exec_runs_on(const tri_exec *exec);
 

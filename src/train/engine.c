@@ -160,7 +160,7 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
     int n = engine->infer + 1;
     int64_t need = tri__room_need(engine->program, n), have;
-    TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, 1, &have));
+    TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
         return tri__fail(TRI_RESOURCE,
                          "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "

@@ -31,7 +31,7 @@ json_t *tri__program_json(const tri_program *p) {
 
 /* What a rank took, as a row of numbers, so that ranks can gather them. */
 typedef struct taken {
-    double allocated, held, max_rss;                  /* bytes */
+    double allocated, held, max_rss, device;          /* bytes */
     tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of one step, mean */
 } taken;
 enum { NUMBERS = sizeof(taken) / sizeof(double) };
@@ -40,7 +40,7 @@ static taken take(const tri_session *s, const tri_recorder *recorder) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .held = (double)tri__memory_held(),
-                 .max_rss = (double)usage.ru_maxrss * 1024};
+                 .max_rss = (double)usage.ru_maxrss * 1024, .device = (double)s->used};
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
         own.transfer[kind].seconds = recorder->transfer[kind].seconds / (double)recorder->kept;
         own.transfer[kind].exposed = recorder->transfer[kind].exposed / (double)recorder->kept;
@@ -64,6 +64,7 @@ static json_t *all_json(const tri_session *s, const tri_recorder *recorder, cons
         json_object_set_new(one, "allocated_bytes", json_integer((json_int_t)all[rank].allocated));
         json_object_set_new(one, "held_bytes", json_integer((json_int_t)all[rank].held));
         json_object_set_new(one, "max_rss_bytes", json_integer((json_int_t)all[rank].max_rss));
+        if (all[rank].device > 0) json_object_set_new(one, "device_bytes", json_integer((json_int_t)all[rank].device));
         if (recorder->kept) json_object_set_new(one, "transfers", transfers_json(&all[rank]));
         json_array_append_new(ranks, one);
     }

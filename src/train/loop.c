@@ -75,6 +75,7 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .comm_seconds = l->s->comm,
                                                 .idle_seconds = l->s->idle,
                                                 .device_seconds = l->s->worked,
+                                                .device_bytes = l->s->used,
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,

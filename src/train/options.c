@@ -184,9 +184,11 @@ const tri_option tri__run_options[] = {
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
     ROW(TEXTS, cases, .value = "tiny", .scope = "bench",
         .help = "step: models and batches to time, of tiny, base128, base512, base512real, large512, oneb"),
-    ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep", .scope = "bench",
-        .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB; deep: that of "
-                "pipeline, small and of 8 layers"),
+    ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep|oneb", .scope = "bench",
+        .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB; oneb 1.28 "
+                "billion, for GPUs; deep: that of pipeline, small and of 8 layers"),
+    ROW(TEXTS, layouts, .value = "all", .scope = "bench",
+        .help = "lab: all, or some of one, ddp, zero1, zero2, zero3, zero3_no_prefetch, zero3_recompute, zero3_offload, pipeline, tensor"),
     ROW(TEXTS, schedules, .value = "all", .scope = "bench", .help = "pipeline: all, or some of gpipe, 1f1b, interleaved, zb-h1, zbv"),
     ROW(BOOL, check, .value = "false", .scope = "plan", .help = "prove that all ranks' programs fit together"),
     ROW(BOOL, json, .value = "false", .scope = ALL, .help = "results as JSON on stdout"),

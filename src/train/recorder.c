@@ -52,9 +52,12 @@ void tri__recorder_before(tri_recorder *p, tri_session *session) {
     if (p->active && p->seen == first) p->origin = p->begin - session->waited;
 }
 
-/* "[1024,384]": the first operand as it was bound. */
+/* "[1024,384]": the first operand that is there (a send has no output), as it was bound. */
 static char *shape_text(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
-    const tri_slot *slot = &program->slot[instr->slot[0]];
+    int first = 0;
+    while (first + 1 < TRI_MAX_ARGS && instr->slot[first] < 0) first++;
+    if (instr->slot[first] < 0) return strdup("");
+    const tri_slot *slot = &program->slot[instr->slot[first]];
     char *text = NULL;
     if (asprintf(&text, "[%lld,%lld]", (long long)tri__slot_rows(slot, counts), (long long)slot->cols) < 0) return NULL;
     return text;

@@ -25,26 +25,35 @@ tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
     return *bytes > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
 }
 
-/* Of the neediest machine; machines are runs of `here` ranks. */
-static int64_t need_of(const tri_programs *all, int here) {
-    int64_t machine = 0, most = 0;
-    for (int rank = 0; rank < all->world; rank++) {
-        const tri_program *const both[] = {all->infer[rank], all->train[rank]};
-        machine = (rank % here ? machine : 0) + tri__room_need(both, all->train[rank] ? 2 : 1);
-        if (machine > most) most = machine;
-    }
+/* Who shares memory with whom: machines are runs of `here` ranks, which take the machine's `memories` in turn. */
+typedef struct shares {
+    int here, memories;
+} shares;
+
+/* Of the neediest memory. */
+static int64_t need_of(const tri_programs *all, shares by) {
+    int64_t most = 0;
+    for (int first = 0; first < all->world; first += by.here)
+        for (int memory = 0; memory < by.memories; memory++) {
+            int64_t need = 0;
+            for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
+                const tri_program *const both[] = {all->infer[rank], all->train[rank]};
+                need += tri__room_need(both, all->train[rank] ? 2 : 1);
+            }
+            if (need > most) most = need;
+        }
     return most;
 }
 
 /* The same of ranks that nobody planned yet. */
-static tri_status need_planned(const tri_plan_in *in, int here, int64_t *most) {
+static tri_status need_planned(const tri_plan_in *in, shares by, int64_t *most) {
     tri_arena arena;
     tri_programs all = {.world = tri__mesh_world(&in->mesh)};
     TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
     all.train = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.train);
     all.infer = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.infer);
     tri_status status = tri__plan_programs(&arena, in, all.train, all.infer);
-    if (status == TRI_OK) *most = need_of(&all, here);
+    if (status == TRI_OK) *most = need_of(&all, by);
     tri__arena_close(&arena);
     return status;
 }
@@ -69,20 +78,19 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
     return 1;
 }
 
-/* together: ranks whose memory is one; of `here` on a machine. */
-static tri_status refuse(const tri_plan_in *planned, int together, int here, int64_t need, int64_t have, int limited) {
+static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, int64_t have, int limited) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
     tri_plan_in in = *planned;
     int64_t less = need;
     tri__text_bytes((double)need, a);
     tri__text_bytes((double)have, b);
+    int together = (by.here + by.memories - 1) / by.memories;
     if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
-    else if (here > 1) snprintf(who, sizeof who, "the plan needs %s a rank", a);
     else snprintf(who, sizeof who, "the plan needs %s", a);
     if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
-    else snprintf(room, sizeof room, "%s is free%s", b, together < here ? " for it" : "");
+    else snprintf(room, sizeof room, "%s is free", b);
     while (next_layout(&in, words)) {
-        TRI_TRY(need_planned(&in, together, &less));
+        TRI_TRY(need_planned(&in, by, &less));
         if (less <= have)
             return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)less, c));
     }
@@ -93,11 +101,14 @@ static tri_status refuse(const tri_plan_in *planned, int together, int here, int
 }
 
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+    const tri_device *device = engine->device;
     int64_t limit, have;
-    int together = engine->device->apart ? 1 : here; /* a GPU's memory is its rank's alone */
+    shares by = {.here = here, .memories = 1};
     TRI_TRY(tri__room_limit(settings, &limit));
-    int64_t need = need_of(all, together);
     if (limit) have = limit;
-    else TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, here, &have));
-    return need <= have ? TRI_OK : refuse(&engine->in, together, here, need, have, limit > 0);
+    else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
+    if (device->apart) by.memories = limit ? here : device->memories(); /* a limit is that of each rank's GPU */
+    if (by.memories > by.here) by.memories = by.here;
+    int64_t need = need_of(all, by);
+    return need <= have ? TRI_OK : refuse(&engine->in, by, need, have, limit > 0);
 }

@@ -307,6 +307,8 @@ static tri_status gather_figures(tri_session *s) {
     return TRI_OK;
 }
 
+enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
+
 tri_status tri_update(tri_session *s) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
@@ -320,6 +322,7 @@ tri_status tri_update(tri_session *s) {
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed, s->times));
     TRI_TRY(read_loss(s));
     s->worked = tri__exec_worked(s->engine.exec);
+    if (!s->used || s->at.step % USED_EVERY == 0) s->used = tri__exec_used(s->engine.exec);
     s->last.grad_norm = *(const double *)result(s, planned->norm);
     int applied = *(const int32_t *)result(s, planned->apply) != 0;
     if (!isfinite(s->last.loss) && !scaled(s)) return not_finite(s, "loss", s->last.loss);

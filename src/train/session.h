@@ -50,6 +50,7 @@ struct tri_session {
     double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
     double comm, idle;                /* seconds of transfers: moving data, waiting for others */
     double own_comm, own_idle;        /* the same, of this rank */
+    int64_t used;                     /* bytes in use of this rank's device, as last looked at; 0: it is the host */
     double worked;                    /* seconds of the step that this rank's device was at work; 0: it is the host */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };

@@ -50,7 +50,7 @@ typedef struct tri_settings {
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* bench */
-    tri_texts op, sizes, cases, schedules;
+    tri_texts op, sizes, cases, schedules, layouts;
     int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;

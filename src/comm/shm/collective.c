@@ -48,6 +48,7 @@ static size_t bytes_of(const tri_group *group, const tri_pending *p, tri_extent 
 }
 
 int tri__shm_small(const tri_group *group, const tri_pending *p) {
+    if (p->bare) return 1;
     tri_extent extent = tri__kind(p->what.kind)->in;
     size_t most = bytes_of(group, p, extent, 0);
     for (int m = 1; extent == TRI_EXTENT_SHARD && p->shard && m < group->n; m++)
@@ -270,7 +271,7 @@ static tri_status end(tri_group *group, tri_shm_group *shm, tri_pending *p, int 
 
 static tri_status begin(tri_group *group, tri_shm_group *shm, tri_pending *p, int *moved) {
     if (group->n == 1) {
-        do_alone(group, p);
+        if (!p->bare) do_alone(group, p);
         return end(group, shm, p, moved);
     }
     if (!shm->cells) TRI_TRY(tri__cells_find(group, shm));
@@ -289,7 +290,7 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
         TRI_TRY(compare(group, shm, p));
         p->stage = AGREED;
         if (tri__shm_small(group, p)) {
-            do_small(group, shm, p);
+            if (!p->bare) do_small(group, shm, p);
             fetch_next_cell(group, shm, p->what.sequence);
             return end(group, shm, p, moved);
         }

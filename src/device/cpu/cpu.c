@@ -45,8 +45,8 @@ tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **
 
 void tri__cpu_close(void *context) { (void)context; }
 
-tri_status tri__cpu_room(const tri_core *core, int local, int ranks, int64_t *bytes) {
-    (void)core, (void)local, (void)ranks;
+tri_status tri__cpu_room(const tri_core *core, int local, int64_t *bytes) {
+    (void)core, (void)local;
     *bytes = tri__memory_available();
     return TRI_OK;
 }

@@ -19,7 +19,7 @@ void tri__cpu_half_linear(const tri_call *call);
 /* Memory of this machine, as tri_device has it; also that of devices which compute nothing. The context is NULL. */
 tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context);
 void tri__cpu_close(void *context);
-tri_status tri__cpu_room(const tri_core *core, int local, int ranks, int64_t *bytes);
+tri_status tri__cpu_room(const tri_core *core, int local, int64_t *bytes);
 tri_status tri__cpu_alloc(void *context, size_t bytes, void **out);
 tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes, void **out);
 void tri__cpu_free(void *context, void *memory, size_t bytes);

@@ -8,13 +8,13 @@
 
 enum {
     COLUMN_RUNS = 132,       /* at most: a block for each multiprocessor of the largest GPU; fixed, so that sums are the same everywhere */
-    COLUMN_TEAMS = 12,       /* of a run, at most: warps that hold rows of up to 2 packs a lane */
+    COLUMN_TEAMS = 12,       /* of a run, at most: warps that hold rows of up to 3 packs a lane */
     COLUMN_ROWS = 4,         /* of a team, at least */
     COLUMN_END_WARPS = 8     /* of a block that adds parts */
 };
 
 /* Warps of a block that hold rows of so many packs a lane, and their sums, in registers. */
-static constexpr int holding_warps(int packs) { return packs == 4 ? 8 : packs == 3 ? 10 : (int)COLUMN_TEAMS; }
+static constexpr int holding_warps(int packs) { return packs == 4 ? 8 : (int)COLUMN_TEAMS; }
 
 /* How a matrix is walked. A team that has whole rows, 8 columns in each of a lane's packs, is `warps` warps; their registers limit teams. */
 typedef struct column_walk {

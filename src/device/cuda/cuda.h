@@ -12,7 +12,7 @@
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
     int device;
-    cudaStream_t compute, comm;
+    cudaStream_t compute;
     cudaStream_t copy[2];      /* from second memory, and back to it */
     cublasLtHandle_t blas;
     void *blas_work;           /* [blas_bytes] on the device */
@@ -42,6 +42,9 @@ typedef struct tri_cuda {
     cudaEvent_t span[2];       /* the first thing queued since a finish; the finish */
     int spanning;              /* 1: the first has been queued */
     double worked;             /* seconds */
+    cudaEvent_t *pulse;        /* [n_pulses] points between kernels, made as they are first set */
+    int n_pulses, pulses, reached; /* how many there are; are set since it was last idle; of these, reached */
+    uint64_t passed;           /* those of before */
     struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
     struct {
         cudaEvent_t begin, end;
@@ -79,8 +82,9 @@ void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int
 void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 tri_status tri__nccl_name(void *context, char *name);
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **group);
-void tri__nccl_leave(void *context, void *group, int abort);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
+void tri__nccl_leave(void *context, void *const *groups, int n, int abort);
+tri_status tri__nccl_check(void *context, void *group);
 void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
 void tri__nccl_wait(void *context, int number);
 void tri__nccl_time(void *context, int number, tri_time *time);

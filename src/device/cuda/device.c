@@ -25,25 +25,29 @@ static tri_status fail(const tri_core *core, cudaError_t error, const char *what
 }
 
 /* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
-static tri_status choose(const tri_core *core, int local, int *device, int *gpus) {
+static tri_status choose(const tri_core *core, int local, int *device) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
     if (error != cudaSuccess || n == 0)
         return core->fail(TRI_USAGE, "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
                           error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
-    *device = local % n, *gpus = n;
+    *device = local % n;
     error = cudaSetDevice(*device);
     return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
 }
 
-static tri_status room(const tri_core *core, int local, int ranks, int64_t *bytes) {
-    int device, gpus, sharing = 1;
+static int memories(void) {
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? n : 1;
+}
+
+static tri_status room(const tri_core *core, int local, int64_t *bytes) {
+    int device;
     size_t free_bytes = 0, all = 0;
-    TRI_TRY(choose(core, local, &device, &gpus));
-    for (int rank = device; rank < ranks; rank += gpus) sharing += rank != local;
+    TRI_TRY(choose(core, local, &device));
     cudaError_t error = cudaMemGetInfo(&free_bytes, &all);
     if (error != cudaSuccess) return fail(core, error, "say how much memory is free");
-    *bytes = (int64_t)free_bytes / sharing - BLAS_BYTES;
+    *bytes = (int64_t)free_bytes - BLAS_BYTES;
     return TRI_OK;
 }
 
@@ -53,6 +57,8 @@ static void close_context(void *context) {
     tri__nccl_close(c);
     tri__cuda_copy_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
+    for (int i = 0; i < c->n_pulses; i++) cudaEventDestroy(c->pulse[i]);
+    free(c->pulse);
     free(c->mark);
     tri__cuda_products_close(c);
     for (int i = 0; i < 2; i++) {
@@ -63,8 +69,8 @@ static void close_context(void *context) {
     if (c->blas_work) cudaFree(c->blas_work);
     if (c->blas) cublasLtDestroy(c->blas);
     if (c->used) cudaEventDestroy(c->used);
-    cudaStream_t streams[] = {c->compute, c->comm, c->copy[0], c->copy[1]};
-    for (int i = 0; i < 4; i++)
+    cudaStream_t streams[] = {c->compute, c->copy[0], c->copy[1]};
+    for (int i = 0; i < 3; i++)
         if (streams[i]) cudaStreamDestroy(streams[i]);
     free(c);
 }
@@ -86,8 +92,8 @@ static const char *kind(void *context) {
 }
 
 static cudaError_t make_streams(tri_cuda *c) {
-    cudaStream_t *const streams[] = {&c->compute, &c->comm, &c->copy[0], &c->copy[1]};
-    for (int i = 0; i < 4; i++) {
+    cudaStream_t *const streams[] = {&c->compute, &c->copy[0], &c->copy[1]};
+    for (int i = 0; i < 3; i++) {
         cudaError_t error = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
         if (error != cudaSuccess) return error;
     }
@@ -110,8 +116,7 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     *context = NULL;
     c->core = core;
     c->stage_bytes = inputs;
-    int gpus;
-    tri_status status = choose(core, local, &c->device, &gpus);
+    tri_status status = choose(core, local, &c->device);
     if (status == TRI_OK && !tri__cuda_products_open(c)) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     if (status == TRI_OK) {
         name_device(c);
@@ -169,7 +174,6 @@ static tri_status finish(void *context) {
     float ms = 0;
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
     tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
-    tri__cuda_note(c, cudaStreamSynchronize(c->comm), "a transfer");
     for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of second memory");
     if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
     c->spanning = 0;
@@ -179,9 +183,25 @@ static tri_status finish(void *context) {
     return status;
 }
 
-static int idle(void *context) {
+static void pulse(void *context) {
     tri_cuda *c = context;
-    return cudaStreamQuery(c->compute) != cudaErrorNotReady && cudaStreamQuery(c->comm) != cudaErrorNotReady;
+    if (c->pulses == c->n_pulses) {
+        cudaEvent_t *more = realloc(c->pulse, (size_t)(c->n_pulses + 1) * sizeof *more);
+        if (!more) return;
+        c->pulse = more;
+        if (cudaEventCreateWithFlags(&more[c->n_pulses], cudaEventDisableTiming) != cudaSuccess) return;
+        c->n_pulses++;
+    }
+    tri__cuda_note(c, cudaEventRecord(c->pulse[c->pulses++], c->compute), "a kernel");
+}
+
+static int idle(void *context, uint64_t *passed) {
+    tri_cuda *c = context;
+    int done = cudaStreamQuery(c->compute) != cudaErrorNotReady; /* it waits for every transfer in turn */
+    while (c->reached < c->pulses && cudaEventQuery(c->pulse[c->reached]) != cudaErrorNotReady) c->reached++;
+    *passed = c->passed + (uint64_t)c->reached;
+    if (done) c->passed = *passed, c->pulses = c->reached = 0;
+    return done;
 }
 
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
@@ -247,12 +267,17 @@ static double worked(void *context) {
     return seconds;
 }
 
+static int64_t used(void *context) {
+    size_t free_bytes = 0, all = 0;
+    (void)context;
+    return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
+}
+
 static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
                                 .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
-                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .move = tri__cuda_move,
+                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse, .move = tri__cuda_move,
                                 .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave,
-                                .post = tri__nccl_post,
-                                .wait = tri__nccl_wait};
+                                .post = tri__nccl_post, .wait = tri__nccl_wait, .check = tri__nccl_check, .used = used};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 1,
@@ -261,6 +286,7 @@ static const tri_device gpu = {.name = "cuda",
                                .open = open_context,
                                .close = close_context,
                                .room = room,
+                               .memories = memories,
                                .alloc = alloc,
                                .free = release,
                                .alloc_second = alloc_second,

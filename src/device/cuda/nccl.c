@@ -1,23 +1,38 @@
 /* nccl.c - transfers among GPUs by NCCL, which is loaded when a group is first made: a run on one GPU does without it.
  *
- * A transfer is queued on the stream of communication, after the kernels queued so far; its wait holds back the kernels that follow, never
- * the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise. */
+ * A transfer is queued on its group's stream, after the kernels queued so far; its wait holds back the kernels that follow, never
+ * the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
+ *
+ * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection, leaving) returns with
+ * NCCL at work in a thread of its own, and is looked at until it is through or patience ends. */
 #include "device/cuda/cuda.h"
 
+#include "base/clock.h"
+
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* nccl.h's own, as far as it is used: the header need not be there to build. */
 typedef struct nccl_id {
     char bytes[TRI_GROUP_NAME];
 } nccl_id;
 typedef struct nccl_comm nccl_comm;
-enum { NCCL_SUM = 0 };
+typedef struct nccl_config { /* as of 2.14: later ones take their defaults for what came after */
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} nccl_config;
+enum { NCCL_SUM = 0, NCCL_SUCCESS = 0, NCCL_CUDA = 1, NCCL_INTERNAL = 3, NCCL_IN_PROGRESS = 7 };
+static const double LEAVE_SECONDS = 5; /* nothing is lost then: all transfers were waited for */
 
 #define NCCL_FUNCTIONS(X)                                                                                                                  \
     X(GetUniqueId, (nccl_id *))                                                                                                            \
-    X(CommInitRank, (nccl_comm **, int, nccl_id, int))                                                                                     \
+    X(CommInitRankConfig, (nccl_comm **, int, nccl_id, int, nccl_config *))                                                                \
+    X(CommGetAsyncError, (nccl_comm *, int *))                                                                                             \
+    X(CommFinalize, (nccl_comm *))                                                                                                         \
     X(CommDestroy, (nccl_comm *))                                                                                                          \
     X(CommAbort, (nccl_comm *))                                                                                                            \
     X(GroupStart, (void))                                                                                                                  \
@@ -34,12 +49,16 @@ typedef struct tri_nccl {
 #define X(name, arguments) int(*name) arguments;
     NCCL_FUNCTIONS(X)
 #undef X
-    const char *(*GetErrorString)(int);
+    const char *(*GetErrorString)(int), *(*GetLastError)(nccl_comm *);
 } tri_nccl;
 
 typedef struct group {
     nccl_comm *comm;
+    cudaStream_t stream;
     int n, me;
+    const tri_patience *patience;
+    int error;                 /* the first that a transfer met; none is queued any more */
+    tri_status ended;          /* why patience did; TRI_OK */
 } group;
 
 static tri_status load(tri_cuda *c) {
@@ -55,13 +74,27 @@ static tri_status load(tri_cuda *c) {
     NCCL_FUNCTIONS(X)
 #undef X
     missing |= !(*(void **)&nccl->GetErrorString = dlsym(library, "ncclGetErrorString"));
+    missing |= !(*(void **)&nccl->GetLastError = dlsym(library, "ncclGetLastError"));
     if (!missing) return c->nccl = nccl, TRI_OK;
     free(nccl);
-    return c->core->fail(TRI_USAGE, "libnccl.so.2 lacks functions of NCCL 2.7 or later: install a newer one");
+    return c->core->fail(TRI_USAGE, "libnccl.so.2 lacks functions of NCCL 2.14 or later: install a newer one");
 }
 
-static tri_status fail(tri_cuda *c, int error, const char *what) {
-    return c->core->fail(TRI_INTERNAL, "NCCL cannot %s: %s", what, c->nccl->GetErrorString(error));
+static tri_status fail(const tri_cuda *c, int error, nccl_comm *comm, const char *what) {
+    const char *more = c->nccl->GetLastError(comm);
+    return c->core->fail(TRI_INTERNAL, "NCCL cannot %s: %s%s%s", what, c->nccl->GetErrorString(error), more && *more ? "; " : "",
+                         more ? more : "");
+}
+
+/* What became of a call that may have left NCCL at work. */
+static int settle(const tri_cuda *c, group *g, int error) {
+    while (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS) {
+        int state = NCCL_SUCCESS;
+        error = c->nccl->CommGetAsyncError(g->comm, &state);
+        if (error == NCCL_SUCCESS && state != NCCL_IN_PROGRESS) return state;
+        if (error == NCCL_SUCCESS && (g->ended = g->patience->ask(g->patience->argument)) != TRI_OK) return NCCL_INTERNAL;
+    }
+    return error;
 }
 
 tri_status tri__nccl_name(void *context, char *name) {
@@ -69,44 +102,9 @@ tri_status tri__nccl_name(void *context, char *name) {
     nccl_id id;
     TRI_TRY(load(c));
     int error = c->nccl->GetUniqueId(&id);
-    if (error) return fail(c, error, "name a group");
+    if (error) return fail(c, error, NULL, "name a group");
     memcpy(name, id.bytes, sizeof id.bytes);
     return TRI_OK;
-}
-
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, void **out) {
-    tri_cuda *c = context;
-    nccl_id id;
-    *out = NULL;
-    TRI_TRY(load(c));
-    group *g = calloc(1, sizeof *g);
-    if (!g) return c->core->fail(TRI_RESOURCE, "out of memory");
-    *g = (group){.n = n, .me = me};
-    memcpy(id.bytes, name, sizeof id.bytes);
-    int error = c->nccl->CommInitRank(&g->comm, n, id, me);
-    if (!error && !c->ready) error = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming) != cudaSuccess;
-    if (error) {
-        free(g);
-        return fail(c, error, "make a group");
-    }
-    *out = g;
-    return TRI_OK;
-}
-
-void tri__nccl_leave(void *context, void *out, int abort) {
-    tri_cuda *c = context;
-    group *g = out;
-    if (!g) return;
-    if (abort) c->nccl->CommAbort(g->comm);
-    else c->nccl->CommDestroy(g->comm);
-    free(g);
-}
-
-void tri__nccl_close(tri_cuda *c) {
-    for (int i = 0; i < c->n_posted; i++) cudaEventDestroy(c->posted[i].begin), cudaEventDestroy(c->posted[i].end);
-    if (c->ready) cudaEventDestroy(c->ready);
-    free(c->posted);
-    free(c->nccl);
 }
 
 /* ncclDataType_t */
@@ -122,6 +120,127 @@ static int type_of(tri_dtype dtype) {
     }
 }
 
+/* What the first transfer between two would do first: connections are made by both ends at once, and in a step one host would wait for
+ * the other. */
+static int connect_pair(const tri_cuda *c, group *g) {
+    void *byte = NULL;
+    cudaError_t state = cudaErrorNotReady;
+    if (cudaMalloc(&byte, 1) != cudaSuccess) return NCCL_CUDA;
+    int error = g->me == 0 ? c->nccl->Send(byte, 1, type_of(TRI_U8), 1, g->comm, g->stream)
+                           : c->nccl->Recv(byte, 1, type_of(TRI_U8), 0, g->comm, g->stream);
+    error = settle(c, g, error);
+    while (!error && (state = cudaStreamQuery(g->stream)) == cudaErrorNotReady)
+        if ((g->ended = g->patience->ask(g->patience->argument)) != TRI_OK) error = NCCL_INTERNAL;
+    if (error) return error; /* the byte may be waited for: it is left to the end of the process */
+    cudaFree(byte);
+    return state == cudaSuccess ? NCCL_SUCCESS : NCCL_CUDA;
+}
+
+static void free_group(group *g) {
+    if (g->stream) cudaStreamDestroy(g->stream);
+    free(g);
+}
+
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **out) {
+    tri_cuda *c = context;
+    nccl_id id;
+    nccl_config config = {.size = sizeof config, .magic = 0xcafebeef, .version = 21400, .blocking = 0};
+    *out = NULL;
+    TRI_TRY(load(c));
+    group *g = calloc(1, sizeof *g);
+    if (!g) return c->core->fail(TRI_RESOURCE, "out of memory");
+    *g = (group){.n = n, .me = me, .patience = patience};
+    memcpy(id.bytes, name, sizeof id.bytes);
+    int error = c->nccl->CommInitRankConfig(&g->comm, n, id, me, &config);
+    if (g->comm) error = settle(c, g, error);
+    if (!error && !c->ready && cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming) != cudaSuccess) error = NCCL_CUDA;
+    if (!error && cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking) != cudaSuccess) error = NCCL_CUDA;
+    if (!error && oneway) error = connect_pair(c, g);
+    if (!error) return *out = g, TRI_OK;
+    tri_status status = g->ended != TRI_OK ? g->ended : fail(c, error, g->comm, "make a group");
+    if (g->comm) c->nccl->CommAbort(g->comm);
+    free_group(g);
+    return status;
+}
+
+/* One group left in a thread of its own: a transfer of one may be stuck behind that of another. */
+typedef struct leaving {
+    const tri_cuda *cuda;
+    group *group;
+    pthread_t thread;
+} leaving;
+
+static void *abort_group(void *argument) {
+    const leaving *l = argument;
+    l->cuda->nccl->CommAbort(l->group->comm);
+    return NULL;
+}
+
+/* Who does not come back in time is left to the end of the process. */
+static void abort_groups(const tri_cuda *c, void *const *groups, int n) {
+    leaving *all = calloc((size_t)n, sizeof *all);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)LEAVE_SECONDS;
+    for (int i = 0; i < n && all; i++) {
+        all[i] = (leaving){.cuda = c, .group = groups[i]};
+        if (pthread_create(&all[i].thread, NULL, abort_group, &all[i])) all[i].group = NULL;
+    }
+    int back = 1;
+    for (int i = 0; i < n && all; i++) {
+        if (!all[i].group) continue;
+        if (pthread_timedjoin_np(all[i].thread, NULL, &until) == 0) free_group(all[i].group);
+        else back = 0;
+    }
+    if (back) free(all);
+}
+
+static int is_over(const tri_cuda *c, group *g, double begun) {
+    int state = NCCL_SUCCESS, error = c->nccl->CommGetAsyncError(g->comm, &state);
+    return error || state != NCCL_IN_PROGRESS || g->patience->ask(g->patience->argument) != TRI_OK || tri__clock() - begun > LEAVE_SECONDS;
+}
+
+/* Members leave together, or after a while alone. */
+void tri__nccl_leave(void *context, void *const *groups, int n, int abort) {
+    tri_cuda *c = context;
+    double begun = tri__clock();
+    int clean = !abort;
+    for (int i = 0; i < n && clean; i++) {
+        group *g = groups[i];
+        int state = c->nccl->CommFinalize(g->comm);
+        if (state == NCCL_SUCCESS || state == NCCL_IN_PROGRESS) {
+            while (!is_over(c, g, begun)) {}
+            if (c->nccl->CommGetAsyncError(g->comm, &state) != NCCL_SUCCESS) state = NCCL_INTERNAL;
+        }
+        clean = state == NCCL_SUCCESS;
+    }
+    if (!clean) {
+        abort_groups(c, groups, n);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        group *g = groups[i];
+        c->nccl->CommDestroy(g->comm);
+        free_group(g);
+    }
+}
+
+tri_status tri__nccl_check(void *context, void *of) {
+    tri_cuda *c = context;
+    group *g = of;
+    int state = NCCL_SUCCESS;
+    if (g->ended != TRI_OK) return TRI_OK; /* another rank's failure, which is known */
+    if (!g->error && (g->error = c->nccl->CommGetAsyncError(g->comm, &state)) == NCCL_SUCCESS && state != NCCL_IN_PROGRESS) g->error = state;
+    return g->error ? fail(c, g->error, g->comm, "go on with a transfer") : TRI_OK;
+}
+
+void tri__nccl_close(tri_cuda *c) {
+    for (int i = 0; i < c->n_posted; i++) cudaEventDestroy(c->posted[i].begin), cudaEventDestroy(c->posted[i].end);
+    if (c->ready) cudaEventDestroy(c->ready);
+    free(c->posted);
+    free(c->nccl);
+}
+
 static int are_equal(const int64_t *counts, int n) {
     for (int i = 1; i < n; i++)
         if (counts[i] != counts[0]) return 0;
@@ -133,7 +252,7 @@ static int gather_uneven(const tri_cuda *c, const group *g, const tri_collective
     char *to = w->out;
     int error = c->nccl->GroupStart();
     for (int k = 0; k < g->n && !error; to += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k]) error = c->nccl->Broadcast(k == g->me ? w->in : to, to, (size_t)w->counts[k], type, k, g->comm, c->comm);
+        if (w->counts[k]) error = c->nccl->Broadcast(k == g->me ? w->in : to, to, (size_t)w->counts[k], type, k, g->comm, g->stream);
     int end = c->nccl->GroupEnd();
     return error ? error : end;
 }
@@ -142,7 +261,7 @@ static int scatter_uneven(const tri_cuda *c, const group *g, const tri_collectiv
     const char *from = w->in;
     int error = c->nccl->GroupStart();
     for (int k = 0; k < g->n && !error; from += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k]) error = c->nccl->Reduce(from, k == g->me ? w->out : NULL, (size_t)w->counts[k], type, NCCL_SUM, k, g->comm, c->comm);
+        if (w->counts[k]) error = c->nccl->Reduce(from, k == g->me ? w->out : NULL, (size_t)w->counts[k], type, NCCL_SUM, k, g->comm, g->stream);
     int end = c->nccl->GroupEnd();
     return error ? error : end;
 }
@@ -153,14 +272,14 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     size_t count = (size_t)(w->counts ? w->counts[g->me] : w->count), width = tri__dtype_bytes(w->dtype);
     int even = !w->counts || are_equal(w->counts, g->n);
     switch (w->kind) {
-    case TRI_ALL_REDUCE: return nccl->AllReduce(w->in, w->out, count, type, NCCL_SUM, g->comm, c->comm);
-    case TRI_BROADCAST: return nccl->Broadcast(w->in, w->out, count, type, w->root, g->comm, c->comm);
-    case TRI_SEND: return nccl->Send(w->in, count, type, w->root, g->comm, c->comm);
-    case TRI_RECV: return nccl->Recv(w->out, count, type, w->root, g->comm, c->comm);
+    case TRI_ALL_REDUCE: return nccl->AllReduce(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream);
+    case TRI_BROADCAST: return nccl->Broadcast(w->in, w->out, count, type, w->root, g->comm, g->stream);
+    case TRI_SEND: return nccl->Send(w->in, count, type, w->root, g->comm, g->stream);
+    case TRI_RECV: return nccl->Recv(w->out, count, type, w->root, g->comm, g->stream);
     case TRI_ALL_GATHER:
-        return even ? nccl->AllGather(w->in, w->out, count, type, g->comm, c->comm) : gather_uneven(c, g, w, type, width);
+        return even ? nccl->AllGather(w->in, w->out, count, type, g->comm, g->stream) : gather_uneven(c, g, w, type, width);
     case TRI_REDUCE_SCATTER:
-        return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, c->comm) : scatter_uneven(c, g, w, type, width);
+        return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream) : scatter_uneven(c, g, w, type, width);
     default: return -1;
     }
 }
@@ -182,15 +301,16 @@ static int has_event(tri_cuda *c, int number) {
 
 void tri__nccl_post(void *context, void *to, const tri_collective *what, int number) {
     tri_cuda *c = context;
+    group *g = to;
     if (!has_event(c, number)) {
         tri__cuda_note(c, cudaErrorMemoryAllocation, "a transfer's event");
         return;
     }
     tri__cuda_note(c, cudaEventRecord(c->ready, c->compute), "a transfer");
-    tri__cuda_note(c, cudaStreamWaitEvent(c->comm, c->ready, 0), "a transfer");
-    if (c->marking) tri__cuda_note(c, cudaEventRecord(c->posted[number].begin, c->comm), "a transfer");
-    if (queue(c, to, what)) tri__cuda_note(c, cudaErrorUnknown, "a transfer of NCCL");
-    tri__cuda_note(c, cudaEventRecord(c->posted[number].end, c->comm), "a transfer");
+    tri__cuda_note(c, cudaStreamWaitEvent(g->stream, c->ready, 0), "a transfer");
+    if (c->marking) tri__cuda_note(c, cudaEventRecord(c->posted[number].begin, g->stream), "a transfer");
+    if (!g->error && g->ended == TRI_OK) g->error = settle(c, g, queue(c, g, what)); /* launched: the event below follows it */
+    tri__cuda_note(c, cudaEventRecord(c->posted[number].end, g->stream), "a transfer");
 }
 
 void tri__nccl_wait(void *context, int number) {

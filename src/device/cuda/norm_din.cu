@@ -97,21 +97,23 @@ static __global__ void __launch_bounds__(holding_warps(PACKS) * WARP, 1) norm_di
     run_of_rows run = rows_of(blockIdx.x, gridDim.x, a.rows);
     float share = 1.0f / (float)a.cols;
     held_sums<PACKS> sums = {};
-    pack<T, WIDE> g[PACKS];
+    T *g = reinterpret_cast<T *>(shared); /* [H], until sums are combined */
     held_row<T, PACKS> row, next;
-#pragma unroll
-    for (int k = 0; k < PACKS; k++)
-        if ((lane + W * WARP * k) * WIDE < a.cols) g[k] = packed<WIDE>((const T *)a.g + (lane + W * WARP * k) * WIDE);
+    for (int c = threadIdx.x * WIDE; c < a.cols; c += blockDim.x * WIDE)
+        *reinterpret_cast<pack<T, WIDE> *>(g + c) = packed<WIDE>((const T *)a.g + c);
+    __syncthreads();
     if (run.begin + team < run.end) fetch<T, W>(a, run.begin + team, lane, row);
     for (int64_t t = run.begin + team; t < run.end; t += teams, turn ^= 1) {
         if (t + teams < run.end) fetch<T, W>(a, t + teams, lane, next);
         float mean = 0, mean_xhat = 0;
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
-            if ((lane + W * WARP * k) * WIDE >= a.cols) continue;
+            int c = (lane + W * WARP * k) * WIDE;
+            if (c >= a.cols) continue;
+            pack<T, WIDE> gain = packed<WIDE>(g + c);
 #pragma unroll
             for (int i = 0; i < WIDE; i++) {
-                float d = row.dy[k].at(i) * g[k].at(i);
+                float d = row.dy[k].at(i) * gain.at(i);
                 mean += d, mean_xhat = fmaf(d, row.xhat[k].at(i), mean_xhat);
             }
         }
@@ -119,7 +121,7 @@ static __global__ void __launch_bounds__(holding_warps(PACKS) * WARP, 1) norm_di
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
             int c = (lane + W * WARP * k) * WIDE;
-            if (c < a.cols) finish_pack(a, t, c, k, row, g[k], mean * share, mean_xhat * share, sums);
+            if (c < a.cols) finish_pack(a, t, c, k, row, packed<WIDE>(g + c), mean * share, mean_xhat * share, sums);
         }
         row = next;
     }

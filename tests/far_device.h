@@ -1,0 +1,202 @@
+/* far_device.h - a device apart, as far as its queues go: nothing is computed and no data moves, but what waits for what is as on GPUs that
+ * have NCCL. Kernels, posts and waits are done in the order of queueing; a group's transfers one after another, each once all members have
+ * reached theirs and ask for the same. Otherwise they wait for ever. Ranks are threads. */
+#ifndef TESTS_FAR_DEVICE_H
+#define TESTS_FAR_DEVICE_H
+
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAR_RANKS = 8, FAR_GROUPS = 64, FAR_ITEMS = 8192 };
+
+typedef struct far_item {
+    int wait;                      /* 1: for a transfer; 0: a post, from where its transfer may begin */
+    int group, number;             /* the transfer: of a group; of those that this rank posted there */
+} far_item;
+
+typedef struct far_rank {
+    far_item item[FAR_ITEMS];      /* the queue of kernels, as far as it matters */
+    int n, reached;
+    far_item posted[FAR_ITEMS];    /* by the number that `post` was given */
+    int begun;                     /* with one queue: transfers that are done, of all groups */
+    far_item order[FAR_ITEMS];
+    int n_order;
+} far_rank;
+
+typedef struct far_group {
+    char name[TRI_GROUP_NAME];
+    int n, joined, oneway, done;
+    int rank[FAR_RANKS], posts[FAR_RANKS], ready[FAR_RANKS];
+    tri_collective what[FAR_RANKS][FAR_ITEMS / 8];
+} far_group;
+
+/* What a test sets and all ranks share. */
+static struct far {
+    pthread_mutex_t lock;
+    int one_queue;                 /* 1: a rank's transfers are done one after another, whatever their group */
+    int broken;                    /* 1: groups say that they cannot go on */
+    int n_groups, names;
+    far_rank *rank;                /* [FAR_RANKS] */
+    far_group *group;              /* [FAR_GROUPS] */
+} far = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* One rank's view of a group. */
+typedef struct far_member {
+    int rank, group, me;
+} far_member;
+
+static void far_reset(void) {
+    free(far.rank), free(far.group);
+    far.rank = calloc(FAR_RANKS, sizeof *far.rank), far.group = calloc(FAR_GROUPS, sizeof *far.group);
+    far.n_groups = far.one_queue = far.broken = 0;
+}
+
+/* ---- What queues do ---- */
+
+static int far_fit(const far_group *g, const tri_collective *a, const tri_collective *b) {
+    int kinds = g->oneway ? a->kind == TRI_SEND && b->kind == TRI_RECV : a->kind == b->kind && a->root == b->root;
+    return kinds && a->dtype == b->dtype && a->count == b->count;
+}
+
+static int far_may_end(int group) {
+    const far_group *g = &far.group[group];
+    for (int m = 0; m < g->n; m++) {
+        const far_rank *r = &far.rank[g->rank[m]];
+        const far_item *head = &r->order[r->begun];
+        if (g->joined < g->n || g->ready[m] <= g->done) return 0;
+        if (m && !far_fit(g, &g->what[0][g->done], &g->what[m][g->done])) return 0;
+        if (far.one_queue && (head->group != group || head->number != g->done)) return 0;
+    }
+    return 1;
+}
+
+static int far_pass(int rank) {
+    far_rank *r = &far.rank[rank];
+    int moved = 0;
+    for (; r->reached < r->n; r->reached++, moved = 1) {
+        const far_item *item = &r->item[r->reached];
+        far_group *g = &far.group[item->group];
+        if (item->wait && g->done <= item->number) break;
+        for (int m = 0; m < g->n && !item->wait; m++)
+            if (g->rank[m] == rank) g->ready[m]++;
+    }
+    return moved;
+}
+
+static void far_advance(void) {
+    for (int moved = 1; moved;) {
+        moved = 0;
+        for (int r = 0; r < FAR_RANKS; r++) moved |= far_pass(r);
+        for (int i = 0; i < far.n_groups; i++)
+            while (far_may_end(i)) {
+                for (int m = 0; m < far.group[i].n; m++) far.rank[far.group[i].rank[m]].begun++;
+                far.group[i].done++, moved = 1;
+            }
+    }
+}
+
+/* ---- The device ---- */
+
+static void far_kernels(tri_kernel_table *table) { tri__device_find("null")->kernels(table); }
+static tri_status far_open(const tri_core *core, int local, size_t inputs, void **context) {
+    (void)core, (void)inputs;
+    *context = &far.rank[local];
+    return TRI_OK;
+}
+static void far_close(void *context) { (void)context; }
+static tri_status far_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
+static tri_status far_alloc(void *context, size_t bytes, void **out) { return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out); }
+static void far_free(void *context, void *memory, size_t bytes) { (void)context, tri__device_find("cpu")->free(NULL, memory, bytes); }
+static const char *far_describe(void *context) { return (void)context, "far"; }
+static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) { return (void)context, memcpy(to, from, bytes), TRI_OK; }
+static void far_start(void *context) { (void)context; }
+static void far_input(void *context, void *to, const void *from, size_t bytes) { (void)context, memcpy(to, from, bytes); }
+static tri_status far_finish(void *context) { return (void)context, TRI_OK; }
+
+static int far_idle(void *context, uint64_t *passed) {
+    far_rank *r = context;
+    pthread_mutex_lock(&far.lock);
+    far_advance();
+    *passed = (uint64_t)r->reached;
+    int done = r->reached == r->n;
+    pthread_mutex_unlock(&far.lock);
+    return done;
+}
+
+static tri_status far_name(void *context, char *name) {
+    (void)context;
+    pthread_mutex_lock(&far.lock);
+    snprintf(name, TRI_GROUP_NAME, "group %d", far.names++);
+    pthread_mutex_unlock(&far.lock);
+    return TRI_OK;
+}
+
+static tri_status far_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **out) {
+    far_member *member = calloc(1, sizeof *member);
+    int rank = (int)((far_rank *)context - far.rank), at = 0, all = 0;
+    tri_status status = TRI_OK;
+    pthread_mutex_lock(&far.lock);
+    while (at < far.n_groups && strcmp(far.group[at].name, name)) at++;
+    far_group *g = &far.group[at];
+    if (at == far.n_groups) far.n_groups++, strcpy(g->name, name), g->n = n, g->oneway = oneway;
+    g->rank[me] = rank, g->joined++;
+    pthread_mutex_unlock(&far.lock);
+    while (!all && status == TRI_OK) {
+        pthread_mutex_lock(&far.lock);
+        all = g->joined == n;
+        pthread_mutex_unlock(&far.lock);
+        if (!all) status = patience->ask(patience->argument);
+    }
+    *member = (far_member){.rank = rank, .group = at, .me = me};
+    if (status == TRI_OK) *out = member;
+    else free(member);
+    return status;
+}
+
+static void far_leave(void *context, void *const *groups, int n, int abort) {
+    (void)context, (void)abort;
+    for (int i = 0; i < n; i++) free(groups[i]);
+}
+
+static void far_post(void *context, void *group, const tri_collective *what, int number) {
+    far_rank *r = context;
+    const far_member *member = group;
+    pthread_mutex_lock(&far.lock);
+    far_group *g = &far.group[member->group];
+    far_item item = {.group = member->group, .number = g->posts[member->me]++};
+    tri_collective *kept = &g->what[member->me][item.number];
+    *kept = *what;
+    for (int m = 0; what->counts && m < g->n; m++) kept->count += what->counts[m];
+    r->posted[number] = r->item[r->n++] = r->order[r->n_order++] = item;
+    pthread_mutex_unlock(&far.lock);
+}
+
+static void far_wait(void *context, int number) {
+    far_rank *r = context;
+    pthread_mutex_lock(&far.lock);
+    r->item[r->n] = r->posted[number];
+    r->item[r->n++].wait = 1;
+    pthread_mutex_unlock(&far.lock);
+}
+
+static void far_pulse(void *context) { (void)context; }
+
+static tri_status far_check(void *context, void *group) {
+    (void)context, (void)group;
+    pthread_mutex_lock(&far.lock);
+    int broken = far.broken;
+    pthread_mutex_unlock(&far.lock);
+    return broken ? tri__fail(TRI_INTERNAL, "the way is broken") : TRI_OK;
+}
+
+static const tri_apart far_apart = {.copy = far_copy, .start = far_start, .input = far_input, .finish = far_finish, .idle = far_idle,
+                                    .pulse = far_pulse, .name = far_name, .join = far_join, .leave = far_leave, .post = far_post,
+                                    .wait = far_wait, .check = far_check};
+static const tri_device far_device = {.name = "far", .granule = 1, .kernels = far_kernels, .open = far_open, .close = far_close,
+                                      .room = far_room, .alloc = far_alloc, .free = far_free, .describe = far_describe, .apart = &far_apart};
+
+#endif
