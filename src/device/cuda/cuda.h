@@ -66,6 +66,7 @@ static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)cal
 extern "C" {
 #endif
 cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
+cudaError_t tri__cuda_fill(tri_cuda *cuda, void *to, size_t bytes, tri_make *make, void *maker);
 void tri__cuda_copy_close(tri_cuda *cuda);
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_moved(void *context, int number);

@@ -182,6 +182,12 @@ static tri_status copy(void *context, void *to, const void *from, size_t bytes) 
     return finish(c);
 }
 
+static tri_status fill(void *context, void *to, size_t bytes, tri_make *make, void *maker) {
+    tri_cuda *c = context;
+    tri__cuda_note(c, tri__cuda_fill(c, to, bytes, make, maker), "a copy");
+    return finish(c);
+}
+
 static void start(void *context) {
     tri_cuda *c = context;
     c->turn = !c->turn;
@@ -239,7 +245,7 @@ static double worked(void *context) {
     return seconds;
 }
 
-static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .move = tri__cuda_move,
                                 .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave, .post = tri__nccl_post,
                                 .wait = tri__nccl_wait};
