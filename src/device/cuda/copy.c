@@ -31,6 +31,11 @@ static void move(char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += SLICE) memcpy(to + at, from + at, bytes - at < SLICE ? bytes - at : SLICE);
 }
 
+void tri__cuda_clear(void *memory, size_t bytes) {
+#pragma omp parallel for num_threads(THREADS)
+    for (size_t at = 0; at < bytes; at += SLICE) memset((char *)memory + at, 0, bytes - at < SLICE ? bytes - at : SLICE);
+}
+
 static size_t part(size_t bytes, size_t at) { return bytes - at < LANE ? bytes - at : LANE; }
 
 static void move_part(void *from, size_t at, size_t bytes, void *out) { move(out, (const char *)from + at, bytes); }

@@ -59,7 +59,8 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back.
+/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back; memory of the host
+ * to 0, by several threads.
  * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
  * nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
@@ -68,6 +69,7 @@ extern "C" {
 cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
 cudaError_t tri__cuda_fill(tri_cuda *cuda, void *to, size_t bytes, tri_make *make, void *maker);
 void tri__cuda_copy_close(tri_cuda *cuda);
+void tri__cuda_clear(void *memory, size_t bytes);
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);

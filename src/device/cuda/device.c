@@ -142,7 +142,7 @@ static tri_status alloc_second(void *context, const char *folder, size_t bytes, 
         return c->core->fail(TRI_RESOURCE, "cannot reserve %zu bytes of the host's memory for what is offloaded: %s; offload less", bytes,
                              cudaGetErrorString(error));
     }
-    memset(*out, 0, bytes);
+    tri__cuda_clear(*out, bytes);
     return TRI_OK;
 }
 
