@@ -112,13 +112,39 @@ static tri_instr *take_instrs(tri_program *program, int *n) {
     return had;
 }
 
+static void append(offload *o, const tri_instr *instr) {
+    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
+}
+
 static void cut_updates(offload *o) {
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
     for (int i = 0; i < n; i++) {
         if (i == update) o->pass->out.update = o->to.program->n_instrs;
         if (instr[i].op == TRI_OP_adamw || instr[i].op == TRI_OP_adamw_copy) cut_update(o, &instr[i]);
-        else *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = instr[i];
+        else append(o, &instr[i]);
+    }
+}
+
+/* Sums of squares come when their gradient is complete and still near, not when it had to come back for them. */
+static void advance_sums(offload *o) {
+    enum { X = 1 };
+    int n, update = o->pass->out.update;
+    const tri_instr *instr = take_instrs(o->to.program, &n);
+    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots * sizeof *last); /* of roots: 1 + the last use; 0 none */
+    int *then = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *then);  /* of an instruction: 1 + the sum that follows it; 0 none */
+    int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
+    for (int i = 0; i < n; i++) {
+        int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, instr[i].slot[X]) : -1;
+        moved[i] = root >= 0 && o->to.program->slot[root].mem == TRI_MEM_GRAD && last[root] && !then[last[root] - 1];
+        if (moved[i]) then[last[root] - 1] = i + 1;
+        for (int k = 0; k < TRI_MAX_ARGS && !moved[i]; k++)
+            if (instr[i].slot[k] >= 0) last[tri__slot_root(o->to.program, instr[i].slot[k])] = i + 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (i == update) o->pass->out.update = o->to.program->n_instrs;
+        if (!moved[i]) append(o, &instr[i]);
+        if (then[i]) append(o, &instr[then[i] - 1]);
     }
 }
 
@@ -312,7 +338,7 @@ static void rewrite_one(offload *o, const tri_instr *instr, int at) {
         enter(o, t, at);
         changed.slot[k] = stand_in(o, instr->slot[k], t);
     }
-    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = changed;
+    append(o, &changed);
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         const tile *t = tile_of(o, instr->slot[k]);
         if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored) store(o, t->span);
@@ -349,6 +375,7 @@ void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
     if (o.each < GRAIN) o.each = GRAIN;
     if (in->offload >> TRI_MEM_STATE & 1) cut_updates(&o);
+    if (in->offload >> TRI_MEM_GRAD & 1) advance_sums(&o);
     make_tiles(&o);
     find_spans(&o);
     keep_near(&o);
