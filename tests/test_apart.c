@@ -88,6 +88,17 @@ static tri_status fake_copy(void *context, void *to, const void *from, size_t by
     memcpy(to, from, bytes);
     return fake_finish(context);
 }
+static tri_status fake_fill(void *context, void *to, size_t bytes, tri_make *make, void *maker) {
+    enum { PART = 4096 };
+    for (size_t at = 0; at < bytes; at += PART) {
+        size_t part = bytes - at < PART ? bytes - at : PART;
+        char *here = malloc(part);
+        make(maker, at, part, here);
+        memcpy((char *)to + at, here, part);
+        free(here);
+    }
+    return fake_finish(context);
+}
 static void fake_start(void *context) { ((fake *)context)->starts++, ((fake *)context)->used = 0; }
 static void fake_input(void *context, void *to, const void *from, size_t bytes) {
     fake *f = context;
@@ -103,7 +114,7 @@ static void fake_times(void *context, int n, tri_time *times) {
 
 static double fake_worked(void *context) { return ((fake *)context)->finishes; }
 
-static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
+static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .fill = fake_fill, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
                                 .times = fake_times, .move = fake_move, .moved = fake_moved};
 static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
                                .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,
@@ -195,6 +206,38 @@ static void bad_numbers_are_found_there(void **state) {
     tiny_close(&t);
 }
 
+static void count_up(void *maker, size_t at, size_t bytes, void *out) {
+    for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)out)[i] = *(const float *)maker + (float)(at / sizeof(float) + i);
+}
+
+/* A slot's new content goes past the host's copy; from there a kernel rounds it. */
+static void slots_are_made_there(void **state) {
+    (void)state;
+    tiny t;
+    tri_exec *exec;
+    float first = 0.5f;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    t.in.precision = TRI_BF16;
+    tiny_plan(&t);
+    OK(tri__exec_open(&box, t.program, 2, 1, 7, 0, NULL, NULL, &exec));
+    int unit = 1, master = t.plan.train.master[unit], param = t.plan.train.param[unit];
+    int64_t n = t.program[0]->slot[master].cols;
+    assert_true(n > 1024);
+    OK(tri__exec_fill(exec, 0, master, count_up, &first));
+    tri__exec_cast(exec, 0, param, 0, master);
+    const float *copy = tri__exec_slot(exec, 0, master); /* [n] */
+    for (int64_t i = 0; i < n; i++) assert_true(copy[i] == 0);
+    OK(tri__exec_pull(exec, TRI_MEM_STATE));
+    OK(tri__exec_pull(exec, TRI_MEM_PARAM));
+    const uint16_t *rounded = tri__exec_slot(exec, 0, param); /* [n] */
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(copy[i] == first + (float)i);
+        assert_int_equal(rounded[i], tri__to_bf16(copy[i]));
+    }
+    tri__exec_close(exec);
+    tiny_close(&t);
+}
+
 #define CLASS(name) (1u << TRI_MEM_##name)
 
 /* How a model is planned, and how its second memory is used. */
@@ -273,6 +316,7 @@ int main(void) {
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(failures_and_times_come_with_finish),
         cmocka_unit_test(bad_numbers_are_found_there),
+        cmocka_unit_test(slots_are_made_there),
         cmocka_unit_test(second_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again, resume, evaluation, refusal of what does not fit. Skipped
- * with the reason where there is no GPU. */
+/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again, resume, evaluation, second memory, refusal of what does not
+ * fit. Skipped with the reason where there is no GPU. */
 #include "session_runs.h"
 
 enum { STEPS = 50 };
@@ -57,6 +57,26 @@ static void the_same_bits_again(void **state) {
     }
 }
 
+/* Copies to second memory and back change no bit of losses, weights or moments. */
+static void second_memory(void **state) {
+    (void)state;
+    static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp16"};
+    static const char *const classes[] = {"--offload=optimizer", "--offload=gradients", "--offload=params", "--offload=activations",
+                                          "--offload=optimizer,gradients,params,activations"};
+    static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=2", "--recompute=full"};
+    for (int i = 0; i < 3; i++) {
+        run plain = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i]}};
+        run *kept = run_on(&plain);
+        for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
+            run away = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i], classes[k]}};
+            run *moved = run_on(&away);
+            expect_same_bits(kept, moved, classes[k]);
+            run_free(moved);
+        }
+        run_free(kept);
+    }
+}
+
 static void a_resumed_run_is_the_whole_one(void **state) {
     (void)state;
     run whole = {.steps = 20, .option = {"--device=cuda", "--precision=bf16"}};
@@ -96,6 +116,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cpus_losses),
         cmocka_unit_test(the_same_bits_again),
+        cmocka_unit_test(second_memory),
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),

@@ -1,4 +1,5 @@
-/* test_offload.c - classes of memory that lie in a file: the same numbers to the bit, nothing left behind, and the plan says how much. */
+/* test_offload.c - classes of memory that lie in a file, where kernels work or from where they are copied: the same numbers to the bit, nothing
+ * left behind, and the plan says how much. */
 #include "tiny.h"
 
 #include "program/text.h"
@@ -176,6 +177,38 @@ static void plan_accounts_for_it(void **state) {
     tiny_close(&t);
 }
 
+/* What is near is little; and the checker sees a copy that is waited for too late, or that goes nowhere. */
+static void copies_are_checked(void **state) {
+    (void)state;
+    tiny t;
+    int late = 0;
+    tiny_open(&t, "cpu", 2, 3, 0.1, 2);
+    t.in.offload = CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), t.target.ahead = 1024;
+    tiny_plan(&t);
+    tri_program p = *t.program[0];
+    const tri_program *one = &p;
+    tri_instr *moved = malloc((size_t)p.n_instrs * sizeof *moved);
+    assert_true(p.bytes[TRI_MEM_NEAR] > 0 && p.bytes[TRI_MEM_NEAR] < tri__program_second_bytes(&p) / 2);
+    p.instr = moved;
+    for (int i = 0; i < p.n_instrs; i++) {
+        const tri_instr *all = t.program[0]->instr;
+        if (all[i].op != TRI_OP_copy_wait || p.slot[all[i].slot[0]].mem != TRI_MEM_NEAR) continue;
+        memcpy(moved, all, (size_t)i * sizeof *moved);
+        memcpy(moved + i, all + i + 1, (size_t)(p.n_instrs - i - 1) * sizeof *moved);
+        moved[p.n_instrs - 1] = all[i];
+        assert_int_equal(tri__check(&one, 1), TRI_INTERNAL);
+        assert_non_null(strstr(tri_error(), "is used before the transfer posted at"));
+        late++;
+    }
+    assert_true(late > 10);
+    p.instr = t.program[0]->instr;
+    p.second = 0;
+    assert_int_equal(tri__check(&one, 1), TRI_INTERNAL);
+    assert_non_null(strstr(tri_error(), "lie in the same memory"));
+    free(moved);
+    tiny_close(&t);
+}
+
 static void no_room_is_an_error(void **state) {
     (void)state;
     const tri_device *device = tri__device_find("cpu");
@@ -198,6 +231,7 @@ int main(void) {
         cmocka_unit_test(same_bits_on_ranks),
         cmocka_unit_test(same_bits_in_a_pipeline),
         cmocka_unit_test(plan_accounts_for_it),
+        cmocka_unit_test(copies_are_checked),
         cmocka_unit_test(no_room_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static const struct {
 } classes[] = {
     {"param", "parameters"}, {"grad", "gradients"}, {"state", "optimizer state"},
     {"act", "activations"},  {"gather", "gathered weights"}, {"comm", "communication"},
-    {"work", "workspace"},   {"result", "results"}, {"total", "peak"},
+    {"near", "near copies"}, {"work", "workspace"},  {"result", "results"}, {"total", "peak"},
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 

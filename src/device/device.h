@@ -61,11 +61,16 @@ typedef struct tri_patience {
     void *argument;
 } tri_patience;
 
+/* Makes bytes [at, at + bytes) of something, at `out`; both are multiples of 4096, but for the end. */
+typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
+
 /* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
  * done in the order of queueing. Whatever a queued call meets is told by the next `finish`. */
 typedef struct tri_apart {
     /* Between the host's memory and the device's, either way; after all that was queued, and done when it returns. */
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
+    /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of it. */
+    tri_status (*fill)(void *context, void *to, size_t bytes, tri_make *make, void *maker);
     /* Queues a copy of what the host brings to a run: `from` may change when it returns. All such copies between two calls of `start` fit
      * in the bytes that `open` was told. */
     void (*start)(void *context);
@@ -115,7 +120,7 @@ struct tri_device {
     const char *name;
     int granule; /* bound row counts are best a multiple of it */
     int hollow;            /* 1: its kernels compute nothing */
-    int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels reach it */
+    int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels of programs work there */
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
@@ -131,7 +136,7 @@ struct tri_device {
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);
     /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now; on a GPU memory of the
-     * host, which copies reach. */
+     * host, which its kernels reach, but slowly. */
     tri_status (*alloc_second)(void *context, const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void *context);

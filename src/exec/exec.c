@@ -29,7 +29,7 @@ struct tri_exec {
     tri_bound_transfer *transfer;
     int64_t *counts;            /* of all transfers */
     unsigned shared;            /* classes in shared memory, a bit each */
-    int n;
+    int n, threads;
     int64_t bytes[TRI_MEM_COUNT];
     size_t guard;
     char *memory[TRI_MEM_COUNT];
@@ -69,6 +69,28 @@ tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem) {
     if (!has_copy(exec, mem)) return tri__exec_finish(exec);
     return exec->device->apart->copy(exec->context, exec->host[mem], exec->memory[mem], (size_t)exec->bytes[mem]);
+}
+
+tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker) {
+    const tri_program *p = exec->program[program];
+    size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
+    if (!bytes) return TRI_OK;
+    void *to = slot_memory(exec, program, slot);
+    if (has_copy(exec, p->slot[slot].mem)) return exec->device->apart->fill(exec->context, to, bytes, make, maker);
+    make(maker, 0, bytes, to);
+    return TRI_OK;
+}
+
+void tri__exec_cast(tri_exec *exec, int program, int y, int64_t at, int x) {
+    const tri_program *p = exec->program[program];
+    const tri_slot *to = &p->slot[y], *from = &p->slot[x];
+    const tri_instr like = {.op = TRI_OP_cast, .slot = {y, x}};
+    tri_call call = {.op = TRI_OP_cast, .attr = &like.attr, .threads = exec->threads, .table = exec->table,
+                     .work = exec->memory[TRI_MEM_WORK], .context = exec->context,
+                     .dtype = {(uint8_t)to->dtype, (uint8_t)from->dtype}};
+    call.t[0] = (tri_tensor){(char *)slot_memory(exec, program, y) + at * (int64_t)tri__dtype_bytes(to->dtype), 1, from->cols};
+    call.t[1] = (tri_tensor){slot_memory(exec, program, x), 1, from->cols};
+    exec->table->run[TRI_OP_cast][tri__instr_dtype(p, &like)](&call);
 }
 
 const char *tri__exec_describe(const tri_exec *exec) { return exec->device->describe(exec->context); }
@@ -182,7 +204,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     tri_exec *exec = calloc(1, sizeof *exec);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
     if (!exec) goto fail;
-    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .guard = guard};
+    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
     if (!exec->table || !exec->bound) goto fail;

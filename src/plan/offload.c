@@ -2,15 +2,18 @@
  *
  * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is used in spans: uses that
  * are close to each other. Each span has a near slot of its own, which a copy fills before it and another takes back behind it where it was
- * written. At most target->ahead bytes are fetched ahead of their use, and about as many are on their way back, so that kernels and both
- * directions of the bus work at the same time in little memory. What has one span and does not outlive the step is near and nowhere else. */
+ * written. So many bytes (target->ahead, less where little is offloaded) are fetched ahead of their use at most, and about as many are on
+ * their way back, so that kernels and both directions of the bus work at the same time in little memory. What has one span and does not
+ * outlive the step is near and nowhere else. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
 
 enum {
     CLOSE = 16, /* instructions from one use to the next: those of one half of a layer */
-    PIECES = 4  /* tiles of optimizer state that make up target->ahead: one is updated while others come and go */
+    PIECES = 4, /* tiles of optimizer state in what is ahead: one is updated while others come and go */
+    SHARE = 64, /* of what lies in second memory, this part at most is ahead */
+    GRAIN = 64  /* elements: tiles begin on a vector of any type */
 };
 
 typedef struct tile {
@@ -41,6 +44,7 @@ typedef struct offload {
     tri_builder to;
     const tri_counts *max;
     int *first_tile;       /* [slots] of a root; -1: it stays */
+    int64_t ahead;         /* bytes: of fetches before their use, and of stores under way, but for one */
     int64_t each;          /* elements of a tile of optimizer state */
     tile *tile;
     span *span;
@@ -108,13 +112,39 @@ static tri_instr *take_instrs(tri_program *program, int *n) {
     return had;
 }
 
+static void append(offload *o, const tri_instr *instr) {
+    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
+}
+
 static void cut_updates(offload *o) {
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
     for (int i = 0; i < n; i++) {
         if (i == update) o->pass->out.update = o->to.program->n_instrs;
         if (instr[i].op == TRI_OP_adamw || instr[i].op == TRI_OP_adamw_copy) cut_update(o, &instr[i]);
-        else *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = instr[i];
+        else append(o, &instr[i]);
+    }
+}
+
+/* Sums of squares come when their gradient is complete and still near, not when it had to come back for them. */
+static void advance_sums(offload *o) {
+    enum { X = 1 };
+    int n, update = o->pass->out.update;
+    const tri_instr *instr = take_instrs(o->to.program, &n);
+    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots * sizeof *last); /* of roots: 1 + the last use; 0 none */
+    int *then = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *then);  /* of an instruction: 1 + the sum that follows it; 0 none */
+    int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
+    for (int i = 0; i < n; i++) {
+        int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, instr[i].slot[X]) : -1;
+        moved[i] = root >= 0 && o->to.program->slot[root].mem == TRI_MEM_GRAD && last[root] && !then[last[root] - 1];
+        if (moved[i]) then[last[root] - 1] = i + 1;
+        for (int k = 0; k < TRI_MAX_ARGS && !moved[i]; k++)
+            if (instr[i].slot[k] >= 0) last[tri__slot_root(o->to.program, instr[i].slot[k])] = i + 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (i == update) o->pass->out.update = o->to.program->n_instrs;
+        if (!moved[i]) append(o, &instr[i]);
+        if (then[i]) append(o, &instr[then[i] - 1]);
     }
 }
 
@@ -203,7 +233,7 @@ static int by_post(const void *a, const void *b) {
     return x->post != y->post ? x->post - y->post : x->span - y->span;
 }
 
-/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than target->ahead bytes, or one;
+/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than o->ahead bytes, or one;
  * and not before what the span before it wrote is on its way. */
 static void order_fetches(offload *o) {
     order *posts = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *posts);
@@ -220,7 +250,7 @@ static void order_fetches(offload *o) {
         int n = o->n_fetches++;
         all[n] = i;
         ahead += s->bytes;
-        while (ahead > o->pass->in->target->ahead && begun < n - 1) ahead -= o->span[all[++begun]].bytes;
+        while (ahead > o->ahead && begun < n - 1) ahead -= o->span[all[++begun]].bytes;
         s->post = begun < 0 ? 0 : o->span[all[begun]].first;
         if (s->before >= 0 && s->post <= o->span[s->before].last) s->post = o->span[s->before].last + 1;
         posts[n] = (order){s->post, i};
@@ -261,7 +291,7 @@ static void await(offload *o, int n) {
 
 static void store(offload *o, int index) {
     span *s = &o->span[index];
-    while (o->n_away && o->away_bytes + s->bytes > o->pass->in->target->ahead) await(o, 0);
+    while (o->n_away && o->away_bytes + s->bytes > o->ahead) await(o, 0);
     copy(o, TRI_OP_copy_post, s, 1);
     s->is_stored = s->is_away = 1;
     o->away_bytes += s->bytes;
@@ -308,7 +338,7 @@ static void rewrite_one(offload *o, const tri_instr *instr, int at) {
         enter(o, t, at);
         changed.slot[k] = stand_in(o, instr->slot[k], t);
     }
-    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = changed;
+    append(o, &changed);
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         const tile *t = tile_of(o, instr->slot[k]);
         if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored) store(o, t->span);
@@ -329,12 +359,23 @@ static void rewrite(offload *o) {
     while (o->n_away) await(o, 0);
 }
 
+static int64_t offloaded_bytes(const offload *o) {
+    const tri_program *p = o->to.program;
+    int64_t bytes = 0;
+    for (int s = 0; s < p->n_slots; s++)
+        if (p->slot[s].parent < 0 && o->pass->in->offload >> p->slot[s].mem & 1) bytes += tri__slot_bytes(&p->slot[s], o->max);
+    return bytes;
+}
+
 void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
     const tri_plan_in *in = pass->in;
     if (!in->offload || !in->target->ahead) return;
     offload o = {.pass = pass, .max = max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
-    o.each = in->target->ahead / PIECES / (int64_t)sizeof(float);
+    o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
+    o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
+    if (o.each < GRAIN) o.each = GRAIN;
     if (in->offload >> TRI_MEM_STATE & 1) cut_updates(&o);
+    if (in->offload >> TRI_MEM_GRAD & 1) advance_sums(&o);
     make_tiles(&o);
     find_spans(&o);
     keep_near(&o);

@@ -19,7 +19,7 @@ typedef struct tri_target {
     uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule;                                /* bound row counts are rounded up to it */
-    int64_t ahead;                              /* bytes copied from second memory ahead of their use; 0: kernels reach it */
+    int64_t ahead;                              /* bytes copied from second memory ahead of their use; 0: kernels work there */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 

@@ -134,6 +134,7 @@ static void compute(const simulation *s, runner *r, const tri_instr *instr) {
     double begin = copies ? fmax(r->now, r->copy_free[back]) : r->now;
     for (int k = 0; k < TRI_MAX_ARGS && !copies; k++)
         if (instr->slot[k] >= 0) begin = fmax(begin, r->ready[instr->slot[k]]);
+    if (instr->op == TRI_OP_copy_wait) out->exposed += begin - r->now;
     double end = begin + r->seconds[r->at];
     out->begin[r->at] = begin, out->end[r->at] = end;
     if (copies) r->copy_free[back] = r->ready[instr->slot[0]] = end;

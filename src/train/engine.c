@@ -3,7 +3,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "checkpoint/huggingface.h"
-#include "layout/float16.h"
 #include "program/check.h"
 #include "train/inputs.h"
 #include "train/room.h"
@@ -172,19 +171,6 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     return TRI_OK;
 }
 
-/* Elements of this rank's masters, rounded into the weights that compute. */
-static void round_masters(tri_engine *engine, int unit) {
-    const tri_planned *p = &engine->plan.train;
-    tri_range part = p->state_part[unit];
-    if (part.begin == part.end) return; /* a rank that has nothing of any unit has no such memory */
-    const float *from = tri__exec_slot(engine->exec, engine->train, p->master[unit]); /* [part] */
-    uint16_t *to = tri__exec_slot(engine->exec, engine->train, p->param[unit]);       /* [param_part] */
-    to += part.begin - p->param_part[unit].begin;
-#pragma omp parallel for num_threads(engine->threads)
-    for (int64_t i = 0; i < part.end - part.begin; i++)
-        to[i] = engine->in.precision == TRI_BF16 ? tri__to_bf16(from[i]) : tri__to_f16(from[i]);
-}
-
 /* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole,
  * so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
 static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
@@ -194,48 +180,6 @@ static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *
     char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
     TRI_TRY(tri_all_gather(group, &count, counts, 1, NULL, TRI_I64));
     return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts, engine->in.precision);
-}
-
-/* The weights that compute, from their masters. */
-static tri_status derive_weights(tri_engine *engine) {
-    const tri_planned *p = &engine->plan.train;
-    if (engine->train < 0 || !p->master) return TRI_OK;
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) round_masters(engine, unit);
-    const tri_place *place = &engine->place;
-    tri_shard_kind kind = engine->in.sharding.kind;
-    if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
-    int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
-    int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
-    tri_group *group;
-    int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
-    TRI_TRY(tri_group_make(place->world, n, ranks, &group));
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(gather_weights(engine, group, counts, unit));
-    return TRI_OK;
-}
-
-tri_status tri__engine_settle(tri_engine *engine) {
-    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    TRI_TRY(derive_weights(engine));
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
-        TRI_TRY(tri__exec_push(engine->exec, 0, p->param[unit]));
-        if (p->master) TRI_TRY(tri__exec_push(engine->exec, 0, p->master[unit]));
-        if (!engine->has_state) continue; /* it is 0 here and there */
-        TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
-        TRI_TRY(tri__exec_push(engine->exec, 0, p->v[unit]));
-    }
-    return TRI_OK;
-}
-
-tri_status tri__engine_fetch(tri_engine *engine) {
-    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
-    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
-    return tri__exec_pull(engine->exec, TRI_MEM_STATE);
-}
-
-void tri__engine_close(tri_engine *engine) {
-    tri__exec_close(engine->exec);
-    tri__arena_close(&engine->arena);
-    *engine = (tri_engine){0};
 }
 
 /* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
@@ -258,22 +202,108 @@ static void draw_normal(const tri_engine *engine, const tri_param *param, int64_
     for (int64_t at = begin; at < end; at += RUN) draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
 }
 
-static void init_weights(tri_engine *engine) {
-    const tri_model *model = engine->plan.model;
-    for (int i = 0, k = 0; i < model->n_params; i++) {
+/* A unit whose initial weights are made. */
+typedef struct drawing {
+    const tri_engine *engine;
+    int unit;
+    tri_range held;     /* its elements that the slot has */
+} drawing;
+
+/* tri_make: elements of a unit's slot in fp32. Between parameters there may be some that make ranks alike: 0. */
+static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
+    const drawing *d = maker;
+    const tri_model *model = d->engine->plan.model;
+    const tri_unit *u = &model->unit[d->unit];
+    int64_t begin = d->held.begin + (int64_t)(at / sizeof(float));
+    tri_range part = {begin, begin + (int64_t)(bytes / sizeof(float))};
+    float *next = out; /* what comes before it is written */
+    for (int i = u->first; i < u->first + u->n; i++) {
         const tri_param *param = &model->param[i];
-        const tri_piece *piece = &engine->weights[k];
-        if (k == engine->n_weights || strcmp(piece->name, param->name) != 0) continue; /* none of it is here */
-        k++;
-        float *w = piece->data; /* [count] */
-        int64_t count = piece->slice.end - piece->slice.begin;
-        if (param->init == TRI_INIT_NORMAL) draw_normal(engine, param, piece->slice.begin, piece->slice.end, w);
-        for (int64_t e = 0; e < count && param->init != TRI_INIT_NORMAL; e++) w[e] = param->init == TRI_INIT_ONE;
+        tri_range here = tri__range_both(part, (tri_range){param->at, param->at + param->count});
+        if (here.begin == here.end) continue;
+        float *w = (float *)out + here.begin - part.begin; /* [here] */
+        memset(next, 0, (size_t)((char *)w - (char *)next));
+        next = w + here.end - here.begin;
+        if (param->init == TRI_INIT_NORMAL) draw_normal(d->engine, param, here.begin - param->at, here.end - param->at, w);
+        for (int64_t e = here.begin; e < here.end && param->init != TRI_INIT_NORMAL; e++) w[e - here.begin] = param->init == TRI_INIT_ONE;
+    }
+    memset(next, 0, bytes - (size_t)((char *)next - (char *)out));
+}
+
+static drawing drawing_of(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    return (drawing){engine, unit, p->master ? p->state_part[unit] : p->param_part[unit]};
+}
+
+/* The slot that weights of a unit are filled through. */
+static int filled_slot(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    return p->master ? p->master[unit] : p->param[unit];
+}
+
+/* Weights that were rounded from the masters of several ranks: all parts, on all. */
+static tri_status gather_all_weights(tri_engine *engine) {
+    const tri_place *place = &engine->place;
+    tri_shard_kind kind = engine->in.sharding.kind;
+    if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
+    int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
+    int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
+    tri_group *group;
+    int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
+    TRI_TRY(tri_group_make(place->world, n, ranks, &group));
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
+        TRI_TRY(gather_weights(engine, group, counts, unit));
+        TRI_TRY(tri__exec_push(engine->exec, engine->train, engine->plan.train.param[unit]));
+    }
+    return TRI_OK;
+}
+
+static tri_status settle_unit(tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    int filled = filled_slot(engine, unit);
+    drawing d = drawing_of(engine, unit);
+    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
+    else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
+    tri_range part = p->master ? p->state_part[unit] : (tri_range){0};
+    if (part.begin < part.end) tri__exec_cast(engine->exec, 0, p->param[unit], part.begin - p->param_part[unit].begin, filled);
+    if (!engine->has_state) return TRI_OK; /* it is 0 here and there */
+    TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
+    return tri__exec_push(engine->exec, 0, p->v[unit]);
+}
+
+tri_status tri__engine_settle(tri_engine *engine) {
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(settle_unit(engine, unit));
+    engine->draws = 0;
+    if (engine->train < 0 || !engine->plan.train.master) return TRI_OK;
+    return gather_all_weights(engine);
+}
+
+tri_status tri__engine_fetch(tri_engine *engine) {
+    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    return tri__exec_pull(engine->exec, TRI_MEM_STATE);
+}
+
+void tri__engine_close(tri_engine *engine) {
+    tri__exec_close(engine->exec);
+    tri__arena_close(&engine->arena);
+    *engine = (tri_engine){0};
+}
+
+/* Initial weights in the pieces, for what is read over them. */
+static void draw_here(tri_engine *engine) {
+    if (!engine->draws) return;
+    engine->draws = 0;
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
+        drawing d = drawing_of(engine, unit);
+        if (d.held.begin < d.held.end)
+            draw_part(&d, 0, (size_t)tri__range_count(d.held) * sizeof(float), tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
     }
 }
 
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log) {
-    init_weights(engine);
+    engine->draws = 1;
     uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
     for (int branch = 0; branch < assets->n_texts; branch++) {
         char prefix[32];
@@ -288,6 +318,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
             tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch), folder);
             continue;
         }
+        draw_here(engine);
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
         tri_status status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
         tri__hf_close(hf);

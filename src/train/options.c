@@ -159,7 +159,7 @@ const tri_option tri__run_options[] = {
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,bench,config",
         .help = "activations to compute again instead of keeping"),
     ROW(TEXTS, offload, .value = "none", .scope = "train,plan,simulate,bench,config",
-        .help = "none, or what to keep in the second memory (a file in the run folder): optimizer, gradients, params, activations"),
+        .help = "none, or what to keep in the second memory (a file in the run folder; of a GPU: the host's memory): optimizer, gradients, params, activations"),
 
     ROW(TEXT, memory_limit, .scope = "train,plan,simulate,bench,config",
         .help = "memory that the ranks of a machine may plan for together, e.g. 8G; left out: what is free"),

@@ -1,4 +1,4 @@
-/* copy.c - copies of weights between the host and the GPU, and between the GPU's memory and its second one, which is the host's, pinned. The
+/* copy.c - copies of weights between the host and the GPU, weights made on their way there, and copies between the GPU's memory and its second one, which is the host's, pinned. The
  * driver moves ordinary memory through small buffers of its own with one thread; large copies go through two pinned buffers here that
  * several threads fill or empty while the GPU moves the other. */
 #include "device/cuda/cuda.h"
@@ -31,13 +31,20 @@ static void move(char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += SLICE) memcpy(to + at, from + at, bytes - at < SLICE ? bytes - at : SLICE);
 }
 
+void tri__cuda_clear(void *memory, size_t bytes) {
+#pragma omp parallel for num_threads(THREADS)
+    for (size_t at = 0; at < bytes; at += SLICE) memset((char *)memory + at, 0, bytes - at < SLICE ? bytes - at : SLICE);
+}
+
 static size_t part(size_t bytes, size_t at) { return bytes - at < LANE ? bytes - at : LANE; }
 
-static cudaError_t send(tri_cuda *c, char *to, const char *from, size_t bytes) {
+static void move_part(void *from, size_t at, size_t bytes, void *out) { move(out, (const char *)from + at, bytes); }
+
+static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, void *maker) {
     cudaError_t error = cudaSuccess;
     for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += LANE, turn = !turn) {
         error = cudaEventSynchronize(c->lane[turn].done); /* the GPU has read what was there */
-        move(c->lane[turn].at, from + at, part(bytes, at));
+        make(maker, at, part(bytes, at), c->lane[turn].at);
         if (error == cudaSuccess) error = cudaMemcpyAsync(to + at, c->lane[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
         if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
     }
@@ -65,7 +72,12 @@ cudaError_t tri__cuda_copy(tri_cuda *c, void *to, const void *from, size_t bytes
     cudaError_t error = make_lanes(c);
     if (error == cudaSuccess) error = cudaPointerGetAttributes(&about, to);
     if (error != cudaSuccess) return error;
-    return about.type == cudaMemoryTypeDevice ? send(c, to, from, bytes) : fetch(c, to, from, bytes);
+    return about.type == cudaMemoryTypeDevice ? send(c, to, bytes, move_part, (void *)from) : fetch(c, to, from, bytes);
+}
+
+cudaError_t tri__cuda_fill(tri_cuda *c, void *to, size_t bytes, tri_make *make, void *maker) {
+    cudaError_t error = make_lanes(c);
+    return error == cudaSuccess ? send(c, to, bytes, make, maker) : error;
 }
 
 /* Events are made as a first step asks for them. */

@@ -65,7 +65,8 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back.
+/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back; memory of the host
+ * to 0, by several threads.
  * product.cu: tri_apart's tuning.
  * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
  * nccl.c: tri_apart's transfers. */
@@ -73,11 +74,13 @@ static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)cal
 extern "C" {
 #endif
 cudaError_t tri__cuda_copy(tri_cuda *cuda, void *to, const void *from, size_t bytes);
+cudaError_t tri__cuda_fill(tri_cuda *cuda, void *to, size_t bytes, tri_make *make, void *maker);
 void tri__cuda_copy_close(tri_cuda *cuda);
 int tri__cuda_products_open(tri_cuda *cuda); /* 0: out of memory */
 void tri__cuda_products_close(tri_cuda *cuda);
 void tri__cuda_follow(void *context, const tri_wisdom *wisdom);
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
+void tri__cuda_clear(void *memory, size_t bytes);
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);

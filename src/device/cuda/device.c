@@ -155,7 +155,7 @@ static tri_status alloc_second(void *context, const char *folder, size_t bytes, 
         return c->core->fail(TRI_RESOURCE, "cannot reserve %zu bytes of the host's memory for what is offloaded: %s; offload less", bytes,
                              cudaGetErrorString(error));
     }
-    memset(*out, 0, bytes);
+    tri__cuda_clear(*out, bytes);
     return TRI_OK;
 }
 
@@ -207,6 +207,12 @@ static int idle(void *context, uint64_t *passed) {
 static tri_status copy(void *context, void *to, const void *from, size_t bytes) {
     tri_cuda *c = context;
     if (bytes) tri__cuda_note(c, tri__cuda_copy(c, to, from, bytes), "a copy");
+    return finish(c);
+}
+
+static tri_status fill(void *context, void *to, size_t bytes, tri_make *make, void *maker) {
+    tri_cuda *c = context;
+    tri__cuda_note(c, tri__cuda_fill(c, to, bytes, make, maker), "a copy");
     return finish(c);
 }
 
@@ -273,7 +279,7 @@ static int64_t used(void *context) {
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_apart apart = {.copy = copy, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
                                 .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse, .move = tri__cuda_move,
                                 .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave,
