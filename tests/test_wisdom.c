@@ -13,8 +13,9 @@
 static tri_wisdom_entry made_entry(int i) {
     tri_wisdom_entry e;
     memset(&e, 0, sizeof e);
-    e.shape = (tri_product_shape){.m = 768 + i, .n = 1 + i, .k = 3, .a_turned = i & 1, .b_turned = i >> 1 & 1, .type = i % 3 ? TRI_BF16 : TRI_F32,
-                                  .out = i % 2 ? TRI_F16 : TRI_F32, .bias = i >> 2 & 1, .add = i >> 3 & 1, .align = 1 << i % 9};
+    e.shape = (tri_product_shape){.m = 768 + i, .n = 1 + i, .k = 3, .a_turned = i & 1, .b_turned = i >> 1 & 1, .bias = i >> 2 & 1,
+                                  .add = i >> 3 & 1, .align = 1 << i % 9};
+    e.shape.type = i % 3 ? TRI_BF16 : TRI_F32, e.shape.out = i % 2 ? TRI_F16 : TRI_F32;
     for (int w = 0; w < TRI_ALGORITHM_WORDS; w++) e.algorithm[w] = 0x0123456789ABCDEFu * (uint64_t)(i + w);
     e.guess_us = 512.25f, e.best_us = (float)i;
     return e;
@@ -62,7 +63,9 @@ static void the_first_of_a_shape_stays(void **state) {
 }
 
 #define PRODUCT "product 3 4 5 tn bf16 f32 bias set 256 1.500 1.250"
-#define WORDS8 " 0000000000000001 0000000000000002 0000000000000003 0000000000000004 0000000000000005 0000000000000006 0000000000000007 00000000000000ff"
+#define WORDS8 \
+    " 0000000000000001 0000000000000002 0000000000000003 0000000000000004 0000000000000005 0000000000000006 0000000000000007" \
+    " 00000000000000ff"
 #define HEAD "trident-products 1\nkind a box\n"
 
 /* Bodies without their end, the line that is wrong, and a word of the reason. */
@@ -168,7 +171,8 @@ static void box_tune(void *context, const tri_call *call, tri_kernel *row, tri_w
     if (call->op != TRI_OP_linear) return;
     assert_non_null(row);
     assert_true(call->t[0].rows > 0 && call->t[0].data);
-    e.shape = (tri_product_shape){.m = call->t[0].cols, .n = call->t[0].rows, .k = call->t[1].cols, .type = TRI_F32, .out = TRI_F32, .align = 16};
+    e.shape = (tri_product_shape){.m = call->t[0].cols, .n = call->t[0].rows, .k = call->t[1].cols, .align = 16};
+    e.shape.type = e.shape.out = TRI_F32;
     e.algorithm[0] = b->mark;
     e.guess_us = 2, e.best_us = 1;
     if (tri__wisdom_find(wisdom, &e.shape)) return;

@@ -44,8 +44,8 @@ const char *tri__exec_describe(const tri_exec *exec); /* the device, for people 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times);
 /* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return: nothing. */
 tri_status tri__exec_finish(tri_exec *exec);
-/* Algorithms chosen by timing, as tri_apart has it; before anything is in memory. `kind` is NULL where there is nothing to choose, and then the
- * others are not called. `tune` adds what it lacks of the programs' products at their largest; this rank alone. */
+/* Algorithms chosen by timing, as tri_apart has it; before anything is in memory. `kind` is NULL where there is nothing to choose, and then
+ * the others are not called. `tune` adds what it lacks of the programs' products at their largest; this rank alone. */
 const char *tri__exec_kind(const tri_exec *exec);
 tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom);
 void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom);

@@ -73,8 +73,8 @@ static tri_status take_known(tri_world *world, int lead, const char *path, const
 static void say(const tri_wisdom *wisdom, int before, double seconds, const tri_log *log) {
     double guess = 0, best = 0;
     for (int i = 0; i < wisdom->n; i++) guess += (double)wisdom->entry[i].guess_us, best += (double)wisdom->entry[i].best_us;
-    tri__say(log, TRI_LOG_INFO, "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by first guesses %.3f ms", before,
-             wisdom->n - before, seconds, best / 1e3, guess / 1e3);
+    tri__say(log, TRI_LOG_INFO, "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by first guesses %.3f ms",
+             before, wisdom->n - before, seconds, best / 1e3, guess / 1e3);
 }
 
 static tri_status tune(tri_engine *engine, const char *folder, tri_wisdom *wisdom, const tri_log *log) {

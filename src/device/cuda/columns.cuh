@@ -27,7 +27,7 @@ template <typename T> static inline column_walk walk_of(int64_t rows, int64_t co
     column_walk walk = {warps, (packs + warps - 1) / warps, 1, 1};
     walk.teams = holding_warps(walk.packs) / warps;
     int64_t runs = blocks_for(rows, COLUMN_ROWS * walk.teams);
-    walk.runs = (int)(runs < 1 ? 1 : runs < COLUMN_RUNS ? runs : COLUMN_RUNS);
+    walk.runs = (int)(runs < 1 ? 1 : runs < COLUMN_RUNS ? runs : (int64_t)COLUMN_RUNS);
     return walk;
 }
 /* Scratch bytes of the parts of n sums. */

@@ -56,9 +56,10 @@ static void describe(const product *p, lt_product *lt) {
         cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
         cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     }
-    cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), (uint64_t)(s->a_turned ? s->k : s->m), (uint64_t)(s->a_turned ? s->m : s->k), p->lda);
-    cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), (uint64_t)(s->b_turned ? s->n : s->k), (uint64_t)(s->b_turned ? s->k : s->n), p->ldb);
-    cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), (uint64_t)s->m, (uint64_t)s->n, s->m);
+    uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
+    cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_turned ? k : m, s->a_turned ? m : k, p->lda);
+    cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
+    cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, s->m);
 }
 
 static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *lt, const cublasLtMatmulAlgo_t *algo) {
@@ -273,7 +274,6 @@ template <typename T> static __global__ void make_noise(int64_t n, T *x) {
     if (i < n) x[i] = narrow<T>((float)((uint32_t)i * 2654435761u >> 8) * 0x1p-23f - 1.0f);
 }
 
-/* Operands whose bytes are then to be 0 again. */
 static void make_noise_of(const tri_call *call, int k) {
     int64_t n = elements(call, k);
     unsigned blocks = blocks_for(n, NOISE_THREADS);
@@ -285,14 +285,15 @@ static void make_noise_of(const tri_call *call, int k) {
 
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom) {
     tri_cuda *cuda = static_cast<tri_cuda *>(context);
-    if (call->op != TRI_OP_linear && call->op != TRI_OP_linear_gelu && call->op != TRI_OP_linear_din && call->op != TRI_OP_linear_dw) return;
+    tri_op op = call->op;
+    if (op != TRI_OP_linear && op != TRI_OP_linear_gelu && op != TRI_OP_linear_din && op != TRI_OP_linear_dw) return;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && elements(call, k)) make_noise_of(call, k);
     cuda->tuned = wisdom;
     row(call);
     cuda->tuned = NULL;
-    for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (call->t[k].data)
-            record(call, cudaMemsetAsync(call->t[k].data, 0, (size_t)elements(call, k) * tri__dtype_bytes((tri_dtype)call->dtype[k]), stream(call)),
-                   "clearing what was timed");
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        size_t bytes = (size_t)elements(call, k) * tri__dtype_bytes((tri_dtype)call->dtype[k]);
+        if (call->t[k].data && bytes) record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), "clearing what was timed");
+    }
 }
