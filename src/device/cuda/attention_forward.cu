@@ -20,7 +20,8 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
 template <typename T, int COLS, int ROWS>
 static __device__ __forceinline__ void fetch(const attention_args &a, int head, int part, int first, int end, uint32_t to) {
     int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to);
+    copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to,
+                                      (int)threadIdx.x);
 }
 
 /* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread

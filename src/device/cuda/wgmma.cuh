@@ -28,12 +28,12 @@ static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, in
 static __device__ __forceinline__ void copy_8(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0) : "memory");
 }
-/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride`
- * elements apart. Zeros for rows from `left` on and columns from `width` on. */
+/* Begins to copy ROWS rows of a head's columns to a tile, by THREADS threads of which this is number `thread`; `from` is the first row,
+ * whose rows are `stride` elements apart. Zeros for rows from `left` on and columns from `width` on. */
 template <typename T, int COLS, int ROWS, int THREADS>
-static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to) {
+static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to, int thread) {
     enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, a multiple of 8 */
-    int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+    int row = thread / PIECES, piece = thread % PIECES;
     const T *source = from + row * stride + piece * WIDE;
     uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(row, piece % 8);
     int rows = piece * WIDE < width ? left - row : 0;
