@@ -148,7 +148,7 @@ static void share_scratch(attention_args *a) {
     a->order = (attention_place *)a->dq;
     a->taken = (int *)(a->order + MOST_ORDERED);
     a->dq = (float *)(a->order + MOST_ORDERED + 1);
-    a->statistic = (float2 *)(a->dq + a->rows * a->heads * a->width);
+    a->statistic = a->dq + a->rows * a->heads * a->width;
 }
 
 template <typename T> static void attention_din(const tri_call *call) {

@@ -26,7 +26,7 @@ typedef struct attention_args {
     const int32_t *seq;      /* [n + 1] */
     const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
     float *dq;               /* backward's scratch: [T,H] */
-    float2 *statistic;       /* the same: [heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
+    float *statistic;        /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
     attention_place *order;  /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
     int *taken;              /* the same: heads of sequences that blocks have begun, beside the first of each */
     int64_t rows;            /* T */
@@ -42,12 +42,13 @@ typedef struct attention_args {
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
 
-/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, on a GPU that has the instructions. */
+/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, counted by 32 bits, on a GPU that has the instructions. */
 static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
     int major = 0, minor = 0;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, tri__cuda(call)->device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
-    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 && aligned(a->qkv) &&
+    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) &&
            aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
 }
 

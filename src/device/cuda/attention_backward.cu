@@ -20,8 +20,8 @@ enum {
 
 template <int COLS> struct sizes { /* registers of a thread that computes and that fetches; shared memory: bytes, and where what begins */
     enum {
-        COMPUTE_REGISTERS = COLS == 64 ? 216 : 232, /* twice the first and once the second are at most 3 * 168 */
-        FETCH_REGISTERS = COLS == 64 ? 72 : 40,
+        COMPUTE_REGISTERS = COLS == 64 ? 208 : 232, /* twice the first and once the second are at most 3 * 168 */
+        FETCH_REGISTERS = COLS == 64 ? 88 : 40,
         KEY_STAGES = COLS == 64 ? 2 : 1, /* tiles of keys there at a time */
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = COLS / PANEL * KEY_PANEL,
@@ -74,8 +74,8 @@ template <int COLS> struct room {
     __device__ __forceinline__ uint2 *decisions(int stage) const {
         return reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT + stage * size::DECISION_BYTES);
     }
-    __device__ __forceinline__ float2 *statistics(int stage) const { /* [QUERIES] */
-        return reinterpret_cast<float2 *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
+    __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
+        return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
     __device__ __forceinline__ place *tile(int stage) const { return reinterpret_cast<place *>(memory + size::PLACES_AT) + stage; }
     __device__ __forceinline__ int *next() const { return reinterpret_cast<int *>(memory + size::NEXT_AT); }
@@ -102,17 +102,18 @@ static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
 }
 
 /* The decisions of query `query` for 64 keys: bit b of a word is that of key 2 b, or from b = 16 on of key 2 (b - 16) + 1, of its 32. */
+template <int DRAWS>
 static __device__ __forceinline__ void decide(const attention_args &a, const place &at, int query, int first_key, uint32_t (&word)[2]) {
     uint32_t feature = at.feature + (uint32_t)(first_key - at.begin);
     word[0] = word[1] = 0;
     if (mask_is_even(a, feature)) {
         mask_row row = mask_row_of(a.mask, at.sample, at.query + (uint32_t)query);
-#pragma unroll 1
-        for (uint32_t i = 0; i < 4; i++) { /* two draws at a time: more have no registers */
+#pragma unroll DRAWS
+        for (uint32_t i = 0; i < 4; i++) { /* 2 DRAWS at a time, as there are registers */
             uint32_t x[4], y[4];
             mask_draw(a.mask, row, feature / 8 + i, x), mask_draw(a.mask, row, feature / 8 + 4 + i, y);
 #pragma unroll
-            for (int k = 0; k < 4; k++) word[0] = word[0] >> 1 | (x[k] & SIGNS), word[1] = word[1] >> 1 | (y[k] & SIGNS);
+            for (int k = 0; k < 4; k++) word[0] = with_signs(word[0] >> 1, x[k]), word[1] = with_signs(word[1] >> 1, y[k]);
         }
         return;
     }
@@ -128,7 +129,7 @@ template <int COLS>
 static __device__ __forceinline__ void decide_tile(const attention_args &a, const room<COLS> &m, const place &at, int first_query, int stage) {
     int thread = threadIdx.x - COMPUTERS, query = thread % QUERIES, group = thread / QUERIES, lane = threadIdx.x % WARP;
     uint32_t word[2], *to = reinterpret_cast<uint32_t *>(m.decisions(stage) + group * GROUP_KEYS + lane % 16 * 2 + lane / 16) + query / WARP;
-    decide(a, at, first_query + query, at.first_key + group * GROUP_KEYS, word);
+    decide<COLS == 64 ? 2 : 1>(a, at, first_query + query, at.first_key + group * GROUP_KEYS, word);
     to[0] = turn_bits(word[0]);
     to[2 * WARP] = turn_bits(word[1]);
 }
@@ -143,9 +144,9 @@ static __device__ __forceinline__ void fetch_queries(const attention_args &a, co
     copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.qkv + first * 3 * H + at.head * a.width, 3 * H, a.width, left, to + size::QUERIES_AT,
                                        thread);
     copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.dctx + first * H + at.head * a.width, H, a.width, left, to + size::DCTX_AT, thread);
-    const float2 *statistic = a.statistic + at.head * a.rows + first;
-    if (thread < QUERIES)
-        copy_8(shared_address(m.statistics(stage) + thread), thread < left ? statistic + thread : statistic, thread < left);
+    int row = thread % QUERIES;
+    const float *statistic = a.statistic + (thread / QUERIES * a.heads + at.head) * a.rows + first;
+    copy_4(shared_address(m.statistics(stage) + thread), row < left ? statistic + row : statistic, row < left);
 }
 
 template <typename T, int COLS>
@@ -208,31 +209,31 @@ template <typename T, int COLS> static __device__ __forceinline__ void fetch_all
 
 /* ---- the warpgroups that compute ---- */
 
-/* Scores (keys by queries) to weights before dropout. `statistic` [QUERIES]. */
-static __device__ __forceinline__ void exponentiate(float (&score)[32], const float2 *statistic, float log2_scale) {
+/* Scores (keys by queries) to weights before dropout. `statistic` [2, QUERIES]. */
+static __device__ __forceinline__ void exponentiate(float (&score)[32], const float *statistic, float log2_scale) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-        float4 two = *reinterpret_cast<const float4 *>(statistic + 8 * j + threadIdx.x % 4 * 2); /* of this query and the next */
+        float2 two = *reinterpret_cast<const float2 *>(statistic + 8 * j + threadIdx.x % 4 * 2); /* of this query and the next */
 #pragma unroll
-        for (int i = 0; i < 4; i++) score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.z : -two.x));
+        for (int i = 0; i < 4; i++) score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.y : -two.x));
     }
 }
 
 /* Weights and gradients of weights after dropout to weights after dropout and gradients of scores, in place, both still to be multiplied by
  * dropout's scale. kept[h]: the decisions of the thread's two keys, so shifted that its first query's is bit 0. `left` keys exist from
  * the thread's first on. */
-static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 *statistic,
+static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float *statistic,
                                                      const uint2 (&kept)[2], int left) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-        float4 two = *reinterpret_cast<const float4 *>(statistic + 8 * j + threadIdx.x % 4 * 2);
+        float2 two = *reinterpret_cast<const float2 *>(statistic + QUERIES + 8 * j + threadIdx.x % 4 * 2);
 #pragma unroll
         for (int h = 0; h < 2; h++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 float &s = score[4 * j + 2 * h + e], &d = dweight[4 * j + 2 * h + e], p = s;
                 s = (j < 4 ? kept[h].x : kept[h].y) >> (j % 4 * 8 + e) & 1 ? p : 0.0f;
-                d = fmaf(s, d, -p * (e ? two.w : two.y));
+                d = fmaf(s, d, -p * (e ? two.y : two.x));
             }
     }
     if (__any_sync(0xFFFFFFFFu, left <= 8)) {
@@ -316,10 +317,11 @@ template <typename T, int COLS> struct products {
     typedef sizes<COLS> size;
     const attention_args &a;
     const room<COLS> &m;
+    uint32_t group; /* of the two: the same for a warp, and known to be */
 
     /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, by where these lie: turned, keys by queries. */
     __device__ __forceinline__ void begin_turned(const step<COLS> &now, int keys_at, int queries_at, float (&to)[32]) const {
-        uint32_t rows = threadIdx.x / GROUP * (GROUP_KEYS * ROW_BYTES);
+        uint32_t rows = group * (GROUP_KEYS * ROW_BYTES);
         uint32_t key = tile_at(m.base + (uint32_t)(keys_at + now.key.slot * size::KEY_BYTES) + rows),
                  query = tile_at(m.base + (uint32_t)(queries_at + now.stage.slot * size::QUERY_BYTES));
         wgmma_begin();
@@ -351,7 +353,7 @@ template <typename T, int COLS> struct products {
     __device__ __forceinline__ void begin_dq(const step<COLS> &of, float (&dq)[COLS / 4]) const {
         uint32_t slope = tile_at(m.base + size::SLOPES_AT + of.number % 2 * size::SLOPE_BYTES),
                  key = tile_at(m.base + size::KEYS_AT + (uint32_t)(of.key.slot * size::KEY_BYTES) +
-                               threadIdx.x / GROUP * (COLS == 64 ? 64 : size::KEY_PANEL));
+                               group * (COLS == 64 ? 64 : size::KEY_PANEL));
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < KEYS / 16; k++)
@@ -386,30 +388,64 @@ template <typename T, int COLS> struct products {
     }
 };
 
-/* Adds a step's dq to its sum; with the last tile of keys writes it. */
-template <typename T, int COLS, bool PLAIN>
-static __device__ __forceinline__ void put_dq(const attention_args &a, const step<COLS> &of, float (&dq)[COLS / 4]) {
-    int lane = threadIdx.x % WARP, row = of.query + threadIdx.x % GROUP / WARP * 16 + lane / 4;
-    int column = threadIdx.x / GROUP * COLS / 2 + lane % 4 * 2, left = of.at.end - of.at.begin - row;
+/* Where a thread's part of a step's dq lies: its first row and column; rows left from there on; its sum over tiles of keys. */
+typedef struct dq_part {
+    int row, column, left;
+    float *sum;
+} dq_part;
+
+template <int COLS> static __device__ __forceinline__ dq_part dq_part_of(const attention_args &a, const step<COLS> &of) {
+    dq_part part;
+    int lane = threadIdx.x % WARP;
+    part.row = of.at.begin + of.query + threadIdx.x % GROUP / WARP * 16 + lane / 4;
+    part.column = threadIdx.x / GROUP * COLS / 2 + lane % 4 * 2;
+    part.left = of.at.end - part.row;
+    part.sum = a.dq + ((int64_t)part.row * a.heads + of.at.head) * a.width + part.column;
+    return part;
+}
+
+/* With the last of several tiles of keys, what those before gave to a step's dq: sooner than it is needed, where registers allow. */
+template <bool PLAIN, int COLS>
+static __device__ __forceinline__ void get_dq(const attention_args &a, const step<COLS> &of, float2 (&before)[2][COLS / 16]) {
+    if (of.at.first_key == of.at.begin || of.at.first_key + KEYS < of.at.end) return;
+    dq_part part = dq_part_of(a, of);
+#pragma unroll
+    for (int h = 0; h < 2; h++) load_dq<PLAIN>(a, part.sum, part.left, part.column, h, before[h]);
+}
+
+/* Adds a step's dq to its sum; with the last tile of keys writes it. `before` is what get_dq got. */
+template <typename T, bool PLAIN, int COLS>
+static __device__ __forceinline__ void put_dq(const attention_args &a, const step<COLS> &of, float (&dq)[COLS / 4],
+                                              float2 (&before)[2][COLS / 16]) {
+    dq_part part = dq_part_of(a, of);
     int is_first = of.at.first_key == of.at.begin;
-    float *sum = a.dq + ((int64_t)(of.at.begin + row) * a.heads + of.at.head) * a.width + column;
     if (of.at.first_key + KEYS >= of.at.end) {
 #pragma unroll
         for (int h = 0; h < 2 && !is_first; h++) {
-            float2 before[COLS / 16];
-            load_dq<PLAIN>(a, sum, left, column, h, before);
-            add_before(dq, h, before);
+            if (COLS != 64) load_dq<PLAIN>(a, part.sum, part.left, part.column, h, before[h]);
+            add_before(dq, h, before[h]);
         }
-        write_rows<T, PLAIN>(a, of.at, 0, of.at.begin + row, column, dq, a.scale * a.drop.scale);
-    } else add_dq<PLAIN>(a, dq, sum, left, column, is_first);
+        write_rows<T, PLAIN>(a, of.at, 0, part.row, part.column, dq, a.scale * a.drop.scale);
+    } else add_dq<PLAIN>(a, dq, part.sum, part.left, part.column, is_first);
 }
 
-/* The sums of a tile of keys are complete. */
-template <typename T, int COLS, bool PLAIN>
-static __device__ __forceinline__ void put_key_sums(const attention_args &a, const place &at, const sums<COLS> &of) {
-    int t = at.first_key + threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4, column = threadIdx.x % 4 * 2;
-    write_rows<T, PLAIN>(a, at, 1, t, column, of.dk, a.scale * a.drop.scale);
-    write_rows<T, PLAIN>(a, at, 2, t, column, of.dv, a.drop.scale);
+/* The sums of a tile of keys, when they are complete; `slot` is where it lay. Its values are no longer needed: rows pass through there. */
+template <typename T, bool PLAIN, int COLS>
+static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at, int slot,
+                                                    const sums<COLS> &of) {
+    int t = at.first_key + (int)threadIdx.x / WARP * 16;
+    float key_factor = a.scale * a.drop.scale, value_factor = a.drop.scale;
+    if constexpr (PLAIN) {
+        uint32_t values = m.base + sizes<COLS>::VALUES_AT + (uint32_t)(slot * sizes<COLS>::KEY_BYTES) + threadIdx.x / WARP * (16 * ROW_BYTES);
+        int64_t H = (int64_t)a.heads * a.width;
+        T *to = (T *)a.dqkv + t * 3 * H + H + at.head * a.width;
+        write_whole_rows(of.dk, {key_factor, key_factor}, values, to, 3 * H, at.end - t);
+        write_whole_rows(of.dv, {value_factor, value_factor}, values, to + H, 3 * H, at.end - t);
+    } else {
+        t += threadIdx.x % WARP / 4;
+        write_rows<T, PLAIN>(a, at, 1, t, threadIdx.x % 4 * 2, of.dk, key_factor);
+        write_rows<T, PLAIN>(a, at, 2, t, threadIdx.x % 4 * 2, of.dv, value_factor);
+    }
 }
 
 /* From the scores of a step and the gradients of its weights to its factors: weights after dropout and gradients of scores. The latter
@@ -418,7 +454,7 @@ template <typename T, int COLS, int LEFT>
 static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now, sums<COLS> &to,
                                                     uint32_t (&weight)[4][4], uint32_t (&slope)[4][4]) {
     int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4; /* the thread's first key in the tile */
-    const float2 *statistic = w.m.statistics(now.stage.slot);
+    const float *statistic = w.m.statistics(now.stage.slot);
     uint2 kept[2] = {make_uint2(~0u, ~0u), make_uint2(~0u, ~0u)};
     if (w.a.drop.threshold)
 #pragma unroll
@@ -437,10 +473,11 @@ static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, 
 /* All steps, for heads of up to 64 columns: products of a step run on while the next is computed. dq of a step is formed in the next, so
  * that the two groups need not keep pace. */
 template <typename T, bool PLAIN> static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
-    products<T, 64> w = {a, m};
+    products<T, 64> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<64> now = {}, before = {};
     sums<64> to;
     float dq[16];
+    float2 dq_before[2][4];
     w.begin_keys(now);
     w.begin_scores(now, to.score);
     while (now.at.begin < now.at.end) {
@@ -452,23 +489,25 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
         w.begin_dweights(now, to.dweight);
         if (now.number) {
             warp_arrives(m.empty(before.stage.slot));
-            if (now.query == 0) put_key_sums<T, 64, PLAIN>(a, before.at, to);
+            get_dq<PLAIN>(a, before, dq_before);
             w.wait_for_slopes(before);
         }
         w.begin_dq(before, dq); /* of the first step there is none: nobody takes it */
+        if (now.number && now.query == 0) put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
         form_factors<T, 64, 1>(w, now, to, weight, slope);
         wgmma_wait<0>();
         pin(dq);
         if (now.number) {
             warp_arrives(m.slopes_empty(before.number));
             if (now.query == 0) warp_arrives(m.keys_empty(before.key.slot));
-            put_dq<T, 64, PLAIN>(a, before, dq);
         }
         w.share(now, slope);
         w.begin_key_sums(now, weight, slope, to.dk, to.dv);
-        before = now;
-        w.go_on(now);
-        w.begin_scores(now, to.score); /* after the last step of what is there: nobody takes them */
+        step<64> next = now;
+        w.go_on(next);
+        w.begin_scores(next, to.score); /* after the last step of what is there: nobody takes them */
+        if (now.number) put_dq<T, PLAIN>(a, before, dq, dq_before);
+        before = now, now = next;
     }
     wgmma_wait<0>();
     pin(to.score);
@@ -477,20 +516,22 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
     if (!now.number) return;
     w.wait_for_slopes(before);
     w.begin_dq(before, dq);
+    get_dq<PLAIN>(a, before, dq_before);
     wgmma_wait<0>();
     pin(dq);
-    put_dq<T, 64, PLAIN>(a, before, dq);
-    put_key_sums<T, 64, PLAIN>(a, before.at, to);
+    put_dq<T, PLAIN>(a, before, dq, dq_before);
+    put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
 }
 
 /* The same for heads of up to 128 columns, which leave no registers for two steps at a time. */
 template <typename T, bool PLAIN> static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
-    products<T, 128> w = {a, m};
+    products<T, 128> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<128> now = {};
     sums<128> to;
     for (w.begin_keys(now); now.at.begin < now.at.end; w.go_on(now)) {
         uint32_t weight[4][4], slope[4][4];
         float dq[32];
+        float2 dq_before[2][8];
         w.begin_scores(now, to.score);
         w.begin_dweights(now, to.dweight);
         wgmma_wait<1>();
@@ -506,10 +547,10 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
         pin(to.dv);
         warp_arrives(m.slopes_empty(now.number));
         warp_arrives(m.empty(now.stage.slot));
-        put_dq<T, 128, PLAIN>(a, now, dq);
+        put_dq<T, PLAIN>(a, now, dq, dq_before);
         if (now.at.begin + now.query + QUERIES < now.at.end) continue;
         warp_arrives(m.keys_empty(now.key.slot));
-        put_key_sums<T, 128, PLAIN>(a, now.at, to);
+        put_key_sums<T, PLAIN>(a, m, now.at, now.key.slot, to);
     }
 }
 #endif
@@ -543,30 +584,33 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
     }
 }
 
-/* Rows of no sequence get 0: 8 columns of row and head i. */
-template <typename T> static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t i, int piece) {
+/* Rows of no sequence get 0: 8 columns of a head. */
+template <typename T> static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
     float zero[WIDE] = {};
-    T *to = (T *)a.dqkv + (i / a.heads * 3 * a.heads + i % a.heads) * a.width + piece * WIDE;
+    T *to = (T *)a.dqkv + (t * 3 * a.heads + head) * a.width + piece * WIDE;
     for (int part = 0; part < 3; part++) store<WIDE>(to + (int64_t)part * a.heads * a.width, zero);
 }
 
 /* The statistics of some rows and heads, by COLS / 8 threads each. */
 template <typename T, int COLS> static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
     enum { PIECES = COLS / WIDE };
-    int64_t i = (block * THREADS + threadIdx.x) / PIECES;
+    uint32_t i = (uint32_t)((block * THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads, t = i / heads, all = (uint32_t)a.rows * heads;
     int piece = threadIdx.x % PIECES;
     float sum = 0;
-    if (i < a.rows * a.heads && piece * WIDE < a.width) {
+    if (i < all && piece * WIDE < a.width) {
         float x[WIDE], y[WIDE];
-        load<WIDE>((const T *)a.dctx + i * a.width + piece * WIDE, x), load<WIDE>((const T *)a.ctx + i * a.width + piece * WIDE, y);
+        int64_t at = (int64_t)i * a.width + piece * WIDE;
+        load<WIDE>((const T *)a.dctx + at, x), load<WIDE>((const T *)a.ctx + at, y);
 #pragma unroll
         for (int k = 0; k < WIDE; k++) sum = fmaf(x[k], y[k], sum);
     }
 #pragma unroll
     for (int lane = PIECES / 2; lane; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
-    if (i < a.rows * a.heads && i / a.heads >= a.seq[a.n] && !a.add && piece * WIDE < a.width) clear_piece<T>(a, i, piece);
-    if (piece == 0 && i < a.rows * a.heads)
-        a.statistic[i % a.heads * a.rows + i / a.heads] = make_float2(a.lse[i] * 1.44269504f, sum / a.drop.scale);
+    if (i < all && (int)t >= a.seq[a.n] && !a.add && piece * WIDE < a.width) clear_piece<T>(a, t, i % heads, piece);
+    if (piece || i >= all) return;
+    float *statistic = a.statistic + i % heads * a.rows + t;
+    statistic[0] = a.lse[i] * 1.44269504f;
+    statistic[a.heads * a.rows] = sum / a.drop.scale;
 }
 
 /* What the gradient's kernel reads beside the operands: block 0 the order and the count, the others statistics. */

@@ -51,6 +51,17 @@ static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_
     for (int i = 0; i < 4; i++) x[i] = __vminu2(x[i], k.most) + k.offset; /* min(x, threshold) - threshold + 0x8000 */
 }
 
+/* Puts the signs of two halves where `bits` has 0. */
+static __device__ __forceinline__ uint32_t with_signs(uint32_t bits, uint32_t x) {
+    asm("lop3.b32 %0, %0, %1, %2, 0xF8;" : "+r"(bits) : "r"(x), "r"((uint32_t)SIGNS)); /* a | (b & c) */
+    return bits;
+}
+/* Two halves as masks: all ones where the sign is 1. */
+static __device__ __forceinline__ uint32_t spread_signs(uint32_t x) {
+    asm("prmt.b32 %0, %0, 0, 0xBB99;" : "+r"(x));
+    return x;
+}
+
 /* Bit i: the decision for the key of feature first + i, where groups of 8 features begin elsewhere; 1: kept. */
 static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, uint32_t sample, uint32_t query, uint32_t first) {
     uint64_t bits = 0;
