@@ -141,13 +141,14 @@ template <typename T> static void attention(const tri_call *call) {
     launched(call, "attention");
 }
 
-/* Scratch of the tensor cores' gradient: the order of the sequences, and for each element of dqkv 2 bytes: dq in fp32, and two floats for
- * each row and head of at least 8 columns. */
-#define DIN_WORK {MOST_ORDERED * sizeof(attention_place), 0, 0, 2, 0}
+/* Scratch of the tensor cores' gradient: the order of the sequences, a count (32 bytes of it), and for each element of dqkv 2 bytes: dq in
+ * fp32, and two floats for each row and head of at least 8 columns. */
+#define DIN_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 0, 2, 0}
 static void share_scratch(attention_args *a) {
     a->order = (attention_place *)a->dq;
-    a->dq = (float *)(a->order + MOST_ORDERED);
-    a->statistic = (float2 *)(a->dq + a->rows * a->heads * a->width);
+    a->taken = (int *)(a->order + MOST_ORDERED);
+    a->dq = (float *)(a->order + MOST_ORDERED + 1);
+    a->statistic = a->dq + a->rows * a->heads * a->width;
 }
 
 template <typename T> static void attention_din(const tri_call *call) {

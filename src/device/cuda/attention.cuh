@@ -7,11 +7,17 @@
 
 /* One sequence, and one head of it. */
 typedef struct attention_place {
-    int head, begin, end, tile;      /* rows; tile: the number of its first tile of queries */
+    int head, begin, end, first_key; /* rows; first_key: of the tile at hand */
     uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
     int unused;                      /* 32 bytes */
 } attention_place;
 enum { MOST_ORDERED = 1024 };
+
+/* Of Philox's rounds, what is the same for all queries and keys (attention_mask.cuh). */
+typedef struct mask_keys {
+    uint32_t group, row[5], round[14]; /* xored to the group of keys; into a query's first rounds; into the rounds after them */
+    uint32_t most, offset;             /* the threshold, and 0x8000 less it, in both halves */
+} mask_keys;
 
 typedef struct attention_args {
     const void *qkv, *dctx;  /* [T,3H] [T,H] */
@@ -20,13 +26,15 @@ typedef struct attention_args {
     const int32_t *seq;      /* [n + 1] */
     const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
     float *dq;               /* backward's scratch: [T,H] */
-    float2 *statistic;       /* the same: [heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
-    struct attention_place *order; /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
+    float *statistic;        /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
+    attention_place *order;  /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
+    int *taken;              /* the same: heads of sequences that blocks have begun, beside the first of each */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */
     float scale;             /* 1 / sqrt(width) */
     dropper drop;
+    mask_keys mask;
 } attention_args;
 
 /* Rows kernels of Hopper, for 16-bit types and heads of up to 128 columns; 0: not for this call or device. attention_forward.cu and
@@ -34,12 +42,13 @@ typedef struct attention_args {
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
 
-/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, on a GPU that has the instructions. */
+/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, counted by 32 bits, on a GPU that has the instructions. */
 static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
     int major = 0, minor = 0;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, tri__cuda(call)->device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
-    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 && aligned(a->qkv) &&
+    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) &&
            aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
 }
 

@@ -47,16 +47,15 @@ static __device__ __forceinline__ piece<T, N, CHUNKS> get(const place &p, int wi
 #pragma unroll
     for (int i = 0; i < CHUNKS; i++) {
         int c = (p.lane + p.team * i) * N;
-#pragma unroll
-        for (int k = 0; k < N; k++) x.at[i].at[k] = narrow<T>(0.0f);
-        if (exists && c < width) x.at[i] = *reinterpret_cast<const pack<T, N> *>(row + c);
+        x.at[i] = pack<T, N>{}; /* zeros */
+        if (exists && c < width) x.at[i] = packed<N>(row + c);
     }
     return x;
 }
 template <typename T, int N, int CHUNKS>
 static __device__ __forceinline__ void widen(const piece<T, N, CHUNKS> &x, float factor, float (&to)[CHUNKS * N]) {
 #pragma unroll
-    for (int i = 0; i < CHUNKS * N; i++) to[i] = wide(x.at[i / N].at[i % N]) * factor;
+    for (int i = 0; i < CHUNKS * N; i++) to[i] = x.at[i / N].at(i % N) * factor;
 }
 template <typename T, int N, int CHUNKS>
 static __device__ __forceinline__ void put_row(const place &p, int width, T *row, const float (&x)[CHUNKS * N], float factor, int add) {
@@ -75,13 +74,13 @@ template <typename T, int N, int CHUNKS>
 static __device__ __forceinline__ float dot(const float (&x)[CHUNKS * N], const piece<T, N, CHUNKS> &y) {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < CHUNKS * N; i++) sum = fmaf(x[i], wide(y.at[i / N].at[i % N]), sum);
+    for (int i = 0; i < CHUNKS * N; i++) sum = fmaf(x[i], y.at[i / N].at(i % N), sum);
     return sum;
 }
 template <typename T, int N, int CHUNKS>
 static __device__ __forceinline__ void add_row(float (&sum)[CHUNKS * N], float weight, const piece<T, N, CHUNKS> &x) {
 #pragma unroll
-    for (int i = 0; i < CHUNKS * N; i++) sum[i] = fmaf(weight, wide(x.at[i / N].at[i % N]), sum[i]);
+    for (int i = 0; i < CHUNKS * N; i++) sum[i] = fmaf(weight, x.at[i / N].at(i % N), sum[i]);
 }
 /* Sums over the lanes of a team. */
 template <int K> static __device__ __forceinline__ void team_sum(const place &p, float (&x)[K]) {

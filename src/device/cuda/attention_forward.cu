@@ -1,6 +1,8 @@
 /* attention_forward.cu - attention over packed sequences on Hopper's tensor cores (Dao et al., 2022; Shah et al., 2024). A block of one
- * warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores stay in registers. */
+ * warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores stay in registers. Keys and values lie
+ * in an order in which a thread has the scores of 8 keys in a row (by_turns): it draws the decisions of dropout for its own. */
 #include "device/cuda/attention.cuh"
+#include "device/cuda/attention_mask.cuh"
 #include "device/cuda/wgmma.cuh"
 
 enum { THREADS = 128, QUERIES = 64 };
@@ -17,31 +19,55 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
 };
 
 /* Rows from `first` on of part `part` of qkv: 0 query, 1 key, 2 value. */
-template <typename T, int COLS, int ROWS>
+template <typename T, int COLS, int ROWS, bool TURNS>
 static __device__ __forceinline__ void fetch(const attention_args &a, int head, int part, int first, int end, uint32_t to) {
     int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, COLS, ROWS, THREADS>((const T *)a.qkv + first * 3 * H + part * H + head * a.width, 3 * H, a.width, end - first, to);
+    const T *from = (const T *)a.qkv + first * 3 * H + part * H + head * a.width;
+    copy_rows<T, COLS, ROWS, THREADS, TURNS>(from, 3 * H, a.width, end - first, to, (int)threadIdx.x);
 }
 
-/* Bits 2 j + e: whether the score of query row `place` and key 8 j + 2 c + e of the tile is kept; `feature` is the tile's first. A thread
- * draws for every fourth group of 8 keys and its quad passes the results on. */
-template <int KEYS>
-static __device__ __forceinline__ uint32_t kept_keys(const dropper &d, uint32_t sample, uint32_t place, uint32_t feature) {
-    int c = threadIdx.x % 4;
-    uint32_t word = 0, bits = 0;
-    if (feature % 8 == 0) {
+/* Of random numbers, for a thread's two rows of queries: their places, what Philox makes of them; the feature of the first key. */
+typedef struct decisions {
+    uint32_t sample, query, feature;
+    mask_row row[2];
+} decisions;
+
+static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
+    decisions d = {};
+    if (!a.drop.threshold) return d;
+    d.sample = (uint32_t)a.key[2 * begin];
+    d.query = (uint32_t)(a.key[2 * begin + 1] + first - begin) + threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
+    d.feature = first_feature(a, head) + (uint32_t)a.key[2 * begin + 1];
+    for (int h = 0; h < 2; h++) d.row[h] = mask_row_of(a.mask, d.sample, d.query + 8 * h);
+    return d;
+}
+
+/* The decisions of both rows for 8 keys, of which `key` is the first counted in the sequence, as signs of halves (mask_draw). */
+static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key, uint32_t (&x)[2][4]) {
+    if (mask_is_even(a, d.feature)) {
 #pragma unroll
-        for (int i = 0; i < KEYS / 32; i++) word |= kept_bits(d, sample, place, feature / 8 + (uint32_t)(c + 4 * i)) << (8 * i);
+        for (int h = 0; h < 2; h++) mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
+        return;
+    }
 #pragma unroll
-        for (int from = 0; from < 4; from++)
-            bits |= (__shfl_sync(0xFFFFFFFFu, word, from, 4) >> (2 * c) & 0x03030303u) << (2 * from);
-        return bits;
+    for (int h = 0; h < 2; h++) {
+        uint64_t bits = mask_odd(a.drop, d.sample, d.query + 8 * h, d.feature + key);
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
     }
-    for (int i = 0; i < KEYS / 4; i++) {
-        uint32_t at = feature + (uint32_t)(i / 2 * 8 + 2 * c + i % 2);
-        bits |= (kept_bits(d, sample, place, at / 8) >> (at % 8) & 1) << i;
-    }
-    return bits;
+}
+
+/* Weights of the 32 keys from 32 * block on, as the A of two products; `key` is the tile's first. */
+template <typename T, int N>
+static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block, int key,
+                                                    uint32_t (&weight)[2][4]) {
+#pragma unroll
+    for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
+    if (!a.drop.threshold) return;
+    uint32_t x[2][4];
+    decide(a, d, (uint32_t)(key + 32 * block) + threadIdx.x % 4 * 8, x);
+#pragma unroll
+    for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
 }
 
 /* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest` keeps for
@@ -53,7 +79,7 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
     if (valid < NS * 2) {
 #pragma unroll
         for (int i = 0; i < NS; i++)
-            if (i / 4 * 8 + 2 * c + i % 2 >= valid) s[i] = -INFINITY;
+            if (8 * (c + i / 16 * 4) + i / 4 % 4 * 2 + i % 2 >= valid) s[i] = -INFINITY;
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -78,24 +104,34 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
     }
 }
 
+/* `queries` is the address of the tile of queries, which are no longer needed: whole rows pass through there. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end, float (&out)[COLS / 2],
-                                                  const float (&largest)[2], float (&sum)[2]) {
-    int lane = threadIdx.x % WARP, c = lane % 4;
+                                                  const float (&largest)[2], float (&sum)[2], uint32_t queries) {
+    int lane = threadIdx.x % WARP, c = lane % 4, warp_row = first + (int)threadIdx.x / WARP * 16;
+    float factor[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        int t = first + threadIdx.x / WARP * 16 + lane / 4 + 8 * h;
+        int t = warp_row + lane / 4 + 8 * h;
         sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 1);
         sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 2);
-        if (t >= end) continue;
-        float factor = a.drop.scale / sum[h];
-        T *row = (T *)a.ctx + ((int64_t)t * a.heads + head) * a.width;
+        factor[h] = a.drop.scale / sum[h];
+        if (a.lse && c == 0 && t < end) a.lse[(int64_t)t * a.heads + head] = largest[h] * a.scale + logf(sum[h]);
+    }
+    T *to = (T *)a.ctx + ((int64_t)warp_row * a.heads + head) * a.width;
+    int64_t H = (int64_t)a.heads * a.width;
+    if constexpr (COLS == 64)
+        if (a.width == COLS) {
+            write_whole_rows(out, factor, queries + threadIdx.x / WARP * (16 * ROW_BYTES), to, H, end - warp_row);
+            return;
+        }
+    to += lane / 4 * H;
+#pragma unroll
+    for (int h = 0; h < 2; h++, to += 8 * H)
 #pragma unroll
         for (int j = 0; j < COLS / 8; j++)
-            if (8 * j + 2 * c < a.width)
-                *reinterpret_cast<uint32_t *>(row + 8 * j + 2 * c) = pair<T>(out[4 * j + 2 * h] * factor, out[4 * j + 2 * h + 1] * factor);
-        if (a.lse && c == 0) a.lse[(int64_t)t * a.heads + head] = largest[h] * a.scale + logf(sum[h]);
-    }
+            if (8 * j + 2 * c < a.width && warp_row + lane / 4 + 8 * h < end)
+                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) = pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
 /* Rows of no sequence give 0. */
@@ -119,21 +155,15 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
     }
     uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES,
              values = keys + 2 * size::KEY_BYTES;
-    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, tiles = (end - begin + KEYS - 1) / KEYS;
+    int tiles = (end - begin + KEYS - 1) / KEYS;
     uint32_t query_tile = tile_at(query);
-    fetch<T, COLS, QUERIES>(a, head, 0, first, end, query);
-    fetch<T, COLS, KEYS>(a, head, 1, begin, end, keys);
-    copy_commit();
-    fetch<T, COLS, KEYS>(a, head, 2, begin, end, values);
+    fetch<T, COLS, QUERIES, false>(a, head, 0, first, end, query);
+    fetch<T, COLS, KEYS, true>(a, head, 1, begin, end, keys);
+    fetch<T, COLS, KEYS, true>(a, head, 2, begin, end, values);
     copy_commit();
 
     float out[COLS / 2], largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, log2_scale = a.scale * 1.44269504f;
-    uint32_t sample = 0, place = 0, feature = 0; /* of this thread's first row; of the tile's first key */
-    if (a.drop.threshold) {
-        sample = (uint32_t)a.key[2 * begin];
-        place = (uint32_t)(a.key[2 * begin + 1] + first - begin + warp * 16 + lane / 4);
-        feature = first_feature(a, head) + (uint32_t)a.key[2 * begin + 1];
-    }
+    decisions drop = decisions_of(a, head, begin, first);
 #pragma unroll
     for (int i = 0; i < COLS / 2; i++) out[i] = 0;
     for (int n = 0; n < tiles; n++) {
@@ -141,61 +171,51 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
         uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
         uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES;
         float score[KEYS / 2];
-        copy_wait<1>();
+        copy_wait<0>();
         show_to_matrix_units();
-        __syncthreads();
+        __syncthreads(); /* the tile is there, and nobody reads the one before any more */
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < COLS / 16; k++)
             wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
                                          tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
         wgmma_commit();
-        if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 1, begin + (n + 1) * KEYS, end, keys + next);
-        copy_commit();
-        uint32_t kept[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
-        if (a.drop.threshold) {
-            kept[0] = kept_keys<KEYS>(a.drop, sample, place, feature + (uint32_t)(n * KEYS));
-            kept[1] = kept_keys<KEYS>(a.drop, sample, place + 8, feature + (uint32_t)(n * KEYS));
+        if (n + 1 < tiles) {
+            fetch<T, COLS, KEYS, true>(a, head, 1, begin + (n + 1) * KEYS, end, keys + next);
+            fetch<T, COLS, KEYS, true>(a, head, 2, begin + (n + 1) * KEYS, end, values + next);
         }
+        copy_commit();
         wgmma_wait<0>();
         pin(score);
         soften(score, out, largest, sum, end - begin - n * KEYS, log2_scale);
-        if (a.drop.threshold) {
+        uint32_t weight[KEYS / 32][2][4];
 #pragma unroll
-            for (int i = 0; i < KEYS / 2; i++)
-                if (!(kept[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1)) score[i] = 0;
+        for (int b = 0; b < KEYS / 32; b++) {
+            form_weights<T>(a, drop, score, b, n * KEYS, weight[b]);
+            wgmma_begin();
+#pragma unroll
+            for (int k = 0; k < 2; k++) wgmma<T>::template run<1>(out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
+            wgmma_commit();
         }
-        copy_wait<1>();
-        show_to_matrix_units();
-        __syncthreads();
-        uint32_t weight[KEYS / 16][4];
-#pragma unroll
-        for (int k = 0; k < KEYS / 16; k++) as_factor<T>(score, k, weight[k]);
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < KEYS / 16; k++)
-            wgmma<T>::template run<1>(out, weight[k], tile(value_tile, k * 16 * ROW_BYTES), 1);
-        wgmma_commit();
-        if (n + 1 < tiles) fetch<T, COLS, KEYS>(a, head, 2, begin + (n + 1) * KEYS, end, values + next);
-        copy_commit();
         wgmma_wait<0>();
         pin(out);
     }
-    write_rows<T, COLS>(a, head, first, end, out, largest, sum);
+    write_rows<T, COLS>(a, head, first, end, out, largest, sum, query);
 #endif
 }
 
-template <typename T, int COLS> static void launch(const tri_call *call, const attention_args *a) {
-    dim3 grid(tiles_for<QUERIES>(a->rows, a->n), (unsigned)a->heads);
+template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
+    dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
+    a.mask = mask_keys_of(a.drop);
     record(call, cudaFuncSetAttribute(flash_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention");
-    flash_kernel<T, COLS><<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(*a);
+    flash_kernel<T, COLS><<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention");
 }
 
 int tri__cuda_flash(const tri_call *call, const attention_args *a) {
     int dtype = call->dtype[0];
     if (!flash_fits(call, a, dtype)) return 0;
-    if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, a) : launch<bf16, 128>(call, a);
-    else a->width <= 64 ? launch<f16, 64>(call, a) : launch<f16, 128>(call, a);
+    if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
+    else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);
     return 1;
 }

@@ -25,22 +25,43 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) { retur
 static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
-static __device__ __forceinline__ void copy_8(uint32_t to, const void *from, int valid) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid ? 8 : 0) : "memory");
+static __device__ __forceinline__ void copy_4(uint32_t to, const void *from, int valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0) : "memory");
 }
-/* Begins to copy ROWS rows of a head's columns to a tile, by all threads of a block; `from` is the first row, whose rows are `stride`
- * elements apart. Zeros for rows from `left` on and columns from `width` on. */
-template <typename T, int COLS, int ROWS, int THREADS>
-static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to) {
-    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, a multiple of 8 */
-    int row = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+static __device__ __forceinline__ uint4 load_16(uint32_t from) {
+    uint4 x;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(from) : "memory");
+    return x;
+}
+/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order gives each thread, in the
+ * scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4 is that of key
+ * 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
+static constexpr __host__ __device__ int by_turns(int row) {
+    return (row & ~31) | (row >> 1 & 3) << 3 | (row >> 3 & 3) << 1 | (row & 1);
+}
+
+/* What lies `rows` rows further than the piece at `at`, in either order; the two rows' numbers have no bit in common. */
+template <bool TURNS> static __device__ __forceinline__ uint32_t row_further(uint32_t at, int rows) {
+    int further = TURNS ? by_turns(rows) : rows;
+    return (at ^ (uint32_t)(further & 7) << 4) + (uint32_t)(further * ROW_BYTES);
+}
+
+/* Begins to copy ROWS rows of a head's columns to a tile, by THREADS threads of which this is number `thread`; `from` is the first row,
+ * whose rows are `stride` elements apart. Zeros for rows from `left` on and columns from `width` on. TURNS: rows in that other order. */
+template <typename T, int COLS, int ROWS, int THREADS, bool TURNS = false>
+static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to, int thread) {
+    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, 8 or 16 */
+    int row = thread / PIECES, piece = thread % PIECES;
     const T *source = from + row * stride + piece * WIDE;
-    uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(row, piece % 8);
+    uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(TURNS ? by_turns(row) : row, piece % 8);
     int rows = piece * WIDE < width ? left - row : 0;
+    if (left >= ROWS && width == COLS) { /* the common case, at half the instructions */
 #pragma unroll
-    for (int i = 0; i < ROWS / STEP; i++) {
-        copy_16(at + (uint32_t)(i * STEP * ROW_BYTES), rows > i * STEP ? source : from, rows > i * STEP);
-        source += STEP * stride;
+        for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride) copy_16(row_further<TURNS>(at, i * STEP), source, 1);
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride)
+            copy_16(row_further<TURNS>(at, i * STEP), rows > i * STEP ? source : from, rows > i * STEP);
     }
 }
 static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -154,6 +175,29 @@ template <> __device__ __forceinline__ uint32_t pair<f16>(float low, float high)
 template <typename T, int N> static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) a[i] = pair<T>(d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
+}
+
+/* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile in shared memory,
+ * which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride` elements apart and `left` of them exist. */
+template <typename T>
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to, int64_t stride,
+                                                        int left) {
+    int lane = threadIdx.x % WARP;
+    float scaled[32];
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 32; i++) scaled[i] = d[i] * factor[i / 2 % 2];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        uint32_t four[4];
+        as_factor<T>(scaled, k, four);
+        store_matrices(room + piece_at(lane % 16, 2 * k + lane / 16), four);
+    }
+    __syncwarp();
+    to += lane / 8 * stride + lane % 8 * WIDE;
+#pragma unroll
+    for (int row = 0; row < 16; row += 4, to += 4 * stride)
+        if (row + lane / 8 < left) *reinterpret_cast<uint4 *>(to) = load_16(room + piece_at(row + lane / 8, lane % 8));
 }
 
 #endif
