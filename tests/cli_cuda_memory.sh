@@ -50,5 +50,5 @@ run plan --json "${common[@]}" --max-tokens "$tokens" # seven tenths of what is 
 expect_code 0
 gpus=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
 ranks=$((gpus > 0 ? gpus + 1 : 2))
-refuses 71 "the plan needs" "a rank" "is free for it" -- train "${common[@]}" --nproc-per-node "$ranks" --output-dir shared --max-tokens "$tokens"
+refuses 71 "$ranks ranks need" "together" "is free" -- train "${common[@]}" --nproc-per-node "$ranks" --output-dir shared --max-tokens "$tokens"
 finish

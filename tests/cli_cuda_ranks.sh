@@ -82,7 +82,7 @@ expect "and no more" is "$(json_number device_share line)" '<=' 1.01
 expect "each rank says so" test "$(grep -o '"device_bytes"' told/summary.json | wc -l)" = 2
 
 # More than fits: ranks that share a GPU share its memory.
-run train "${common[@]}" --output-dir large --nproc-per-node 4 --global-batch-size 40000 --max-tokens 12000000
+run train "${common[@]}" --output-dir large --nproc-per-node 4 --global-batch-size 40000 --max-tokens 60000000
 expect_code 71
 expect_text "$err" "4 ranks need" "is free"
 

@@ -57,13 +57,14 @@ static __device__ __forceinline__ void finish_pack(const norm_din_args &a, int64
                                                    const pack<T, WIDE> &g, float mean, float mean_xhat, held_sums<PACKS> &sums) {
     float value[WIDE], dropped[WIDE];
     uint32_t bits = 0xFF;
-    if (a.drop.threshold) bits = kept_bits(a.drop, (uint32_t)row.sample, (uint32_t)row.place, (uint32_t)(c / WIDE));
+    float factor = 1;
+    if (a.drop.threshold) factor = a.drop.scale, bits = kept_bits(a.drop, (uint32_t)row.sample, (uint32_t)row.place, (uint32_t)(c / WIDE));
 #pragma unroll
     for (int i = 0; i < WIDE; i++) {
         float d = row.dy[k].at(i), x = row.xhat[k].at(i);
         sums.db[k][i] += d, sums.dg[k][i] = fmaf(d, x, sums.dg[k][i]);
         value[i] = row.rstd * (d * g.at(i) - mean - x * mean_xhat);
-        dropped[i] = bits >> i & 1 ? value[i] * a.drop.scale : 0.0f;
+        dropped[i] = bits >> i & 1 ? value[i] * factor : 0.0f;
     }
     if (a.dres) put<WIDE>((T *)a.dres + t * a.cols + c, value, a.add_dres);
     pack<T, WIDE> dx = put<WIDE>((T *)a.dx + t * a.cols + c, dropped, a.add_dx);
