@@ -35,7 +35,8 @@ static __device__ __forceinline__ run_of_rows rows_of(int run, int runs, int64_t
     return run_of_rows{begin < rows ? begin : rows, begin + size < rows ? begin + size : rows};
 }
 
-/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read before they are used. */
+/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read before they
+ * are used. */
 template <typename T> struct sum_of { /* of dy */
     enum { SUMS = 1, AHEAD = 4 };
     const T *dy; /* [rows, cols] */
@@ -67,7 +68,8 @@ template <typename T> struct sum_and_dot { /* of dy, and of dy * xhat */
 };
 
 /* blockIdx.y is the run. part [runs, S::SUMS, cols] */
-template <class S, int N> static __global__ void __launch_bounds__(COLUMN_BLOCK) column_parts(int64_t rows, int64_t cols, S of, float *part) {
+template <class S, int N>
+static __global__ void __launch_bounds__(COLUMN_BLOCK) column_parts(int64_t rows, int64_t cols, S of, float *part) {
     int64_t c = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
     run_of_rows run = rows_of(blockIdx.y, gridDim.y, rows);
     if (c >= cols) return;

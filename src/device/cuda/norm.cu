@@ -176,11 +176,12 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
             }
             float dropped[WIDE];
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
+            for (int i = 0; i < WIDE; i++)
+                dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
             if (a.dres) put<WIDE>((T *)a.dres + at + r * a.cols, value, a.add_dres);
             pack<T, WIDE> dx = put<WIDE>((T *)a.dx + at + r * a.cols, dropped, a.add_dx);
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) dbias[i] += dx.at(i);
+            for (int i = 0; i < WIDE; i++) dbias[i] = __fadd_rn(dbias[i], dx.at(i)); /* never part of a product: of what was written */
         }
     }
     if (!a.part || !there) return;
@@ -287,7 +288,8 @@ template <typename T> static void dropout_add_norm_din(const tri_call *call) {
     int runs = column_runs(a.rows, a.cols);
     if (a.cols == 0) return;
     if (launch_din<T>(call, a, runs)) {
-        column_sums to = {{operand(call, DB), operand(call, DG), operand(call, DBIAS)}, {adds(call, DB), adds(call, DG), adds(call, DBIAS)}};
+        column_sums to = {{operand(call, DB), operand(call, DG), operand(call, DBIAS)},
+                          {adds(call, DB), adds(call, DG), adds(call, DBIAS)}};
         if (a.part) end_columns(call, a.cols, runs, COLUMN_SUMS, to);
     } else {
         column_sums to = {{operand(call, DBIAS)}, {adds(call, DBIAS)}};
