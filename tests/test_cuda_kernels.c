@@ -144,7 +144,7 @@ static const kernel_grid own_grids[] = {
     {"attention attention_din", "L=4,5,7 A=1 E=72,128,136"},
     {"attention attention_din", "L=4,7 X=70 A=3 E=64"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
-    {"norm_dw dropout_add_norm_din gelu_din_db", "T=1300 H=768,3072"},
+    {"norm_dw dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
     {"linear linear_gelu linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
 };
@@ -201,7 +201,7 @@ static void fused_sums_are_those_apart(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,64,384,1032"},
-        {"dropout_add_norm_din gelu_din_db", "T=1100 H=768,3072"},
+        {"dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];
