@@ -58,7 +58,9 @@ static inline void fill_real(kernel_call *k, int arg) {
     double low = -1, high = 1;
     for (size_t i = 0; i < sizeof kernel_ranges / sizeof *kernel_ranges; i++)
         if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
-    if (k->at.op == TRI_OP_gelu || k->at.op == TRI_OP_gelu_din || k->at.op == TRI_OP_gelu_din_db || k->at.op == TRI_OP_tanh) low = -7, high = 7;
+    static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh};
+    for (int i = 0; i < 4; i++)
+        if (k->at.op == curved[i]) low = -7, high = 7;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         double value = uniform(&k->random, low, high);
         void *data = k->call.t[arg].data;

@@ -25,14 +25,16 @@ template <typename T> struct gelu_din_sum {
     template <int N> struct raw {
         pack<T, N> dy, x;
     };
-    template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const { r.dy = packed<N>(dy + at), r.x = packed<N>(x + at); }
+    template <int N> __device__ __forceinline__ void load(int64_t at, raw<N> &r) const {
+        r.dy = packed<N>(dy + at), r.x = packed<N>(x + at);
+    }
     template <int N> __device__ __forceinline__ void use(int64_t at, const raw<N> &r, float (&sum)[SUMS][N]) const {
         float value[N];
 #pragma unroll
         for (int k = 0; k < N; k++) value[k] = gelu_din_op<T>::at(r.dy.at(k), r.x.at(k));
         pack<T, N> written = put<N>(dx + at, value, add);
 #pragma unroll
-        for (int k = 0; k < N; k++) sum[0][k] += written.at(k);
+        for (int k = 0; k < N; k++) sum[0][k] = __fadd_rn(sum[0][k], written.at(k)); /* never part of a product */
     }
 };
 

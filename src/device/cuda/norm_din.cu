@@ -69,7 +69,7 @@ static __device__ __forceinline__ void finish_pack(const norm_din_args &a, int64
     if (a.dres) put<WIDE>((T *)a.dres + t * a.cols + c, value, a.add_dres);
     pack<T, WIDE> dx = put<WIDE>((T *)a.dx + t * a.cols + c, dropped, a.add_dx);
 #pragma unroll
-    for (int i = 0; i < WIDE; i++) sums.dbias[k][i] += dx.at(i);
+    for (int i = 0; i < WIDE; i++) sums.dbias[k][i] = __fadd_rn(sums.dbias[k][i], dx.at(i)); /* never part of a product: of what was written */
 }
 
 /* Adds the teams' sums of all columns in order, and writes them to a part. `shared` [teams, cols]. */
