@@ -197,7 +197,8 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
     int t = at.first_key + (int)threadIdx.x / WARP * 16;
     float key_factor = a.scale * a.drop.scale, value_factor = a.drop.scale;
     if constexpr (PLAIN) {
-        uint32_t values = m.base + sizes<COLS>::VALUES_AT + (uint32_t)(slot * sizes<COLS>::KEY_BYTES) + threadIdx.x / WARP * (16 * ROW_BYTES);
+        typedef sizes<COLS> size;
+        uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) + threadIdx.x / WARP * (16 * ROW_BYTES);
         int64_t H = (int64_t)a.heads * a.width;
         T *to = (T *)a.dqkv + t * 3 * H + H + at.head * a.width;
         write_whole_rows(of.dk, {key_factor, key_factor}, values, to, 3 * H, at.end - t);
@@ -381,7 +382,8 @@ template <typename T> static __device__ __forceinline__ void clear_piece(const a
 /* The statistics of some rows and heads, by COLS / 8 threads each. */
 template <typename T, int COLS> static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
     enum { PIECES = COLS / WIDE };
-    uint32_t i = (uint32_t)((block * PREPARE_THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads, t = i / heads, all = (uint32_t)a.rows * heads;
+    uint32_t i = (uint32_t)((block * PREPARE_THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads;
+    uint32_t t = i / heads, all = (uint32_t)a.rows * heads;
     int piece = threadIdx.x % PIECES;
     float sum = 0;
     if (i < all && piece * WIDE < a.width) {

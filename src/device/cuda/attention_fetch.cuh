@@ -11,7 +11,6 @@ enum {
     QUERIES = 64,
     KEYS = 128,
     GROUP_KEYS = 64,
-    STAGES = 3, /* tiles of queries there at a time */
     WARPS = GROUP / WARP,
 };
 
@@ -31,7 +30,8 @@ template <int COLS> struct roles {
 
 template <int COLS> struct sizes { /* of shared memory: bytes, and where what begins */
     enum {
-        KEY_STAGES = COLS == 64 ? 3 : 1, /* tiles of keys there at a time */
+        STAGES = 3,                      /* tiles of queries there at a time */
+        KEY_STAGES = COLS == 64 ? 3 : 1, /* tiles of keys */
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = COLS / PANEL * KEY_PANEL,
         QUERY_PANEL = QUERIES * ROW_BYTES,
@@ -70,11 +70,11 @@ template <int COLS> struct room {
     uint32_t base; /* its address */
 
     __device__ __forceinline__ uint32_t full(int stage) const { return base + size::BARRIERS_AT + stage * 8; }
-    __device__ __forceinline__ uint32_t empty(int stage) const { return full(STAGES + stage); }
-    __device__ __forceinline__ uint32_t keys_full(int stage) const { return full(2 * STAGES + stage); }
-    __device__ __forceinline__ uint32_t keys_empty(int stage) const { return full(2 * STAGES + size::KEY_STAGES + stage); }
+    __device__ __forceinline__ uint32_t empty(int stage) const { return full(size::STAGES + stage); }
+    __device__ __forceinline__ uint32_t keys_full(int stage) const { return full(2 * size::STAGES + stage); }
+    __device__ __forceinline__ uint32_t keys_empty(int stage) const { return full(2 * size::STAGES + size::KEY_STAGES + stage); }
     __device__ __forceinline__ uint32_t slopes_full(uint32_t tile) const {
-        return full(2 * STAGES + 2 * size::KEY_STAGES) + tile % 2 * 8;
+        return full(2 * size::STAGES + 2 * size::KEY_STAGES) + tile % 2 * 8;
     }
     __device__ __forceinline__ uint32_t slopes_empty(uint32_t tile) const { return slopes_full(tile) + 2 * 8; }
     /* [KEYS, 2]: a key's bits for queries 0 to 31, and 32 to 63 */
@@ -84,12 +84,14 @@ template <int COLS> struct room {
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
-    __device__ __forceinline__ attention_place *tile(int stage) const { return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage; }
+    __device__ __forceinline__ attention_place *tile(int stage) const {
+        return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
+    }
     __device__ __forceinline__ int *next() const { return reinterpret_cast<int *>(memory + size::NEXT_AT); }
 
     __device__ __forceinline__ void init() const {
         typedef roles<COLS> role;
-        for (int i = 0; i < STAGES; i++) barrier_init(full(i), role::DECIDERS * WARPS), barrier_init(empty(i), 2 * WARPS);
+        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS * WARPS), barrier_init(empty(i), 2 * WARPS);
         for (int i = 0; i < size::KEY_STAGES; i++)
             barrier_init(keys_full(i), WARPS), barrier_init(keys_empty(i), (2 + role::DQ_APART) * WARPS);
         for (int i = 0; i < 2; i++)
@@ -101,7 +103,7 @@ template <int COLS> struct room {
 template <int COLS> struct step {
     attention_place at;
     int query; /* its first, counted in the sequence */
-    ring<STAGES> stage;
+    ring<sizes<COLS>::STAGES> stage;
     ring<sizes<COLS>::KEY_STAGES> key;
     uint32_t number; /* steps before it */
 
@@ -168,7 +170,8 @@ static __device__ __forceinline__ void decide_step(const attention_args &a, cons
 
 /* Begins to fetch the 64 queries from `query` on, their dctx and statistics. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m, const attention_place &at, int query, int stage) {
+static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m, const attention_place &at, int query,
+                                                     int stage) {
     typedef sizes<COLS> size;
     int64_t H = (int64_t)a.heads * a.width, first = at.begin + query;
     int thread = threadIdx.x % GROUP, left = at.end - at.begin - query;
@@ -195,8 +198,8 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
 
 /* One head of one sequence. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_head(const attention_args &a, const room<COLS> &m, attention_place &at, ring<STAGES> &stage,
-                                                  ring<sizes<COLS>::KEY_STAGES> &key) {
+static __device__ __forceinline__ void fetch_head(const attention_args &a, const room<COLS> &m, attention_place &at,
+                                                  ring<sizes<COLS>::STAGES> &stage, ring<sizes<COLS>::KEY_STAGES> &key) {
     for (at.first_key = at.begin; at.first_key < at.end; at.first_key += KEYS, key.advance()) {
         wait_for(m.keys_empty(key.slot), key.lap ^ 1);
         fetch_keys<T>(a, m, at, key.slot);
@@ -215,7 +218,7 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
 
 /* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells their end. */
 template <typename T, int COLS> static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
-    ring<STAGES> stage = {0, 0};
+    ring<sizes<COLS>::STAGES> stage = {0, 0};
     ring<sizes<COLS>::KEY_STAGES> key = {0, 0};
     int after = 0;
     for (int job = (int)blockIdx.x; job < a.n * a.heads; job = *m.next()) {

@@ -33,7 +33,7 @@ typedef struct decisions {
     mask_row row[2];
 } decisions;
 
-static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
+[[maybe_unused]] static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
     decisions d = {};
     if (!a.drop.threshold) return d;
     d.sample = (uint32_t)a.key[2 * begin];
@@ -44,7 +44,8 @@ static __device__ __forceinline__ decisions decisions_of(const attention_args &a
 }
 
 /* The decisions of both rows for 8 keys, of which `key` is the first counted in the sequence, as signs of halves (mask_draw). */
-static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key, uint32_t (&x)[2][4]) {
+[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key,
+                                                               uint32_t (&x)[2][4]) {
     if (mask_is_even(a, d.feature)) {
 #pragma unroll
         for (int h = 0; h < 2; h++) mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
@@ -60,8 +61,8 @@ static __device__ __forceinline__ void decide(const attention_args &a, const dec
 
 /* Weights of the 32 keys from 32 * block on, as the A of two products; `key` is the tile's first. */
 template <typename T, int N>
-static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block, int key,
-                                                    uint32_t (&weight)[2][4]) {
+static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block,
+                                                    int key, uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
     if (!a.drop.threshold) return;
@@ -132,7 +133,8 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
 #pragma unroll
         for (int j = 0; j < COLS / 8; j++)
             if (8 * j + 2 * c < a.width && warp_row + lane / 4 + 8 * h < end)
-                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) = pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
+                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) =
+                    pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
 /* Rows of no sequence give 0. */
