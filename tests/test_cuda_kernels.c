@@ -146,8 +146,9 @@ static const kernel_grid own_grids[] = {
     {ATTENTION, "L=5,6,7,8 A=2 E=40,64"},
     {ATTENTION, "L=4,5,7 A=1 E=72,128,136"},
     {ATTENTION, "L=4,7 X=70 A=3 E=64"},
-    {ATTENTION, "L=5,7 A=6 E=40,128"},
-    {ATTENTION, "L=7 A=27 E=64"}, /* more heads of sequences than a GPU has processors */
+    {"attention attention_din", "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
+    {"attention attention_din", "L=8 A=14 E=64"},      /* more heads of sequences than a GPU has processors */
+    {"attention attention_din", "L=5 A=45 E=64"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
     {"norm_dw dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
     {"linear linear_gelu linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},

@@ -48,8 +48,7 @@ static inline int flash_fits(const tri_call *call, const attention_args *a, int 
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, tri__cuda(call)->device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
     return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
-           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) &&
-           aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
 }
 
 /* Tiles of B rows are numbered so that the number alone tells where one lies: sequence s has the numbers from seq[s] / B + s on, which

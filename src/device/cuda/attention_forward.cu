@@ -9,7 +9,7 @@ enum { THREADS = 128, QUERIES = 64 };
 
 template <int COLS> struct sizes { /* bytes of shared memory: queries, then two of each: keys, values */
     enum {
-        KEYS = COLS == 64 ? 128 : 64,
+        KEYS = 64,
         PANELS = COLS / PANEL,
         QUERY_BYTES = QUERIES * COLS * 2,
         KEY_PANEL = KEYS * ROW_BYTES,
@@ -18,12 +18,13 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
     };
 };
 
-/* Rows from `first` on of part `part` of qkv: 0 query, 1 key, 2 value. */
-template <typename T, int COLS, int ROWS, bool TURNS>
-static __device__ __forceinline__ void fetch(const attention_args &a, int head, int part, int first, int end, uint32_t to) {
+/* Begins to fetch a tile of keys and of values; `from` is the first key's row, of which `left` exist. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t keys, uint32_t values) {
+    enum { KEYS = sizes<COLS>::KEYS };
     int64_t H = (int64_t)a.heads * a.width;
-    const T *from = (const T *)a.qkv + first * 3 * H + part * H + head * a.width;
-    copy_rows<T, COLS, ROWS, THREADS, TURNS>(from, 3 * H, a.width, end - first, to, (int)threadIdx.x);
+    copy_rows<T, COLS, KEYS, THREADS, true>(from, 3 * H, a.width, left, keys, (int)threadIdx.x);
+    copy_rows<T, COLS, KEYS, THREADS, true>(from + H, 3 * H, a.width, left, values, (int)threadIdx.x);
 }
 
 /* Of random numbers, for a thread's two rows of queries: their places, what Philox makes of them; the feature of the first key. */
@@ -32,7 +33,7 @@ typedef struct decisions {
     mask_row row[2];
 } decisions;
 
-static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
+[[maybe_unused]] static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
     decisions d = {};
     if (!a.drop.threshold) return d;
     d.sample = (uint32_t)a.key[2 * begin];
@@ -43,7 +44,8 @@ static __device__ __forceinline__ decisions decisions_of(const attention_args &a
 }
 
 /* The decisions of both rows for 8 keys, of which `key` is the first counted in the sequence, as signs of halves (mask_draw). */
-static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key, uint32_t (&x)[2][4]) {
+[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key,
+                                                               uint32_t (&x)[2][4]) {
     if (mask_is_even(a, d.feature)) {
 #pragma unroll
         for (int h = 0; h < 2; h++) mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
@@ -59,8 +61,8 @@ static __device__ __forceinline__ void decide(const attention_args &a, const dec
 
 /* Weights of the 32 keys from 32 * block on, as the A of two products; `key` is the tile's first. */
 template <typename T, int N>
-static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block, int key,
-                                                    uint32_t (&weight)[2][4]) {
+static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block,
+                                                    int key, uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
     if (!a.drop.threshold) return;
@@ -131,7 +133,8 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
 #pragma unroll
         for (int j = 0; j < COLS / 8; j++)
             if (8 * j + 2 * c < a.width && warp_row + lane / 4 + 8 * h < end)
-                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) = pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
+                *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) =
+                    pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
 /* Rows of no sequence give 0. */
@@ -141,7 +144,7 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
     for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
 }
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) flash_kernel(attention_args a) {
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };
@@ -157,9 +160,10 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
              values = keys + 2 * size::KEY_BYTES;
     int tiles = (end - begin + KEYS - 1) / KEYS;
     uint32_t query_tile = tile_at(query);
-    fetch<T, COLS, QUERIES, false>(a, head, 0, first, end, query);
-    fetch<T, COLS, KEYS, true>(a, head, 1, begin, end, keys);
-    fetch<T, COLS, KEYS, true>(a, head, 2, begin, end, values);
+    int64_t H = (int64_t)a.heads * a.width;
+    const T *rows = (const T *)a.qkv + head * a.width, *from = rows + begin * 3 * H + H; /* the queries; the next tile's keys */
+    copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
+    fetch_keys<T, COLS>(a, from, end - begin, keys, values);
     copy_commit();
 
     float out[COLS / 2], largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, log2_scale = a.scale * 1.44269504f;
@@ -180,10 +184,8 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
             wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
                                          tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
         wgmma_commit();
-        if (n + 1 < tiles) {
-            fetch<T, COLS, KEYS, true>(a, head, 1, begin + (n + 1) * KEYS, end, keys + next);
-            fetch<T, COLS, KEYS, true>(a, head, 2, begin + (n + 1) * KEYS, end, values + next);
-        }
+        from += KEYS * 3 * H;
+        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, end - begin - (n + 1) * KEYS, keys + next, values + next);
         copy_commit();
         wgmma_wait<0>();
         pin(score);

@@ -33,8 +33,8 @@ static __device__ __forceinline__ uint4 load_16(uint32_t from) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(from) : "memory");
     return x;
 }
-/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order gives each thread, in the
- * scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4 is that of key
+/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order gives each thread, in
+ * the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4 is that of key
  * 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
 static constexpr __host__ __device__ int by_turns(int row) {
     return (row & ~31) | (row >> 1 & 3) << 3 | (row >> 3 & 3) << 1 | (row & 1);
@@ -180,8 +180,8 @@ template <typename T, int N> static __device__ __forceinline__ void as_factor(co
 /* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile in shared memory,
  * which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride` elements apart and `left` of them exist. */
 template <typename T>
-static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to, int64_t stride,
-                                                        int left) {
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to,
+                                                        int64_t stride, int left) {
     int lane = threadIdx.x % WARP;
     float scaled[32];
     __syncwarp();

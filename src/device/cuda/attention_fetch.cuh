@@ -1,0 +1,241 @@
+/* attention_fetch.cuh - what the blocks of attention's gradient (attention_backward.cu) share: which warpgroup does what, the room in
+ * shared memory, the steps they go through, and the group that fetches tiles and draws dropout's decisions. */
+#ifndef TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
+#define TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
+
+#include "device/cuda/attention_mask.cuh"
+#include "device/cuda/groups.cuh"
+
+enum {
+    GROUP = 128,
+    QUERIES = 64,
+    KEYS = 128,
+    GROUP_KEYS = 64,
+    WARPS = GROUP / WARP,
+};
+
+/* Which warpgroup does what: two compute. Heads of up to 64 columns leave registers for a third that forms dq. The last fetches. */
+template <int COLS> struct roles {
+    enum {
+        DQ_GROUP = 2,
+        FETCH_GROUP = COLS == 64 ? 3 : 2,
+        THREADS = (FETCH_GROUP + 1) * GROUP,
+        DQ_APART = FETCH_GROUP != DQ_GROUP,
+        DECIDERS = 1 + DQ_APART, /* groups that draw decisions */
+        COMPUTE_REGISTERS = COLS == 64 ? 184 : 232, /* of a thread; all together are at most 65536 */
+        DQ_REGISTERS = 80,
+        FETCH_REGISTERS = COLS == 64 ? 64 : 40,
+    };
+};
+
+template <int COLS> struct sizes { /* of shared memory: bytes, and where what begins */
+    enum {
+        STAGES = 3,                      /* tiles of queries there at a time */
+        KEY_STAGES = COLS == 64 ? 3 : 1, /* tiles of keys */
+        KEY_PANEL = KEYS * ROW_BYTES,
+        KEY_BYTES = COLS / PANEL * KEY_PANEL,
+        QUERY_PANEL = QUERIES * ROW_BYTES,
+        QUERY_BYTES = COLS / PANEL * QUERY_PANEL,
+        SLOPE_BYTES = KEYS * QUERIES * 2,
+        DECISION_BYTES = KEYS * QUERIES / 8,
+        STATISTIC_BYTES = QUERIES * 8,
+        KEYS_AT = 0,
+        VALUES_AT = KEYS_AT + KEY_STAGES * KEY_BYTES,
+        SLOPES_AT = VALUES_AT + KEY_STAGES * KEY_BYTES, /* two of them */
+        QUERIES_AT = SLOPES_AT + 2 * SLOPE_BYTES,
+        DCTX_AT = QUERIES_AT + STAGES * QUERY_BYTES,
+        DECISIONS_AT = DCTX_AT + STAGES * QUERY_BYTES,
+        STATISTICS_AT = DECISIONS_AT + STAGES * DECISION_BYTES,
+        PLACES_AT = STATISTICS_AT + STAGES * STATISTIC_BYTES,
+        BARRIERS_AT = PLACES_AT + KEY_STAGES * (int)sizeof(attention_place),
+        NEXT_AT = BARRIERS_AT + (2 * STAGES + 2 * KEY_STAGES + 4) * 8,
+        ALL = NEXT_AT + 8 + ATOM_BYTES, /* and room to align */
+    };
+};
+
+[[maybe_unused]] static __device__ __forceinline__ attention_place place_of(const attention_args &a, int s, int head) {
+    attention_place at = {head, a.seq[s], a.seq[s + 1], a.seq[s], 0, 0, 0, 0};
+    if (a.drop.threshold) {
+        at.sample = (uint32_t)a.key[2 * at.begin], at.query = (uint32_t)a.key[2 * at.begin + 1];
+        at.feature = first_feature(a, head) + at.query;
+    }
+    return at;
+}
+
+#if TRI_HOPPER
+/* A block's shared memory. */
+template <int COLS> struct room {
+    typedef sizes<COLS> size;
+    char *memory;
+    uint32_t base; /* its address */
+
+    __device__ __forceinline__ uint32_t full(int stage) const { return base + size::BARRIERS_AT + stage * 8; }
+    __device__ __forceinline__ uint32_t empty(int stage) const { return full(size::STAGES + stage); }
+    __device__ __forceinline__ uint32_t keys_full(int stage) const { return full(2 * size::STAGES + stage); }
+    __device__ __forceinline__ uint32_t keys_empty(int stage) const { return full(2 * size::STAGES + size::KEY_STAGES + stage); }
+    __device__ __forceinline__ uint32_t slopes_full(uint32_t tile) const {
+        return full(2 * size::STAGES + 2 * size::KEY_STAGES) + tile % 2 * 8;
+    }
+    __device__ __forceinline__ uint32_t slopes_empty(uint32_t tile) const { return slopes_full(tile) + 2 * 8; }
+    /* [KEYS, 2]: a key's bits for queries 0 to 31, and 32 to 63 */
+    __device__ __forceinline__ uint2 *decisions(int stage) const {
+        return reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT + stage * size::DECISION_BYTES);
+    }
+    __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
+        return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
+    }
+    __device__ __forceinline__ attention_place *tile(int stage) const {
+        return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
+    }
+    __device__ __forceinline__ int *next() const { return reinterpret_cast<int *>(memory + size::NEXT_AT); }
+
+    __device__ __forceinline__ void init() const {
+        typedef roles<COLS> role;
+        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS * WARPS), barrier_init(empty(i), 2 * WARPS);
+        for (int i = 0; i < size::KEY_STAGES; i++)
+            barrier_init(keys_full(i), WARPS), barrier_init(keys_empty(i), (2 + role::DQ_APART) * WARPS);
+        for (int i = 0; i < 2; i++)
+            barrier_init(slopes_full(i), 2 * WARPS), barrier_init(slopes_empty(i), (role::DQ_APART ? 1 : 2) * WARPS);
+    }
+};
+
+/* A tile of queries with a tile of keys, as groups come to it. */
+template <int COLS> struct step {
+    attention_place at;
+    int query; /* its first, counted in the sequence */
+    ring<sizes<COLS>::STAGES> stage;
+    ring<sizes<COLS>::KEY_STAGES> key;
+    uint32_t number; /* steps before it */
+
+    __device__ __forceinline__ bool exists() const { return at.begin < at.end; }
+    __device__ __forceinline__ bool begins_keys() const { return query == 0; }
+    __device__ __forceinline__ bool ends_keys() const { return at.begin + query + QUERIES >= at.end; }
+    /* Goes on; `at` is still that of the step before where new keys begin. */
+    __device__ __forceinline__ void advance() {
+        if (ends_keys()) key.advance(), query = 0;
+        else query += QUERIES;
+        number++, stage.advance();
+    }
+    /* Looks where the step lies, when its keys are there; `at` has no rows at the end. */
+    __device__ __forceinline__ void look(const room<COLS> &m) {
+        if (!begins_keys()) return;
+        wait_for(m.keys_full(key.slot), key.lap);
+        at = *m.tile(key.slot);
+    }
+};
+
+/* Bit l of lane k becomes what bit k of lane l was. */
+static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
+    uint32_t lane = threadIdx.x % WARP, low = 0x0000FFFFu; /* low: bits whose number has bit `step` clear */
+#pragma unroll
+    for (uint32_t step = 16; step; step /= 2, low ^= low << step) {
+        uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, x, step), mine = lane & step ? ~low : low;
+        x = (x & mine) | (__funnelshift_r(other, other, lane & step ? step : 32 - step) & ~mine);
+    }
+    return x;
+}
+
+/* The decisions of query `query` for 32 keys: bit b is that of key 2 b, or from b = 16 on of key 2 (b - 16) + 1. */
+static __device__ __forceinline__ uint32_t decide(const attention_args &a, const attention_place &at, int query, int first_key) {
+    uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
+    if (mask_is_even(a, feature)) {
+        mask_row row = mask_row_of(a.mask, at.sample, at.query + (uint32_t)query);
+#pragma unroll 2
+        for (uint32_t i = 0; i < 4; i++) { /* two at a time: more have no registers */
+            uint32_t x[4];
+            mask_draw(a.mask, row, feature / 8 + i, x);
+#pragma unroll
+            for (int k = 0; k < 4; k++) word = with_signs(word >> 1, x[k]);
+        }
+        return word;
+    }
+    uint64_t bits = mask_odd(a.drop, at.sample, at.query + (uint32_t)query, feature);
+    for (int i = 0; i < 32; i++) word |= (uint32_t)(bits >> i & 1) << (i / 2 + i % 2 * 16);
+    return word;
+}
+
+/* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or of 128 keys for twice 32. */
+template <int COLS, int NUMBER>
+static __device__ __forceinline__ void decide_step(const attention_args &a, const room<COLS> &m, const attention_place &at, int first_query,
+                                                   int stage, int first) {
+    int thread = threadIdx.x % GROUP, query = thread % QUERIES, lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int i = 0; i < NUMBER / (2 * WARP); i++) {
+        int key = first + (2 * i + thread / QUERIES) * WARP;
+        uint32_t word = decide(a, at, first_query + query, at.first_key + key);
+        uint32_t *to = reinterpret_cast<uint32_t *>(m.decisions(stage) + key + lane % 16 * 2 + lane / 16);
+        to[query / WARP] = turn_bits(word);
+    }
+}
+
+/* Begins to fetch the 64 queries from `query` on, their dctx and statistics. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m, const attention_place &at, int query,
+                                                     int stage) {
+    typedef sizes<COLS> size;
+    int64_t H = (int64_t)a.heads * a.width, first = at.begin + query;
+    int thread = threadIdx.x % GROUP, left = at.end - at.begin - query;
+    uint32_t to = m.base + (uint32_t)(stage * size::QUERY_BYTES);
+    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.qkv + first * 3 * H + at.head * a.width, 3 * H, a.width, left, to + size::QUERIES_AT,
+                                       thread);
+    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.dctx + first * H + at.head * a.width, H, a.width, left, to + size::DCTX_AT, thread);
+    int row = thread % QUERIES;
+    const float *statistic = a.statistic + (thread / QUERIES * a.heads + at.head) * a.rows + first;
+    copy_4(shared_address(m.statistics(stage) + thread), row < left ? statistic + row : statistic, row < left);
+}
+
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_keys(const attention_args &a, const room<COLS> &m, const attention_place &at, int stage) {
+    typedef sizes<COLS> size;
+    int64_t H = (int64_t)a.heads * a.width;
+    const T *from = (const T *)a.qkv + at.first_key * 3 * H + H + at.head * a.width;
+    uint32_t to = m.base + (uint32_t)(stage * size::KEY_BYTES);
+    int thread = threadIdx.x % GROUP;
+    copy_rows<T, COLS, KEYS, GROUP>(from, 3 * H, a.width, at.end - at.first_key, to + size::KEYS_AT, thread);
+    copy_rows<T, COLS, KEYS, GROUP>(from + H, 3 * H, a.width, at.end - at.first_key, to + size::VALUES_AT, thread);
+    if (thread == 0) *m.tile(stage) = at;
+}
+
+/* One head of one sequence. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_head(const attention_args &a, const room<COLS> &m, attention_place &at,
+                                                  ring<sizes<COLS>::STAGES> &stage, ring<sizes<COLS>::KEY_STAGES> &key) {
+    for (at.first_key = at.begin; at.first_key < at.end; at.first_key += KEYS, key.advance()) {
+        wait_for(m.keys_empty(key.slot), key.lap ^ 1);
+        fetch_keys<T>(a, m, at, key.slot);
+        for (int query = 0; query < at.end - at.begin; query += QUERIES, stage.advance()) {
+            wait_for(m.empty(stage.slot), stage.lap ^ 1);
+            fetch_queries<T>(a, m, at, query, stage.slot);
+            copy_commit();
+            if (a.drop.threshold) decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, m, at, query, stage.slot, 0);
+            copy_wait<0>();
+            show_to_matrix_units();
+            if (query == 0) warp_arrives(m.keys_full(key.slot));
+            warp_arrives(m.full(stage.slot));
+        }
+    }
+}
+
+/* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells their end. */
+template <typename T, int COLS> static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
+    ring<sizes<COLS>::STAGES> stage = {0, 0};
+    ring<sizes<COLS>::KEY_STAGES> key = {0, 0};
+    int after = 0;
+    for (int job = (int)blockIdx.x; job < a.n * a.heads; job = *m.next()) {
+        int s = job / a.heads, head = job % a.heads;
+        attention_place at = a.order ? a.order[s] : place_of(a, s, 0);
+        at.head = head;
+        at.feature += (uint32_t)(head * a.max_len);
+        if (threadIdx.x % GROUP == 0) after = atomicAdd(a.taken, 1) + (int)gridDim.x;
+        fetch_head<T>(a, m, at, stage, key);
+        group_sync(1); /* all have read the number before */
+        if (threadIdx.x % GROUP == 0) *m.next() = after;
+        group_sync(1);
+    }
+    wait_for(m.keys_empty(key.slot), key.lap ^ 1);
+    if (threadIdx.x % GROUP == 0) *m.tile(key.slot) = attention_place{};
+    warp_arrives(m.keys_full(key.slot));
+}
+#endif
+
+#endif
