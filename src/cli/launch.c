@@ -206,10 +206,14 @@ static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri
     free(text);
 }
 
-/* Transfers of several groups wait for other ranks side by side, and for kernels before them: each needs a way to the GPU of its own, or one
- * that waits would hold up another that it waits for. CUDA has 8 unless the environment says otherwise, before it starts. */
-static void widen_gpu(const tri_settings *settings) {
-    if (strcmp(settings->device, "cuda") == 0) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+/* Transfers of several groups wait for other ranks side by side, and for the kernels before them. So each queue needs a way to the GPU of its
+ * own (CUDA has 8 unless told otherwise); and in a pipeline, whose ranks wait for each other both ways, no kernel may be loaded when it is
+ * first used: that waits for all that runs, also for transfers which wait for what this rank would send next. CUDA learns both from the
+ * environment, when it starts. */
+static void prepare_gpu(const tri_settings *settings) {
+    if (strcmp(settings->device, "cuda")) return;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    if (settings->pp_size > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 /* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs, for a test, each
@@ -238,7 +242,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     else if (page >= 0) close(page);
     if (status != TRI_OK) return status;
     settle_threads(cli, settings, *world);
-    widen_gpu(settings);
+    prepare_gpu(settings);
     share_gpus(settings, *world);
     if ((*world)->rank != 0 || settings->quiet) return TRI_OK;
     status = print_start(cli, settings, launch, *world);

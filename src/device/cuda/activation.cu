@@ -18,7 +18,7 @@ struct relu_din_op {
 
 /* Writes dx, and sums it as it was rounded. */
 template <typename T> struct gelu_din_sum {
-    enum { SUMS = 1, AHEAD = sizeof(T) == 2 ? 2 : 1 };
+    enum { SUMS = 1, AHEAD = 2 };
     const T *dy, *x; /* [rows, cols] */
     T *dx;           /* [rows, cols] */
     int add;
@@ -42,7 +42,7 @@ template <typename T> static void gelu_din_db(const tri_call *call) {
     enum { DX, DB, DY, X };
     gelu_din_sum<T> of = {data<T>(call, DY), data<T>(call, X), data<T>(call, DX), adds(call, DX)};
     column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    sum_columns<T>(call, call->t[DX].rows, call->t[DX].cols, of, aligned(of.dy) && aligned(of.x) && aligned(of.dx), to);
+    sum_columns(call, call->t[DX].rows, call->t[DX].cols, of, aligned(of.dy) && aligned(of.x) && aligned(of.dx), to);
     launched(call, "gelu_din_db");
 }
 

@@ -143,7 +143,7 @@ template <typename T> static void embed_dw(const tri_call *call) {
     scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, dy, rows, cols);
     scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, dy, rows, cols);
     column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
-    sum_columns<T>(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
+    sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
     launched(call, "embed_dw");
 }
 

@@ -60,7 +60,7 @@ template <typename T> static void bias_dw(const tri_call *call) {
     enum { DB, DY };
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
     column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    sum_columns<T>(call, rows, cols, sum_of<T>{data<T>(call, DY)}, aligned(call->t[DY].data), to);
+    sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DY)}, aligned(call->t[DY].data), to);
     launched(call, "bias_dw");
 }
 
