@@ -38,7 +38,7 @@ static const char *const run_list[] = {
     "local_ranks_filter",
     "shard=none", "shard_size=0", "bucket_mb=25", "prefetch=1", "reshard_after_forward=auto", "wrap=layer", "wrap_min_params=100000000",
     "check_replicas=0",
-    "schedule=1f1b", "virtual_stages=0", "pipeline_shape=auto", "stages", "stage_profile", "sequence_parallel=auto", "recompute=none", "offload=none", "memory_limit", "log_every=1", "profile", "print_program=-1",
+    "schedule=1f1b", "virtual_stages=0", "pipeline_shape=auto", "stages", "stage_profile", "sequence_parallel=auto", "recompute=none", "offload=none", "memory_limit", "tune_products=false", "log_every=1", "profile", "print_program=-1",
     "timeline=false", "csv=false", "params=false", "hardware", "tiny=false",
     "op=all_reduce", "sizes=4K,64K,1M,4M,25M,100M", "cases=tiny", "lab_model=small", "layouts=all", "schedules=all",
     "check=false", "json=false", "quiet=false", "no_color=false", NULL};
