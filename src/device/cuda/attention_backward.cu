@@ -9,32 +9,31 @@
 typedef attention_place place;
 
 #if TRI_HOPPER
-/* A statistic [QUERIES] of a thread's queries: 8 j + 2 c and the next. Shared memory is slow while products read it: ask in time. */
-static __device__ __forceinline__ void get_statistic(const float *statistic, float2 (&to)[8]) {
+/* Scores (keys by queries) to weights before dropout. `statistic` [2, QUERIES]. */
+static __device__ __forceinline__ void exponentiate(float (&score)[32], const float *statistic, float log2_scale) {
 #pragma unroll
-    for (int j = 0; j < 8; j++) to[j] = *reinterpret_cast<const float2 *>(statistic + 8 * j + threadIdx.x % 4 * 2);
-}
-
-/* Scores (keys by queries) to weights before dropout; `of` is the first statistic. */
-static __device__ __forceinline__ void exponentiate(float (&score)[32], const float2 (&of)[8], float log2_scale) {
+    for (int j = 0; j < 8; j++) {
+        float2 two = *reinterpret_cast<const float2 *>(statistic + 8 * j + threadIdx.x % 4 * 2); /* of this query and the next */
 #pragma unroll
-    for (int i = 0; i < 32; i++) score[i] = power_of_2(fmaf(score[i], log2_scale, i % 2 ? -of[i / 4].y : -of[i / 4].x));
+        for (int i = 0; i < 4; i++) score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.y : -two.x));
+    }
 }
 
 /* Weights and gradients of weights after dropout to weights after dropout and gradients of scores, in place, both still to be multiplied by
- * dropout's scale; `of` is the second statistic. kept[h]: the decisions of the thread's two keys, so shifted that its first query's is bit 0. `left` keys exist from
+ * dropout's scale. kept[h]: the decisions of the thread's two keys, so shifted that its first query's is bit 0. `left` keys exist from
  * the thread's first on. */
-static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float2 (&of)[8],
+static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float *statistic,
                                                      const uint2 (&kept)[2], int left) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
+        float2 two = *reinterpret_cast<const float2 *>(statistic + QUERIES + 8 * j + threadIdx.x % 4 * 2);
 #pragma unroll
         for (int h = 0; h < 2; h++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 float &s = score[4 * j + 2 * h + e], &d = dweight[4 * j + 2 * h + e], p = s;
                 s = (j < 4 ? kept[h].x : kept[h].y) >> (j % 4 * 8 + e) & 1 ? p : 0.0f;
-                d = fmaf(s, d, -p * (e ? of[j].y : of[j].x));
+                d = fmaf(s, d, -p * (e ? two.y : two.x));
             }
     }
     if (__any_sync(0xFFFFFFFFu, left <= 8)) {
@@ -129,21 +128,17 @@ template <typename T, int COLS> struct products {
     __device__ __forceinline__ void begin_dweights(const step<COLS> &now, float (&dweight)[32]) const {
         begin_turned(now, size::VALUES_AT, size::DCTX_AT, dweight);
     }
-    /* Begins sum += factor^T queries or dctx, by where these lie. The first step of a tile of keys sets the sum. */
-    __device__ __forceinline__ void begin_key_sum(const step<COLS> &now, const uint32_t (&factor)[4][4], int queries_at,
-                                                  float (&sum)[COLS / 2]) const {
-        uint32_t rows = tile_at(m.base + (uint32_t)(queries_at + now.stage.slot * size::QUERY_BYTES), size::QUERY_PANEL);
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(sum, factor[k], tile(rows, k * 16 * ROW_BYTES), k > 0 || now.query);
-        wgmma_commit();
-    }
-    /* dv += weights^T dctx, dk += gradients of scores^T q: begins what can be begun before the latter have been shared. */
+    /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. The first of a tile of keys sets them. */
     __device__ __forceinline__ void begin_key_sums(const step<COLS> &now, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4],
                                                    float (&dk)[COLS / 2], float (&dv)[COLS / 2]) const {
-        begin_key_sum(now, weight, size::DCTX_AT, dv);
-        share(now, slope);
-        begin_key_sum(now, slope, size::QUERIES_AT, dk);
+        uint32_t stage = m.base + (uint32_t)(now.stage.slot * size::QUERY_BYTES);
+        uint32_t query = tile_at(stage + size::QUERIES_AT, size::QUERY_PANEL), dctx = tile_at(stage + size::DCTX_AT, size::QUERY_PANEL);
+        wgmma_begin();
+#pragma unroll
+        for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(dv, weight[k], tile(dctx, k * 16 * ROW_BYTES), k > 0 || now.query);
+#pragma unroll
+        for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(dk, slope[k], tile(query, k * 16 * ROW_BYTES), k > 0 || now.query);
+        wgmma_commit();
     }
     /* Gradients of scores of this warp's 16 keys, for both groups: into [keys, queries] of shared memory, when nobody reads those of two
      * steps before any more. */
@@ -185,10 +180,11 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const ste
     int column = (int)part * PANEL + lane % 4 * 2, left = of.at.end - row, is_first = of.at.first_key == of.at.begin;
     float *sum = a.dq + ((int64_t)row * a.heads + of.at.head) * a.width + column;
     if (of.at.first_key + KEYS >= of.at.end) {
-        if (!is_first) {
-            float2 before[2][8];
-            load_dq<PLAIN>(a, sum, left, column, 0, before[0]), load_dq<PLAIN>(a, sum, left, column, 1, before[1]);
-            add_before(dq, 0, before[0]), add_before(dq, 1, before[1]);
+#pragma unroll
+        for (int h = 0; h < 2 && !is_first; h++) {
+            float2 before[8];
+            load_dq<PLAIN>(a, sum, left, column, h, before);
+            add_before(dq, h, before);
         }
         write_rows<T, PLAIN>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
     } else add_dq<PLAIN>(a, dq, sum, left, column, is_first);
@@ -226,14 +222,13 @@ static __device__ __forceinline__ void get_decisions(const attention_args &a, co
  * product may be under way still. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now, const uint2 (&decisions)[2],
-                                                    float2 (&statistic)[8], sums<COLS> &to, uint32_t (&weight)[4][4],
-                                                    uint32_t (&slope)[4][4]) {
+                                                    sums<COLS> &to, uint32_t (&weight)[4][4], uint32_t (&slope)[4][4]) {
     int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4; /* the thread's first key in the tile */
+    const float *statistic = w.m.statistics(now.stage.slot);
     uint2 kept[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) kept[h] = make_uint2(decisions[h].x >> lane % 4 * 2, decisions[h].y >> lane % 4 * 2);
     exponentiate(to.score, statistic, w.a.scale * 1.44269504f);
-    get_statistic(w.m.statistics(now.stage.slot) + QUERIES, statistic);
     wgmma_wait<0>();
     pin(to.dweight);
     differentiate(to.score, to.dweight, statistic, kept, now.at.end - now.at.first_key - row);
@@ -279,13 +274,11 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
     while (now.exists()) {
         uint32_t weight[4][4], slope[4][4];
         uint2 decisions[2];
-        float2 statistic[8];
         get_decisions(a, m, now, decisions);
         wgmma_wait<0>();
         pin(to.score);
         pin(to.dk);
         pin(to.dv);
-        get_statistic(m.statistics(now.stage.slot), statistic);
         w.begin_dweights(now, to.dweight);
         if (now.number) {
             warp_arrives(m.empty(before.stage.slot));
@@ -294,7 +287,8 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
                 warp_arrives(m.keys_empty(before.key.slot));
             }
         }
-        form_factors<T, 64>(w, now, decisions, statistic, to, weight, slope);
+        form_factors<T, 64>(w, now, decisions, to, weight, slope);
+        w.share(now, slope);
         w.begin_key_sums(now, weight, slope, to.dk, to.dv);
         before = now;
         now.advance();
@@ -316,15 +310,14 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
     for (go_on(m, now); now.exists(); now.advance(), go_on(m, now)) {
         uint32_t weight[4][4], slope[4][4];
         uint2 decisions[2];
-        float2 statistic[8];
         float dq[32];
         w.begin_scores(now, to.score);
         w.begin_dweights(now, to.dweight);
         get_decisions(a, m, now, decisions);
         wgmma_wait<1>();
         pin(to.score);
-        get_statistic(m.statistics(now.stage.slot), statistic);
-        form_factors<T, 128>(w, now, decisions, statistic, to, weight, slope);
+        form_factors<T, 128>(w, now, decisions, to, weight, slope);
+        w.share(now, slope);
         w.begin_key_sums(now, weight, slope, to.dk, to.dv);
         begin_dq<T>(m, now, w.group, dq);
         wgmma_wait<0>();

@@ -30,7 +30,7 @@ template <int COLS> struct roles {
 
 template <int COLS> struct sizes { /* of shared memory: bytes, and where what begins */
     enum {
-        STAGES = COLS == 64 ? 4 : 3,     /* tiles of queries there at a time */
+        STAGES = 3,                      /* tiles of queries there at a time */
         KEY_STAGES = COLS == 64 ? 3 : 1, /* tiles of keys */
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = COLS / PANEL * KEY_PANEL,

@@ -194,13 +194,10 @@ static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], co
         store_matrices(room + piece_at(lane % 16, 2 * k + lane / 16), four);
     }
     __syncwarp();
-    uint4 piece[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) piece[i] = load_16(room + piece_at(4 * i + lane / 8, lane % 8));
     to += lane / 8 * stride + lane % 8 * WIDE;
 #pragma unroll
-    for (int i = 0; i < 4; i++, to += 4 * stride)
-        if (4 * i + lane / 8 < left) *reinterpret_cast<uint4 *>(to) = piece[i];
+    for (int row = 0; row < 16; row += 4, to += 4 * stride)
+        if (row + lane / 8 < left) *reinterpret_cast<uint4 *>(to) = load_16(room + piece_at(row + lane / 8, lane % 8));
 }
 
 #endif
