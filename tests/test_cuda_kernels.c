@@ -4,6 +4,8 @@
  *
  *   test_cuda_kernels [--few]      only every 40th case, and those of each operation that come first: for tools that look at every access
  *
+ * timeout: 240
+ *
  * Tolerance, fp32: as test_kernels.c. 16-bit types: a few roundings of the type's mantissa. */
 #include "kernel_parts.h"
 
