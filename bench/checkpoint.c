@@ -1,8 +1,9 @@
 /* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as many processes,
  * against one memcpy, and a whole state of 220 million parameters from the page cache.
  *   checkpoint [MILLIONS [ROUNDS [FOLDER]]]     one JSON object a figure; exit 1 when a target is missed (bench/README.md). */
-#include "base/clock.h"
 #include "train/saver.h"
+
+#include "measure.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -176,15 +177,10 @@ static tri_status measure_stall(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double *of, int n) {
     double sorted[ROUNDS_MAX];
     memcpy(sorted, of, (size_t)n * sizeof *of);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)n, sizeof *sorted, bench_ascending);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 

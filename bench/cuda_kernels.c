@@ -5,9 +5,10 @@
  *
  * All operations of base512 with dropout 0.1 when left out. --tokens: rows of dense layers instead of the model's (other operations need
  * whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
-#include "base/clock.h"
 #include "device/device.h"
 #include "layout/float16.h"
+
+#include "measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,11 +153,6 @@ static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *
     free(whole);
 }
 
-static int by_time(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Median seconds of a call, of batches of calls between two marks. */
 static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
     double seconds[RUNS];
@@ -170,7 +166,7 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
         b->device->apart->times(b->context, 1, &time);
         if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
     }
-    qsort(seconds, RUNS, sizeof *seconds, by_time);
+    qsort(seconds, RUNS, sizeof *seconds, bench_ascending);
     return seconds[RUNS / 2];
 }
 

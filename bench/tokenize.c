@@ -1,10 +1,11 @@
 /* tokenize.c - how fast texts become ids: all titles and texts of ../shared/data/reviews, by the tokenizers of ../shared/tokenizers.
  *   tokenize             a table: one thread, two threads, medians
  *   tokenize FOLDER      for each number of threads on stdin: a line with seconds and the ids' count and sum. bench/tokenizing.py asks. */
-#include "base/clock.h"
 #include "base/file.h"
 #include "data/table.h"
 #include "data/tokenizer.h"
+
+#include "measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,18 +45,13 @@ static result encode_all(const tri_tokenizer *tokenizer, int threads) {
     return all;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const tri_tokenizer *tokenizer, int threads, long long *ids) {
     double seconds[TURNS];
     for (int i = 0; i < TURNS; i++) {
         result all = encode_all(tokenizer, threads);
         seconds[i] = all.seconds, *ids = all.ids;
     }
-    qsort(seconds, TURNS, sizeof *seconds, by_value);
+    qsort(seconds, TURNS, sizeof *seconds, bench_ascending);
     return seconds[TURNS / 2];
 }
 

@@ -1,6 +1,7 @@
 /* bench.c - `trident bench WHAT`: measures this machine. */
 #include "cli/bench.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -19,6 +20,16 @@ tri_status tri__bench_ranks(tri_settings *settings, int *n) {
     *n = (int)settings->nproc_per_node;
     if (!settings->given.nproc_per_node && *n < 2) *n = 2;
     return TRI_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double tri__bench_median(double *values, int64_t n) {
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {

@@ -12,6 +12,8 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings);
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings);
 /* Trains a made-up model of two encoders in a pipeline, one schedule and shape after another. */
 tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings);
+/* Of n >= 1 numbers, which it sorts. */
+double tri__bench_median(double *values, int64_t n);
 /* Ranks to start here: as many as asked for, else one for each core, and two at least. */
 tri_status tri__bench_ranks(tri_settings *settings, int *n);
 

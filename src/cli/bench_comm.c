@@ -194,16 +194,6 @@ static tri_status one_call(const rig *r, const op_row *op, int64_t count, int ca
 
 /* ---- One operation and size ---- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 static int has_native(const rig *r, const op_row *op) { return r->plan->native && op->kind != TRI_SEND; }
 
 static tri_status take_samples(const rig *r, const op_row *op, int64_t count, int64_t bytes, samples *s) {
@@ -225,8 +215,8 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
 
 static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
     FILE *out = r->plan->cli->out;
-    double seconds = median(s->own, s->calls), rate = (double)bytes / seconds, copy_rate = COPY_BYTES / median(s->copy, s->copies);
-    double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1, native = has_native(r, op) ? median(s->native, s->calls) : 0;
+    double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds, copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
+    double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1, native = has_native(r, op) ? tri__bench_median(s->native, s->calls) : 0;
     if (!r->plan->settings->json) {
         char mpi[64] = "";
         if (r->plan->native) snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);

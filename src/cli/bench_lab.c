@@ -59,7 +59,7 @@ typedef struct lab {
     int n, sharing;            /* ranks; those that share a GPU */
     int chosen[LAYOUTS];
     int64_t steps;             /* of a run, warm-up included */
-    char folder[TRI_PATH_MAX], config[TRI_PATH_MAX], data[TRI_PATH_MAX];
+    char folder[TRI_PATH_MAX];
     result result[LAYOUTS];
 } lab;
 
@@ -74,8 +74,8 @@ static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
     int n = layout->kind == ALONE ? 1 : b->n, warmup = b->model->warmup;
     tri__line_add(l, "%s", b->cli->argv[0]);
     tri__line_add(l, "train");
-    tri__line_add(l, "--config=%s", b->config);
-    tri__line_add(l, "--data-path=%s", b->data);
+    tri__line_add(l, "--config=%s/config.json", b->folder);
+    tri__line_add(l, "--data-path=%s/data", b->folder);
     tri__line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
     tri__line_add(l, "--nproc-per-node=%d", n);
     tri__line_add(l, "--global-batch-size=%d", n * b->model->samples);
@@ -260,8 +260,6 @@ static tri_status print_table(const lab *b) {
 
 static tri_status make_inputs(lab *b) {
     TRI_TRY(tri__bench_folder(b->cli, "lab", b->folder));
-    TRI_TRY(tri__path_join(b->data, b->folder, "data"));
-    TRI_TRY(tri__path_join(b->config, b->folder, "config.json"));
     return tri__lab_write(b->model, 1, b->folder, b->n * b->model->samples * b->steps);
 }
 

@@ -41,7 +41,7 @@ typedef struct pipeline {
     const tri_lab_model *model;
     int stages, microbatches;
     int64_t steps;         /* of a run, warm-up included */
-    char folder[TRI_PATH_MAX], config[TRI_PATH_MAX], data[TRI_PATH_MAX];
+    char folder[TRI_PATH_MAX];
     layout layout[2 * TRI_SCHEDULE_COUNT];
     int n;
 } pipeline;
@@ -85,8 +85,8 @@ static void line_of(const pipeline *b, const layout *at, tri_line *l) {
     int bound = b->stages <= tri__cores() && strcmp(b->device, "cpu") == 0;
     tri__line_add(l, "%s", b->cli->argv[0]);
     tri__line_add(l, "train");
-    tri__line_add(l, "--config=%s", b->config);
-    tri__line_add(l, "--data-path=%s", b->data);
+    tri__line_add(l, "--config=%s/config.json", b->folder);
+    tri__line_add(l, "--data-path=%s/data", b->folder);
     tri__line_add(l, "--output-dir=%s/run", b->folder);
     tri__line_add(l, "--device=%s", b->device);
     tri__line_add(l, "--nproc-per-node=%d", b->stages);
@@ -187,8 +187,6 @@ static tri_status print_table(const pipeline *b) {
 
 static tri_status make_inputs(pipeline *b) {
     TRI_TRY(tri__bench_folder(b->cli, "pipeline", b->folder));
-    TRI_TRY(tri__path_join(b->data, b->folder, "data"));
-    TRI_TRY(tri__path_join(b->config, b->folder, "config.json"));
     return tri__lab_write(b->model, 2, b->folder, b->microbatches * b->model->samples * b->steps);
 }
 

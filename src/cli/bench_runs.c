@@ -2,6 +2,7 @@
 #include "cli/bench_runs.h"
 
 #include "base/json.h"
+#include "cli/bench.h"
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -43,11 +44,6 @@ typedef struct steps {
 
 static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static tri_status keep(steps *s, const json_t *event) {
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 64;
@@ -86,9 +82,8 @@ tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
     if (status == TRI_OK && s.n == 0) status = tri__fail(TRI_INTERNAL, "%s: has no steps", path);
     if (status == TRI_OK) {
         double n = (double)s.n;
-        qsort(s.seconds, s.n, sizeof *s.seconds, by_value);
-        *out = (tri_run_steps){.seconds = s.n % 2 ? s.seconds[s.n / 2] : (s.seconds[s.n / 2 - 1] + s.seconds[s.n / 2]) / 2,
-                               .loading = s.sum.loading / n, .moving = s.sum.moving / n, .idle = s.sum.idle / n};
+        *out = (tri_run_steps){.seconds = tri__bench_median(s.seconds, (int64_t)s.n), .loading = s.sum.loading / n,
+                               .moving = s.sum.moving / n, .idle = s.sum.idle / n};
     }
     free(s.seconds);
     return status;

@@ -102,11 +102,6 @@ static tri_status one_step(tri_session *s, double *host) {
     return tri_update(s);
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
     double *times = calloc((size_t)b->steps, sizeof *times), flops = 0, sum = 0;
     if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -128,8 +123,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
     }
     r->loss[1] = s->last.loss;
     int64_t n = b->steps - WARMUP;
-    qsort(times, (size_t)n, sizeof *times, by_value);
-    r->step = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    r->step = tri__bench_median(times, n);
     r->least = times[0];
     r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n, r->executed /= (double)n;
     r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;

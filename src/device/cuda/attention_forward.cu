@@ -134,7 +134,7 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
         for (int j = 0; j < COLS / 8; j++)
             if (8 * j + 2 * c < a.width && warp_row + lane / 4 + 8 * h < end)
                 *reinterpret_cast<uint32_t *>(to + 8 * j + 2 * c) =
-                    pair<T>(out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
+                    pair_of(T(), out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
 /* Rows of no sequence give 0. */

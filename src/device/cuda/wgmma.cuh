@@ -159,22 +159,11 @@ static __device__ __forceinline__ void add_behind(float *to, float x, float y) {
 #endif
 }
 
-/* Two values as a register of the type. */
-template <typename T> static __device__ __forceinline__ uint32_t pair(float low, float high);
-template <> __device__ __forceinline__ uint32_t pair<bf16>(float low, float high) {
-    __nv_bfloat162 p = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<uint32_t *>(&p);
-}
-template <> __device__ __forceinline__ uint32_t pair<f16>(float low, float high) {
-    __half2 p = __floats2half2_rn(low, high);
-    return *reinterpret_cast<uint32_t *>(&p);
-}
-
 /* Columns 16 k .. 16 k + 15 of an accumulator, as the A of a product. Accumulator element (row g + 8 h, column 8 j + 2 c + e) is
  * d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
 template <typename T, int N> static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) a[i] = pair<T>(d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
+    for (int i = 0; i < 4; i++) a[i] = pair_of(T(), d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
 }
 
 /* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile in shared memory,
