@@ -136,7 +136,7 @@ for key in step_ms first_step_seconds samples_per_second mfu ceiling_tflops plan
     expect "$key > 0" is "$(json_number $key "$out")" '>' 0
 done
 expect "128 tokens" test "$(json_number tokens "$out")" = 128
-expect_text "$out" '"case":"tiny"' '"attention_din":'
+expect_text "$out" '"case":"tiny"' '"attention_din_db":'
 run bench step --max-steps 6
 expect_code 0
 expect "a table" grep -Eq '^case +what +ms a step +samples/s +MFU' "$out"

@@ -73,7 +73,7 @@ near half-1 half-4 3e-2 "bf16, a pipeline of tensor splits"
 # What a run tells: kernels and transfers on tracks of their own; how busy the GPU is, and how much of it is taken.
 trains told --nproc-per-node 2 --profile wait=1,active=2
 tid() { grep -o "\"name\":\"$1\"[^}]*" told/trace-rank0.json | grep -o '"tid":[0-9]*' | sort -u; }
-expect "transfers have a track beside the kernels': $(tid attention_din) and $(tid all_reduce_post)" test "$(tid attention_din)" != "$(tid all_reduce_post)"
+expect "transfers have a track beside the kernels': $(tid attention_din_db) and $(tid all_reduce_post)" test "$(tid attention_din_db)" != "$(tid all_reduce_post)"
 expect "there are transfers" test -n "$(tid all_reduce_post)"
 grep '"event":"train"' told/metrics.jsonl | tail -n 1 >line
 expect "the GPU is in use for more than the plan" is "$(json_number device_bytes line)" '>' "$(json_number mem_bytes line)"

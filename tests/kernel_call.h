@@ -100,13 +100,13 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
 }
 
-/* attention_din reads what attention wrote, attention_first_din what attention_first did: `op`. */
+/* attention_din and attention_din_db read what attention wrote, attention_first_din what attention_first did: `op`. */
 static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
-    const tri_tensor *t = k->call.t; /* dqkv, dctx, qkv, ctx, lse, seq, key */
-    tri_call call = {.t = {t[3], t[4], t[2], t[5], t[6]}, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], t[3].rows, t[3].cols, 0) + 1, 1);
+    const tri_tensor *t = k->call.t + tri__op_arg(k->at.op, "qkv"); /* qkv, ctx, lse, seq, key */
+    tri_call call = {.t = {t[1], t[2], t[0], t[3], t[4]}, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], t[1].rows, t[1].cols, 0) + 1, 1);
     table.run[op][TRI_F32](&call);
     free(call.work);
 }
@@ -137,7 +137,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
         else fill_real(k, a);
     }
-    if (at->op == TRI_OP_attention_din && type == TRI_F32) fill_attention(k, TRI_OP_attention);
+    if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32) fill_attention(k, TRI_OP_attention);
     if (at->op == TRI_OP_attention_first_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_first);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);

@@ -40,7 +40,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
 
 /* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
-#define ATTENTION "attention attention_din attention_first attention_first_din"
+#define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
      "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},

@@ -215,10 +215,45 @@ static void fused_sums_are_those_apart(void **state) {
     static const kernel_grid grids[] = {
         {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,64,384,1032"},
         {"dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
+        {"attention_din_db", "L=0,4,7 X=0,3 A=2 E=20,72"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];
-        kernel_cases(grids, 2, try_parts, the_gpu);
+        kernel_cases(grids, 3, try_parts, the_gpu);
+    }
+}
+
+/* Where attention's gradient has whole rows of heads of 64 columns, its sums over rows are added in an order of their own: they are compared
+ * with sums in double of what was written, which has the bits of attention_din. */
+static void try_attention_sums(const kernel_case *at, void *context) {
+    enum { DQKV, DB };
+    gpu *g = context;
+    for (int add = 0; add <= 1; add++) {
+        kernel_call k;
+        kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << DB : 0, 0);
+        run_on_gpu(g, &k, 0);
+        for (int i = 0; i < KERNEL_PARTS; i++)
+            if (kernel_parts[i].part == TRI_OP_attention_din) kernel_part_check(&k, i, run_aligned, g);
+        for (int64_t c = 0; c < operand_count(&k, DB); c++) {
+            double before = add ? (double)((float *)(void *)(k.before[DB] + GUARD))[c] : 0, sum = before, size = fabs(before);
+            for (int64_t i = c; i < operand_count(&k, DQKV); i += operand_count(&k, DB))
+                sum += kernel_value(&k, DQKV, i), size += fabs(kernel_value(&k, DQKV, i));
+            if (!(fabs(kernel_value(&k, DB, c) - sum) <= 3e-6 * size)) kernel_call_fail(&k, DB, "is not the sum of what was written");
+        }
+        kernel_call_close(&k);
+    }
+}
+
+static void attention_sums_what_it_writes(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"attention_din_db", "L=0,1,2,5,7,9 X=0,70 A=3 E=64"},
+        {"attention_din_db", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
+        {"attention_din_db", "L=7 A=40 E=64"},
+    };
+    for (int i = 0; i < 3; i++) {
+        the_gpu->type = types[i];
+        kernel_cases(grids, 3, try_attention_sums, the_gpu);
     }
 }
 
@@ -348,8 +383,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_has_rows), cmocka_unit_test(rows_of_fp32),       cmocka_unit_test(rows_of_bf16),
         cmocka_unit_test(rows_of_fp16),             cmocka_unit_test(fused_sums_are_those_apart),
-        cmocka_unit_test(not_a_number_shows),       cmocka_unit_test(a_skipped_step_changes_nothing),
-        cmocka_unit_test(timed_products),
+        cmocka_unit_test(attention_sums_what_it_writes), cmocka_unit_test(not_a_number_shows),
+        cmocka_unit_test(a_skipped_step_changes_nothing), cmocka_unit_test(timed_products),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     g.device->free(g.context, g.memory, ROOM);

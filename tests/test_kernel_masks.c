@@ -67,7 +67,7 @@ static void show_norm_din(context *all, kernel_call *k) {
 /* Attention between rows that score alike, where row t of the value (or of dctx) is the unit vector of t's place: entry
  * c of row t is then the weight between t and the row at place c. Sequences are no longer than a head is wide. */
 static void show_attention(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_din;
+    int backward = k->at.op != TRI_OP_attention;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads;
     set_all(k, "qkv", 0);
     if (backward) set_all(k, "dctx", 0);
@@ -131,7 +131,7 @@ static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
         [TRI_OP_dropout] = show_plain, [TRI_OP_dropout_din] = show_plain,
         [TRI_OP_dropout_add_norm] = show_norm, [TRI_OP_dropout_add_norm_din] = show_norm_din,
-        [TRI_OP_attention] = show_attention, [TRI_OP_attention_din] = show_attention,
+        [TRI_OP_attention] = show_attention, [TRI_OP_attention_din] = show_attention, [TRI_OP_attention_din_db] = show_attention,
         [TRI_OP_attention_first] = show_first, [TRI_OP_attention_first_din] = show_first,
     };
     context *all = opaque;

@@ -141,13 +141,16 @@ static void try_parts(const kernel_case *at, void *context) {
 
 static void test_fused_sums_are_those_apart(void **state) {
     (void)state;
-    static const kernel_grid grids[] = {{"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"}};
+    static const kernel_grid grids[] = {
+        {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"},
+        {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
+    };
     static const tri_dtype types[][2] = {{TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};
     static const char *const devices[] = {"cpu", "reference"};
     for (int i = 0; i < 8; i++) {
         row_runner r = {.type = types[i / 2][0], .loose = types[i / 2][1]};
         tri__device_find(devices[i % 2])->kernels(&r.table);
-        kernel_cases(grids, 1, try_parts, &r);
+        kernel_cases(grids, 2, try_parts, &r);
     }
 }
 

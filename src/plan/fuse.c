@@ -5,10 +5,12 @@
  *   norm_din; norm_dw; [add_din; [dropout_din]] [linear_din; linear_dw; bias_dw]
  *                                             -> dropout_add_norm_din [linear_din; linear_dw]
  *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw
+ *   attention_din; the same                   -> attention_din_db; linear_din; linear_dw
  *
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
- * backward pass write them. In the last two, sums over tokens are formed where the values are made. Where the schedule wants
- * gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same bits. */
+ * backward pass write them. In the last three, sums over tokens are formed where the values are made. Where the schedule wants
+ * gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same bits (but for
+ * attention's on a GPU, docs/cuda.md). */
 #include "plan/stage.h"
 
 typedef struct fuser {
@@ -103,8 +105,18 @@ static int try_gelu_din_db(fuser *f) {
     return 1 + keep_linear(f, bias);
 }
 
+static int try_attention_din_db(fuser *f) {
+    const tri_instr *din = peek(f, 0, TRI_OP_attention_din), *bias = din ? bias_after(f, 1, din->slot[0]) : NULL;
+    if (!bias || !has(f, TRI_OP_attention_din_db)) return 0;
+    keep(f, made(TRI_OP_attention_din_db, din, din->attr, (din->acc & 1) | (unsigned)(bias->acc & 1) << 1,
+                 (int[TRI_MAX_ARGS]){din->slot[0], bias->slot[0], din->slot[1], din->slot[2], din->slot[3], din->slot[4], din->slot[5],
+                                     din->slot[6]}));
+    return 1 + keep_linear(f, bias);
+}
+
 void tri__pass_fuse(tri_pass *pass) {
-    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din, try_gelu_din_db};
+    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din, try_gelu_din_db,
+                                              try_attention_din_db};
     tri_program *program = pass->program;
     fuser f = {.pass = pass, .program = program};
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;

@@ -8,7 +8,8 @@ enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
-    return instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ? rate * h->attention : rate;
+    int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din || instr->op == TRI_OP_attention_din_db;
+    return attends ? rate * h->attention : rate;
 }
 
 static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr, const tri_counts *counts) {

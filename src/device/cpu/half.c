@@ -124,6 +124,13 @@ static void gelu_din_db(const tri_call *call) {
     run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DX});
 }
 
+/* Of any width. */
+static void attention_din_db(const tri_call *call) {
+    enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    run_part(call, TRI_OP_attention_din, 7, (int[]){DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY});
+    run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DQKV});
+}
+
 static void dropout_add_norm_din(const tri_call *call) {
     enum { DX, DRES, DG, DB, DBIAS };
     tri_call rest = *call;
@@ -287,6 +294,9 @@ void tri__cpu_half_linear(const tri_call *call) {
 
 void tri__cpu_half_rows(tri_kernel_table *table) {
     add_as(table, any_width, TRI_F32);
+    table->run[TRI_OP_attention_din_db][TRI_F32] = attention_din_db;
+    table->work[TRI_OP_attention_din_db][TRI_F32] = table->work[TRI_OP_attention_din][TRI_F32];
+    table->work[TRI_OP_attention_din_db][TRI_F32].col += table->work[TRI_OP_bias_dw][TRI_F32].col;
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
         for (int op = 0; op < TRI_OP_COUNT; op++) {
             if (!table->run[op][TRI_F32]) continue;
@@ -298,6 +308,7 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
+        table->run[TRI_OP_attention_din_db][dtype] = attention_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
         table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */

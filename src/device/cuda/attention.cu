@@ -2,6 +2,7 @@
  * attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in fp32, and forms each score where it is
  * needed. Rows after the last sequence belong to none: they give 0 and get 0. */
 #include "device/cuda/attention.cuh"
+#include "device/cuda/columns.cuh"
 
 enum { THREADS = 128, MOST_COLS = 8 }; /* columns a lane has: heads of up to 256 */
 
@@ -142,26 +143,48 @@ template <typename T> static void attention(const tri_call *call) {
 }
 
 /* Scratch of the tensor cores' gradient: the order of the sequences, a count (32 bytes of it), and for each element of dqkv 2 bytes: dq in
- * fp32, and two floats for each row and head of at least 8 columns. */
+ * fp32, and two floats for each row and head of at least 8 columns. Before all that, parts of sums over rows, where they have room: in what
+ * sums over columns would need otherwise, and in what is left of those 2 bytes. */
 #define DIN_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 0, 2, 0}
-static void share_scratch(attention_args *a) {
-    a->order = (attention_place *)a->dq;
+#define DIN_DB_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, 2, 0}
+static void share_scratch(const tri_call *call, attention_args *a, int sums) {
+    int64_t H = (int64_t)a->heads * a->width, needed = a->n * PARTS * 3 * H * 4, room = (int64_t)4 * COLUMN_SMS * COLUMN_EACH * 3 * H;
+    char *work = static_cast<char *>(call->work);
+    room += a->rows * (2 * 3 * H - 4 * H - 8 * a->heads);
+    if (sums && needed <= room) a->part = (float *)work, work += needed;
+    a->order = (attention_place *)work;
     a->taken = (int *)(a->order + MOST_ORDERED);
     a->dq = (float *)(a->order + MOST_ORDERED + 1);
-    a->statistic = a->dq + a->rows * a->heads * a->width;
+    a->statistic = a->dq + a->rows * H;
+}
+
+/* The gradient; `inputs` is the number of its first operand that is read. Returns whether parts of the sums over its rows are in scratch
+ * space. */
+template <typename T> static int form_din(const tri_call *call, int inputs, const char *name) {
+    int dctx = inputs, qkv = inputs + 1, ctx = inputs + 2, lse = inputs + 3;
+    attention_args a = args_of(call, inputs + 4, inputs + 5, call->t[dctx].cols);
+    a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
+    a.dqkv = call->t[0].data, a.add = adds(call, 0);
+    if (call->dtype[0] != TRI_F32) share_scratch(call, &a, inputs > 1 && flash_sums(call, &a, call->dtype[0]));
+    if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
+    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, name);
+    else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
+    launched(call, name);
+    return 0;
 }
 
 template <typename T> static void attention_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    attention_args a = args_of(call, SEQ, KEY, call->t[DCTX].cols);
-    a.qkv = call->t[QKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
-    a.dqkv = call->t[DQKV].data, a.add = adds(call, DQKV);
-    a.dq = static_cast<float *>(call->work);
-    if (a.dq) share_scratch(&a);
-    if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return;
-    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention_din: heads of more than 256 columns");
-    else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
-    launched(call, "attention_din");
+    form_din<T>(call, 1, "attention_din: heads of more than 256 columns");
+}
+
+template <typename T> static void attention_din_db(const tri_call *call) {
+    enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    int64_t rows = call->t[DQKV].rows, cols = call->t[DQKV].cols;
+    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
+    if (form_din<T>(call, DCTX, "attention_din_db: heads of more than 256 columns"))
+        end_columns(call, cols, ((int)call->t[SEQ].rows - 1) * PARTS, 1, to);
+    else sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DQKV)}, aligned(call->t[DQKV].data), to);
+    launched(call, "attention_din_db");
 }
 
 const tri_kernel_row tri__cuda_attention[] = {
@@ -169,5 +192,8 @@ const tri_kernel_row tri__cuda_attention[] = {
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},
     {TRI_OP_attention_din, TRI_BF16, attention_din<bf16>, DIN_WORK},
     {TRI_OP_attention_din, TRI_F16, attention_din<f16>, DIN_WORK},
+    {TRI_OP_attention_din_db, TRI_F32, attention_din_db<float>, COLUMN_WORK(1)},
+    {TRI_OP_attention_din_db, TRI_BF16, attention_din_db<bf16>, DIN_DB_WORK},
+    {TRI_OP_attention_din_db, TRI_F16, attention_din_db<f16>, DIN_DB_WORK},
     {},
 };

@@ -9,9 +9,9 @@
 typedef struct attention_place {
     int head, begin, end, first_key; /* rows; first_key: of the tile at hand */
     uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
-    int unused;                      /* 32 bytes */
+    int sequence;                    /* its number; 32 bytes in all */
 } attention_place;
-enum { MOST_ORDERED = 1024 };
+enum { MOST_ORDERED = 1024, PARTS = 8 };
 
 /* Of Philox's rounds, what is the same for all queries and keys (attention_mask.cuh). */
 typedef struct mask_keys {
@@ -29,6 +29,7 @@ typedef struct attention_args {
     float *statistic;        /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
     attention_place *order;  /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
     int *taken;              /* the same: heads of sequences that blocks have begun, beside the first of each */
+    float *part;             /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL where not wanted */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */
@@ -49,6 +50,11 @@ static inline int flash_fits(const tri_call *call, const attention_args *a, int 
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
     return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
            a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
+}
+
+/* Whether the tensor cores' gradient can form sums over rows of what it writes: it then writes whole rows of heads. */
+static inline int flash_sums(const tri_call *call, const attention_args *a, int dtype) {
+    return flash_fits(call, a, dtype) && a->width == 64 && !a->add;
 }
 
 /* Tiles of B rows are numbered so that the number alone tells where one lies: sequence s has the numbers from seq[s] / B + s on, which

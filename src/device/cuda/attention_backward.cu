@@ -3,7 +3,8 @@
  * dropout's decisions; two compute, 64 keys each. Scores are formed turned (keys by queries), so that weights and their gradients are
  * factors straight from registers for dv and dk; those of dq go through shared memory, since dq needs those of both groups. Where registers
  * allow, a fourth group forms dq, and draws half of the decisions. dq is summed over the tiles of keys in scratch space by the same threads
- * in the same order: no float is added in an order that may change, the same bits every time. */
+ * in the same order: no float is added in an order that may change, the same bits every time. Where sums over rows of what is
+ * written are wanted, each warp that writes forms a part of those of a head. */
 #include "device/cuda/attention_fetch.cuh"
 
 typedef attention_place place;
@@ -99,6 +100,16 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
     }
 }
 
+/* Adds the sums of two lanes whose numbers differ in the bit `step`: the one that has it keeps those of the upper half. */
+template <int N> static __device__ __forceinline__ void exchange(const float (&x)[2 * N], int step, float (&to)[N]) {
+    bool upper = threadIdx.x & step;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        float given = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[k] : x[N + k], step);
+        to[k] = (upper ? x[N + k] : x[k]) + given;
+    }
+}
+
 /* What one tile of 128 keys gathers, and the scores of the step at hand. */
 template <int COLS> struct sums {
     float dk[COLS / 2], dv[COLS / 2], score[32], dweight[32];
@@ -149,7 +160,7 @@ template <typename T, int COLS> struct products {
         for (int k = 0; k < 4; k++)
             store_matrices(m.base + size::SLOPES_AT + now.number % 2 * size::SLOPE_BYTES + piece_at(row, 2 * k + piece), slope[k]);
         show_to_matrix_units();
-        warp_arrives(m.slopes_full(now.number));
+        arrive(m.slopes_full(now.number));
     }
 };
 
@@ -173,9 +184,42 @@ static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<
     wgmma_commit();
 }
 
+/* Adds up a thread's four sums over rows as a head goes on: keeps them, or with its last ones puts them where `to` says, two by two: in this
+ * warp's part of the head's sums (`row` of PARTS). */
+template <class To>
+static __device__ __forceinline__ void sum_further(const attention_args &a, const room<64> &m, const place &at, const float (&four)[4],
+                                                   int is_first, int is_last, int row, To to) {
+    float4 own = is_first ? make_float4(0, 0, 0, 0) : *m.own_sums();
+    own.x += four[0], own.y += four[1], own.z += four[2], own.w += four[3];
+    if (!is_last) {
+        *m.own_sums() = own;
+        return;
+    }
+    float *part = a.part + ((int64_t)at.sequence * PARTS + row) * 3 * a.heads * PANEL + at.head * PANEL;
+    *reinterpret_cast<float2 *>(part + to(0)) = make_float2(own.x, own.y);
+    *reinterpret_cast<float2 *>(part + to(1)) = make_float2(own.z, own.w);
+}
+
+/* The sums of a step's dq as it was written: two parts for each warp. */
+template <typename T>
+static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<64> &m, const step<64> &of, const float (&dq)[32],
+                                              float factor, int left) {
+    int lane = threadIdx.x % WARP, column = lane / 8 * 16 + lane % 4 * 2;
+    float sixteen[16], eight[8], four[4]; /* columns 8 j + 2 (lane % 4) + e; in the end `column`, the next, and those 8 further */
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        float first = wide(narrow<T>(dq[i / 2 * 4 + i % 2] * factor)), second = wide(narrow<T>(dq[i / 2 * 4 + 2 + i % 2] * factor));
+        sixteen[i] = (left > 0 ? first : 0.0f) + (left > 8 ? second : 0.0f);
+    }
+    exchange(sixteen, 16, eight), exchange(eight, 8, four);
+    sum_further(a, m, of.at, four, of.query == 0, of.ends_keys(), (int)threadIdx.x % GROUP / WARP * 2 + lane / 4 % 2,
+                [&](int half) { return column + 8 * half; });
+}
+
 /* Adds a step's dq to its sum; with the last tile of keys writes it. `part`: which 64 columns. */
 template <typename T, bool PLAIN, int COLS>
-static __device__ __forceinline__ void put_dq(const attention_args &a, const step<COLS> &of, uint32_t part, float (&dq)[32]) {
+static __device__ __forceinline__ void put_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of, uint32_t part,
+                                              float (&dq)[32]) {
     int lane = threadIdx.x % WARP, row = of.at.begin + of.query + threadIdx.x % GROUP / WARP * 16 + lane / 4;
     int column = (int)part * PANEL + lane % 4 * 2, left = of.at.end - row, is_first = of.at.first_key == of.at.begin;
     float *sum = a.dq + ((int64_t)row * a.heads + of.at.head) * a.width + column;
@@ -187,7 +231,21 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const ste
             add_before(dq, h, before);
         }
         write_rows<T, PLAIN>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
+        if constexpr (PLAIN)
+            if (a.part) sum_dq<T>(a, m, of, dq, a.scale * a.drop.scale, left);
     } else add_dq<PLAIN>(a, dq, sum, left, column, is_first);
+}
+
+/* Writes an accumulator's rows and adds up what was written. */
+template <typename T>
+static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float factor, uint32_t room, T *to, int64_t stride, int left,
+                                                     float (&sum)[2]) {
+    float seen[WIDE] = {}, four[4];
+    write_whole_rows(d, {factor, factor}, room, to, stride, left, [&](const pack<T, WIDE> &eight) {
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) seen[k] += eight.at(k);
+    });
+    exchange(seen, 16, four), exchange(four, 8, sum);
 }
 
 /* The sums of a tile of keys, when they are complete; `slot` is where it lay. Its values are no longer needed: rows pass through there. */
@@ -201,8 +259,13 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
         uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) + threadIdx.x / WARP * (16 * ROW_BYTES);
         int64_t H = (int64_t)a.heads * a.width;
         T *to = (T *)a.dqkv + t * 3 * H + H + at.head * a.width;
-        write_whole_rows(of.dk, {key_factor, key_factor}, values, to, 3 * H, at.end - t);
-        write_whole_rows(of.dv, {value_factor, value_factor}, values, to + H, 3 * H, at.end - t);
+        float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
+        write_and_sum(of.dk, key_factor, values, to, 3 * H, at.end - t, dk);
+        write_and_sum(of.dv, value_factor, values, to + H, 3 * H, at.end - t, dv);
+        if (!a.part) return;
+        int column = threadIdx.x % 8 * 8 + threadIdx.x % WARP / 8 * 2;
+        sum_further(a, m, at, {dk[0], dk[1], dv[0], dv[1]}, at.first_key == at.begin, at.first_key + KEYS >= at.end,
+                    (int)threadIdx.x / WARP, [&](int part) { return (1 + part) * a.heads * PANEL + column; });
     } else {
         t += threadIdx.x % WARP / 4;
         write_rows<T, PLAIN>(a, at, 1, t, threadIdx.x % 4 * 2, of.dk, key_factor);
@@ -243,7 +306,7 @@ static __device__ __forceinline__ void decide_ahead(const attention_args &a, con
         if (!ahead.exists()) return;
         wait_for(m.empty(ahead.stage.slot), ahead.stage.lap ^ 1);
         if (a.drop.threshold) decide_step<64, GROUP_KEYS>(a, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
-        warp_arrives(m.full(ahead.stage.slot));
+        arrive(m.full(ahead.stage.slot));
     }
 }
 
@@ -258,9 +321,9 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void form_dq
         decide_ahead(a, m, ahead, now.number + 3);
         wgmma_wait<0>();
         pin(dq);
-        warp_arrives(m.slopes_empty(now.number));
-        if (now.ends_keys()) warp_arrives(m.keys_empty(now.key.slot));
-        put_dq<T, PLAIN>(a, now, 0, dq);
+        arrive(m.slopes_empty(now.number));
+        if (now.ends_keys()) arrive(m.keys_empty(now.key.slot));
+        put_dq<T, PLAIN>(a, m, now, 0, dq);
     }
 }
 
@@ -281,10 +344,10 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
         pin(to.dv);
         w.begin_dweights(now, to.dweight);
         if (now.number) {
-            warp_arrives(m.empty(before.stage.slot));
+            arrive(m.empty(before.stage.slot));
             if (now.begins_keys()) {
                 put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
-                warp_arrives(m.keys_empty(before.key.slot));
+                arrive(m.keys_empty(before.key.slot));
             }
         }
         form_factors<T, 64>(w, now, decisions, to, weight, slope);
@@ -324,11 +387,11 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
         pin(dq);
         pin(to.dk);
         pin(to.dv);
-        warp_arrives(m.slopes_empty(now.number));
-        warp_arrives(m.empty(now.stage.slot));
-        put_dq<T, PLAIN>(a, now, w.group, dq);
+        arrive(m.slopes_empty(now.number));
+        arrive(m.empty(now.stage.slot));
+        put_dq<T, PLAIN>(a, m, now, w.group, dq);
         if (!now.ends_keys()) continue;
-        warp_arrives(m.keys_empty(now.key.slot));
+        arrive(m.keys_empty(now.key.slot));
         put_key_sums<T, PLAIN>(a, m, now.at, now.key.slot, to);
     }
 }
@@ -402,11 +465,19 @@ template <typename T, int COLS> static __device__ __forceinline__ void form_stat
     statistic[a.heads * a.rows] = sum / a.drop.scale;
 }
 
+/* Sequences without rows have no block to write their part. */
+static __device__ __forceinline__ void clear_empty_parts(const attention_args &a) {
+    int64_t D = PARTS * 3 * (int64_t)a.heads * a.width;
+    for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS)
+        for (int64_t c = 0; c < D && a.seq[s] == a.seq[s + 1]; c++) a.part[s * D + c] = 0;
+}
+
 /* What the gradient's kernel reads beside the operands: block 0 the order and the count, the others statistics. */
 template <typename T, int COLS> static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attention_args a) {
     if (blockIdx.x) form_statistics<T, COLS>(a, blockIdx.x - 1);
     else if (a.order) rank_sequences(a);
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.taken = 0;
+    if (blockIdx.x == 0 && a.part) clear_empty_parts(a);
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {

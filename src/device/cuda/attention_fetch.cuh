@@ -22,8 +22,8 @@ template <int COLS> struct roles {
         THREADS = (FETCH_GROUP + 1) * GROUP,
         DQ_APART = FETCH_GROUP != DQ_GROUP,
         DECIDERS = 1 + DQ_APART, /* groups that draw decisions */
-        COMPUTE_REGISTERS = COLS == 64 ? 184 : 232, /* of a thread; all together are at most 65536 */
-        DQ_REGISTERS = 80,
+        COMPUTE_REGISTERS = COLS == 64 ? 176 : 232, /* of a thread; all together are at most 65536 */
+        DQ_REGISTERS = 96,
         FETCH_REGISTERS = COLS == 64 ? 64 : 40,
     };
 };
@@ -46,7 +46,8 @@ template <int COLS> struct sizes { /* of shared memory: bytes, and where what be
         DCTX_AT = QUERIES_AT + STAGES * QUERY_BYTES,
         DECISIONS_AT = DCTX_AT + STAGES * QUERY_BYTES,
         STATISTICS_AT = DECISIONS_AT + STAGES * DECISION_BYTES,
-        PLACES_AT = STATISTICS_AT + STAGES * STATISTIC_BYTES,
+        OWN_SUMS_AT = STATISTICS_AT + STAGES * STATISTIC_BYTES,
+        PLACES_AT = OWN_SUMS_AT + (COLS == 64 ? 3 * GROUP * 16 : 0),
         BARRIERS_AT = PLACES_AT + KEY_STAGES * (int)sizeof(attention_place),
         NEXT_AT = BARRIERS_AT + (2 * STAGES + 2 * KEY_STAGES + 4) * 8,
         ALL = NEXT_AT + 8 + ATOM_BYTES, /* and room to align */
@@ -54,7 +55,7 @@ template <int COLS> struct sizes { /* of shared memory: bytes, and where what be
 };
 
 [[maybe_unused]] static __device__ __forceinline__ attention_place place_of(const attention_args &a, int s, int head) {
-    attention_place at = {head, a.seq[s], a.seq[s + 1], a.seq[s], 0, 0, 0, 0};
+    attention_place at = {head, a.seq[s], a.seq[s + 1], a.seq[s], 0, 0, 0, s};
     if (a.drop.threshold) {
         at.sample = (uint32_t)a.key[2 * at.begin], at.query = (uint32_t)a.key[2 * at.begin + 1];
         at.feature = first_feature(a, head) + at.query;
@@ -84,6 +85,8 @@ template <int COLS> struct room {
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
+    /* Of each thread that writes gradients, and nobody else's: its sums over the rows of a head so far (heads of 64 columns). */
+    __device__ __forceinline__ float4 *own_sums() const { return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x; }
     __device__ __forceinline__ attention_place *tile(int stage) const {
         return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
     }
@@ -91,11 +94,9 @@ template <int COLS> struct room {
 
     __device__ __forceinline__ void init() const {
         typedef roles<COLS> role;
-        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS * WARPS), barrier_init(empty(i), 2 * WARPS);
-        for (int i = 0; i < size::KEY_STAGES; i++)
-            barrier_init(keys_full(i), WARPS), barrier_init(keys_empty(i), (2 + role::DQ_APART) * WARPS);
-        for (int i = 0; i < 2; i++)
-            barrier_init(slopes_full(i), 2 * WARPS), barrier_init(slopes_empty(i), (role::DQ_APART ? 1 : 2) * WARPS);
+        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS), barrier_init(empty(i), 2);
+        for (int i = 0; i < size::KEY_STAGES; i++) barrier_init(keys_full(i), 1), barrier_init(keys_empty(i), 2 + role::DQ_APART);
+        for (int i = 0; i < 2; i++) barrier_init(slopes_full(i), 2), barrier_init(slopes_empty(i), role::DQ_APART ? 1 : 2);
     }
 };
 
@@ -210,8 +211,8 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
             if (a.drop.threshold) decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, m, at, query, stage.slot, 0);
             copy_wait<0>();
             show_to_matrix_units();
-            if (query == 0) warp_arrives(m.keys_full(key.slot));
-            warp_arrives(m.full(stage.slot));
+            if (query == 0) arrive(m.keys_full(key.slot));
+            arrive(m.full(stage.slot));
         }
     }
 }
@@ -234,7 +235,7 @@ template <typename T, int COLS> static __device__ __forceinline__ void fetch_all
     }
     wait_for(m.keys_empty(key.slot), key.lap ^ 1);
     if (threadIdx.x % GROUP == 0) *m.tile(key.slot) = attention_place{};
-    warp_arrives(m.keys_full(key.slot));
+    arrive(m.keys_full(key.slot));
 }
 #endif
 

@@ -43,31 +43,31 @@ typedef struct decisions {
     return d;
 }
 
-/* The decisions of both rows for 8 keys, of which `key` is the first counted in the sequence, as signs of halves (mask_draw). */
-[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, uint32_t key,
-                                                               uint32_t (&x)[2][4]) {
-    if (mask_is_even(a, d.feature)) {
-#pragma unroll
-        for (int h = 0; h < 2; h++) mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
-        return;
-    }
+/* The decisions of both rows for the thread's 8 of the 32 keys from `first` on, counted in the sequence, as signs of halves (mask_draw).
+ * EVEN: mask_is_even. They are there when it returns: the compiler must not put them off until they are used. */
+template <bool EVEN>
+[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, int first, uint32_t (&x)[2][4]) {
+    uint32_t key = (uint32_t)first + threadIdx.x % 4 * 8;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
+        if (EVEN) {
+            mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
+            pin(x[h]);
+            continue;
+        }
         uint64_t bits = mask_odd(a.drop, d.sample, d.query + 8 * h, d.feature + key);
 #pragma unroll
         for (int i = 0; i < 4; i++) x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
     }
 }
 
-/* Weights of the 32 keys from 32 * block on, as the A of two products; `key` is the tile's first. */
+/* Weights of the 32 keys from 32 * block on, as the A of two products. */
 template <typename T, int N>
-static __device__ __forceinline__ void form_weights(const attention_args &a, const decisions &d, const float (&score)[N], int block,
-                                                    int key, uint32_t (&weight)[2][4]) {
+static __device__ __forceinline__ void form_weights(const float (&score)[N], int block, uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
-    if (!a.drop.threshold) return;
-    uint32_t x[2][4];
-    decide(a, d, (uint32_t)(key + 32 * block) + threadIdx.x % 4 * 8, x);
+}
+static __device__ __forceinline__ void drop_weights(const uint32_t (&x)[2][4], uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
 }
@@ -144,36 +144,26 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
     for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
 }
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
+/* What a block has of its queries. */
+template <int COLS> struct softmax {
+    float out[COLS / 2], largest[2], sum[2]; /* the thread's two rows: columns of ctx, the largest score, the sum of weights */
+};
+
+/* Goes over all keys of a sequence of `length` rows. `from`: its first key's row, of which the first tile is under way to shared memory. EVEN:
+ * something is dropped, and decisions are mask_is_even: they are drawn while products run. */
+template <typename T, int COLS, bool EVEN>
+static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length, uint32_t query,
+                                              softmax<COLS> &of) {
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };
-    extern __shared__ char raw[];
-    int head = blockIdx.y, s = sequence_of<QUERIES>(a.seq, a.n, blockIdx.x), begin = a.seq[s];
-    int first = begin + ((int)blockIdx.x - (begin / QUERIES + s)) * QUERIES, end = s < a.n ? a.seq[s + 1] : (int)a.rows;
-    if (first >= end) return;
-    if (s == a.n) {
-        clear_rows<T>(a, head, first, min(first + QUERIES, end));
-        return;
-    }
-    uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES,
-             values = keys + 2 * size::KEY_BYTES;
-    int tiles = (end - begin + KEYS - 1) / KEYS;
-    uint32_t query_tile = tile_at(query);
-    int64_t H = (int64_t)a.heads * a.width;
-    const T *rows = (const T *)a.qkv + head * a.width, *from = rows + begin * 3 * H + H; /* the queries; the next tile's keys */
-    copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
-    fetch_keys<T, COLS>(a, from, end - begin, keys, values);
-    copy_commit();
-
-    float out[COLS / 2], largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, log2_scale = a.scale * 1.44269504f;
-    decisions drop = decisions_of(a, head, begin, first);
-#pragma unroll
-    for (int i = 0; i < COLS / 2; i++) out[i] = 0;
+    uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, query_tile = tile_at(query);
+    int tiles = (length + KEYS - 1) / KEYS;
+    float log2_scale = a.scale * 1.44269504f;
     for (int n = 0; n < tiles; n++) {
         uint32_t key_tile = tile_at(keys + (uint32_t)(n & 1) * size::KEY_BYTES);
         uint32_t value_tile = tile_at(values + (uint32_t)(n & 1) * size::KEY_BYTES, size::KEY_PANEL);
-        uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES;
+        uint32_t next = (uint32_t)(~n & 1) * size::KEY_BYTES, x[2][4];
         float score[KEYS / 2];
         copy_wait<0>();
         show_to_matrix_units();
@@ -184,25 +174,54 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
             wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
                                          tile(key_tile, k / 4 * size::KEY_PANEL + k % 4 * 32), k > 0);
         wgmma_commit();
-        from += KEYS * 3 * H;
-        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, end - begin - (n + 1) * KEYS, keys + next, values + next);
+        if (EVEN) decide<EVEN>(a, drop, n * KEYS, x);
+        from += (int64_t)KEYS * 3 * a.heads * a.width;
+        if (n + 1 < tiles) fetch_keys<T, COLS>(a, from, length - (n + 1) * KEYS, keys + next, values + next);
         copy_commit();
         wgmma_wait<0>();
         pin(score);
-        soften(score, out, largest, sum, end - begin - n * KEYS, log2_scale);
+        soften(score, of.out, of.largest, of.sum, length - n * KEYS, log2_scale);
         uint32_t weight[KEYS / 32][2][4];
 #pragma unroll
         for (int b = 0; b < KEYS / 32; b++) {
-            form_weights<T>(a, drop, score, b, n * KEYS, weight[b]);
+            form_weights<T>(score, b, weight[b]);
+            if (EVEN ? b > 0 : a.drop.threshold > 0) decide<EVEN>(a, drop, n * KEYS + 32 * b, x);
+            if (EVEN || a.drop.threshold) drop_weights(x, weight[b]);
             wgmma_begin();
 #pragma unroll
-            for (int k = 0; k < 2; k++) wgmma<T>::template run<1>(out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
+            for (int k = 0; k < 2; k++)
+                wgmma<T>::template run<1>(of.out, weight[b][k], tile(value_tile, (2 * b + k) * 16 * ROW_BYTES), 1);
             wgmma_commit();
         }
         wgmma_wait<0>();
-        pin(out);
+        pin(of.out);
     }
-    write_rows<T, COLS>(a, head, first, end, out, largest, sum, query);
+}
+#endif
+
+template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
+#if TRI_HOPPER
+    typedef sizes<COLS> size;
+    extern __shared__ char raw[];
+    int head = blockIdx.y, s = sequence_of<QUERIES>(a.seq, a.n, blockIdx.x), begin = a.seq[s];
+    int first = begin + ((int)blockIdx.x - (begin / QUERIES + s)) * QUERIES, end = s < a.n ? a.seq[s + 1] : (int)a.rows;
+    if (first >= end) return;
+    if (s == a.n) {
+        clear_rows<T>(a, head, first, min(first + QUERIES, end));
+        return;
+    }
+    uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES;
+    int64_t H = (int64_t)a.heads * a.width;
+    const T *rows = (const T *)a.qkv + head * a.width, *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
+    copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
+    fetch_keys<T, COLS>(a, from, end - begin, keys, keys + 2 * size::KEY_BYTES);
+    copy_commit();
+
+    softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
+    decisions drop = decisions_of(a, head, begin, first);
+    if (a.drop.threshold && mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
+    else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
+    write_rows<T, COLS>(a, head, first, end, of.out, of.largest, of.sum, query);
 #endif
 }
 

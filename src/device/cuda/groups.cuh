@@ -16,14 +16,16 @@ template <int N> struct ring {
 };
 
 #if TRI_HOPPER
-static __device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+/* For all threads of so many warpgroups. */
+static __device__ __forceinline__ void barrier_init(uint32_t barrier, int warpgroups) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(warpgroups * 128) : "memory");
 }
 
-/* One arrival for the warp: what its threads have done before it is seen by those who wait. */
-static __device__ __forceinline__ void warp_arrives(uint32_t barrier) {
+/* What a thread has done before it arrives is seen by those who wait. All threads of a warp arrive, not one for all: it takes no longer, and
+ * compute-sanitizer can follow it. They come together first: else the compiler ran out of registers for heads of 128 columns. */
+static __device__ __forceinline__ void arrive(uint32_t barrier) {
     __syncwarp();
-    if (threadIdx.x % WARP == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 static __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {

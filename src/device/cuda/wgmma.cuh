@@ -100,6 +100,12 @@ template <int N> static __device__ __forceinline__ void pin(float (&d)[N]) {
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/* The same of words that are made while products run. */
+template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+r"(x[i])::"memory");
+}
+
 #define D4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(d, i) D4(d, i), D4(d, i + 4), D4(d, i + 8), D4(d, i + 12)
 #define R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
@@ -167,10 +173,11 @@ template <typename T, int N> static __device__ __forceinline__ void as_factor(co
 }
 
 /* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile in shared memory,
- * which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride` elements apart and `left` of them exist. */
-template <typename T>
+ * which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride` elements apart and `left` of them exist.
+ * What a thread writes, always of the same 8 columns, it shows to `see`. */
+template <typename T, class See>
 static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to,
-                                                        int64_t stride, int left) {
+                                                        int64_t stride, int left, See see) {
     int lane = threadIdx.x % WARP;
     float scaled[32];
     __syncwarp();
@@ -186,7 +193,16 @@ static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], co
     to += lane / 8 * stride + lane % 8 * WIDE;
 #pragma unroll
     for (int row = 0; row < 16; row += 4, to += 4 * stride)
-        if (row + lane / 8 < left) *reinterpret_cast<uint4 *>(to) = load_16(room + piece_at(row + lane / 8, lane % 8));
+        if (row + lane / 8 < left) {
+            uint4 eight = load_16(room + piece_at(row + lane / 8, lane % 8));
+            *reinterpret_cast<uint4 *>(to) = eight;
+            see(*reinterpret_cast<pack<T, WIDE> *>(&eight));
+        }
+}
+template <typename T>
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to,
+                                                        int64_t stride, int left) {
+    write_whole_rows(d, factor, room, to, stride, left, [](const pack<T, WIDE> &) {});
 }
 
 #endif
