@@ -73,6 +73,17 @@ static void double_linear_gelu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
 }
 
+static void double_linear_gelu_din(const kernel_call *k, double *const *v) {
+    int64_t O = extent(k, 'O'), I = extent(k, 'I');
+    for (int64_t i = 0; i < I; i++) v[1][i] = 0;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double x = v[4][i], dy = 0;
+        for (int64_t c = 0; c < O; c++) dy += v[2][i / I * O + c] * v[3][c * I + i % I];
+        v[0][i] = dy * ((1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * acos(-1)));
+        v[1][i % I] += v[0][i];
+    }
+}
+
 static void double_gelu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
 }
@@ -193,7 +204,7 @@ static void double_cast(const kernel_call *k, double *const *v) {
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
-    ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(gelu),
+    ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(linear_gelu_din), ROW(gelu),
     ROW(tanh), ROW(relu), ROW(attention), ROW(attention_first), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
     ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast), ROW(accumulate),
 #undef ROW

@@ -12,7 +12,7 @@ static const struct { tri_op fused, part; int of[TRI_MAX_ARGS]; } kernel_parts[]
     {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}}, {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
     {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},           {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
     {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},                    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7}},
-    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},
+    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},               {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
 };
 enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 
@@ -33,7 +33,7 @@ static inline void kernel_part_check(const kernel_call *fused, int which, kernel
     kernel_call part;
     unsigned acc = 0;
     at.op = op;
-    at.dim['O' - 'A'] = at.dim[fused->at.op == TRI_OP_attention_din_db ? 'D' - 'A' : 'H' - 'A'];
+    at.dim['O' - 'A'] = fused->call.t[0].cols; /* bias_dw has the columns of what the fused operation writes first */
     for (int k = 0; k < row->n_args; k++) acc |= (fused->call.acc >> of[k] & 1) << k;
     kernel_call_open_mixed(&part, &at, fused->type, fused->loose, fused->attr.p, acc, 0);
     for (int k = 0; k < row->n_args; k++) {

@@ -153,7 +153,8 @@ static const kernel_grid own_grids[] = {
     {"attention attention_din", "L=5 A=45 E=64"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
     {"norm_dw dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
-    {"linear linear_gelu linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
+    {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
+    {"linear_gelu linear_gelu_din", "T=1024,1700 O=256 I=256,64"}, /* tiles of 128 rows by 256 columns, in one kernel */
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
 };
 
@@ -223,37 +224,39 @@ static void fused_sums_are_those_apart(void **state) {
     }
 }
 
-/* Where attention's gradient has whole rows of heads of 64 columns, its sums over rows are added in an order of their own: they are compared
- * with sums in double of what was written, which has the bits of attention_din. */
-static void try_attention_sums(const kernel_case *at, void *context) {
-    enum { DQKV, DB };
+/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of GELU is formed in a product, sums over rows are
+ * added in an order of their own: they are compared with sums in double of what was written. That of attention has the bits of
+ * attention_din. */
+static void try_sums(const kernel_case *at, void *context) {
+    enum { DX, DB };
     gpu *g = context;
     for (int add = 0; add <= 1; add++) {
         kernel_call k;
         kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << DB : 0, 0);
         run_on_gpu(g, &k, 0);
         for (int i = 0; i < KERNEL_PARTS; i++)
-            if (kernel_parts[i].part == TRI_OP_attention_din) kernel_part_check(&k, i, run_aligned, g);
+            if (kernel_parts[i].fused == at->op && kernel_parts[i].part == TRI_OP_attention_din) kernel_part_check(&k, i, run_aligned, g);
         for (int64_t c = 0; c < operand_count(&k, DB); c++) {
             double before = add ? (double)((float *)(void *)(k.before[DB] + GUARD))[c] : 0, sum = before, size = fabs(before);
-            for (int64_t i = c; i < operand_count(&k, DQKV); i += operand_count(&k, DB))
-                sum += kernel_value(&k, DQKV, i), size += fabs(kernel_value(&k, DQKV, i));
+            for (int64_t i = c; i < operand_count(&k, DX); i += operand_count(&k, DB))
+                sum += kernel_value(&k, DX, i), size += fabs(kernel_value(&k, DX, i));
             if (!(fabs(kernel_value(&k, DB, c) - sum) <= 3e-6 * size)) kernel_call_fail(&k, DB, "is not the sum of what was written");
         }
         kernel_call_close(&k);
     }
 }
 
-static void attention_sums_what_it_writes(void **state) {
+static void sums_are_of_what_is_written(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"attention_din_db", "L=0,1,2,5,7,9 X=0,70 A=3 E=64"},
         {"attention_din_db", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
         {"attention_din_db", "L=7 A=40 E=64"},
+        {"linear_gelu_din", "T=1024,1025,2500 O=64,192 I=256,768"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];
-        kernel_cases(grids, 3, try_attention_sums, the_gpu);
+        kernel_cases(grids, sizeof grids / sizeof *grids, try_sums, the_gpu);
     }
 }
 
@@ -273,7 +276,7 @@ static void not_a_number_shows(void **state) {
     static const kernel_grid grids[] = {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
          "relu relu_din", "T=5 H=7,64"},
-        {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
+        {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8,64"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
@@ -383,7 +386,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_has_rows), cmocka_unit_test(rows_of_fp32),       cmocka_unit_test(rows_of_bf16),
         cmocka_unit_test(rows_of_fp16),             cmocka_unit_test(fused_sums_are_those_apart),
-        cmocka_unit_test(attention_sums_what_it_writes), cmocka_unit_test(not_a_number_shows),
+        cmocka_unit_test(sums_are_of_what_is_written), cmocka_unit_test(not_a_number_shows),
         cmocka_unit_test(a_skipped_step_changes_nothing), cmocka_unit_test(timed_products),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

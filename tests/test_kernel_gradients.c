@@ -220,6 +220,7 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
+static const kernel_grid fused_grids[] = {{"linear_gelu_din", "T=0,1,7 O=1,5 I=1,3,9"}}; /* gradients of two operations at once */
 static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
@@ -227,6 +228,7 @@ static void test_forward(void **state) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
+    kernel_cases(fused_grids, 1, forward_case, &table);
     kernel_cases(update_grids, 3, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         tri_op_phase phase = tri__op_row((tri_op)op)->phase;

@@ -144,13 +144,14 @@ static void test_fused_sums_are_those_apart(void **state) {
     static const kernel_grid grids[] = {
         {"dropout_add_norm_din gelu_din_db", "T=0,1,17,530 H=1,20,100"},
         {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
+        {"linear_gelu_din", "T=0,1,17,130 O=1,20 I=1,20"},
     };
     static const tri_dtype types[][2] = {{TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};
     static const char *const devices[] = {"cpu", "reference"};
     for (int i = 0; i < 8; i++) {
         row_runner r = {.type = types[i / 2][0], .loose = types[i / 2][1]};
         tri__device_find(devices[i % 2])->kernels(&r.table);
-        kernel_cases(grids, 2, try_parts, &r);
+        kernel_cases(grids, 3, try_parts, &r);
     }
 }
 
@@ -170,7 +171,7 @@ static void test_not_a_number_shows(void **state) {
     static const kernel_grid grids[] = {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
          "relu relu_din", "T=5 H=7,64"},
-        {"linear linear_gelu linear_din linear_dw", "T=5 O=7 I=9"},
+        {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},

@@ -73,8 +73,8 @@ static const kernel_grid grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din relu "
      "relu_din", "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
-    {"linear linear_gelu linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},
-    {"linear linear_gelu linear_din linear_dw", "T=65,270 O=130 I=300"},
+    {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},
+    {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65,270 O=130 I=300"},
     {"linear linear_din linear_dw", "T=530 O=70 I=33"},
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
     {ATTENTION, "L=0,1,2,4 A=1,3 E=4,20"},

@@ -5,12 +5,13 @@
  *   norm_din; norm_dw; [add_din; [dropout_din]] [linear_din; linear_dw; bias_dw]
  *                                             -> dropout_add_norm_din [linear_din; linear_dw]
  *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw
- *   attention_din; the same                   -> attention_din_db; linear_din; linear_dw
+ *   linear_din; linear_dw; gelu_din_db        -> linear_dw; linear_gelu_din
+ *   attention_din; linear_din; linear_dw; bias_dw -> attention_din_db; linear_din; linear_dw
  *
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
- * backward pass write them. In the last three, sums over tokens are formed where the values are made. Where the schedule wants
+ * backward pass write them. In the last four, sums over tokens are formed where the values are made. Where the schedule wants
  * gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same bits (but for
- * attention's on a GPU, docs/cuda.md). */
+ * those of attention and of linear_gelu_din on a GPU, docs/cuda.md). */
 #include "plan/stage.h"
 
 typedef struct fuser {
@@ -97,11 +98,29 @@ static int try_dropout_add_norm_din(fuser *f) {
     return taken + (bias ? keep_linear(f, bias) : 0);
 }
 
+/* The last of what was kept, when it is a dense layer's gradients and that of its input is only read by `gelu`: taken back, and returned. */
+static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
+    tri_instr *kept = f->program->instr + f->n;
+    if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
+        kept[-2].slot[0] != gelu->slot[1] || f->reads[gelu->slot[1]] != 1 || !has(f, TRI_OP_linear_gelu_din))
+        return 0;
+    *din = kept[-2];
+    kept[-2] = kept[-1];
+    f->n--;
+    return 1;
+}
+
 static int try_gelu_din_db(fuser *f) {
     const tri_instr *gelu = peek(f, 0, TRI_OP_gelu_din), *bias = gelu ? bias_after(f, 1, gelu->slot[0]) : NULL;
+    tri_instr din;
     if (!bias || !has(f, TRI_OP_gelu_din_db)) return 0;
-    keep(f, made(TRI_OP_gelu_din_db, gelu, gelu->attr, (gelu->acc & 1) | (unsigned)(bias->acc & 1) << 1,
-                 (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], gelu->slot[1], gelu->slot[2]}));
+    unsigned acc = (gelu->acc & 1) | (unsigned)(bias->acc & 1) << 1;
+    if (take_linear_din(f, gelu, &din))
+        keep(f, made(TRI_OP_linear_gelu_din, gelu, gelu->attr, acc,
+                     (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], din.slot[1], din.slot[2], gelu->slot[2]}));
+    else
+        keep(f, made(TRI_OP_gelu_din_db, gelu, gelu->attr, acc,
+                     (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], gelu->slot[1], gelu->slot[2]}));
     return 1 + keep_linear(f, bias);
 }
 

@@ -25,6 +25,7 @@ static void plain_rows(tri_kernel_table *table) {
 static void reference_kernels(tri_kernel_table *table) {
     plain_rows(table);
     tri__cpu_half_rows(table);
+    tri__cpu_part_rows(table);
 }
 
 static void cpu_kernels(tri_kernel_table *table) {
@@ -32,6 +33,7 @@ static void cpu_kernels(tri_kernel_table *table) {
     tri__cpu_fast_rows(table);
     tri__cpu_half_rows(table);
     tri__cpu_fast_half_rows(table);
+    tri__cpu_part_rows(table);
 }
 
 /* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */

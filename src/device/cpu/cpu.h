@@ -13,6 +13,8 @@ TRI_CPU_FAMILIES(X)
 
 /* Adds rows of 16-bit types for every operation that has one of fp32. half.c */
 void tri__cpu_half_rows(tri_kernel_table *table);
+/* Operations that are done by running others of the table, which is complete. */
+void tri__cpu_part_rows(tri_kernel_table *table);
 /* The row that it adds for dense layers and their gradients, for rows that cannot take every call. */
 void tri__cpu_half_linear(const tri_call *call);
 

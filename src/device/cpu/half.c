@@ -124,6 +124,13 @@ static void gelu_din_db(const tri_call *call) {
     run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DX});
 }
 
+/* In any type by its parts, the product where dx will be. */
+static void linear_gelu_din(const tri_call *call) {
+    enum { DX, DB, DY, W, X };
+    run_part(call, TRI_OP_linear_din, 3, (int[]){DX, DY, W});
+    run_part(call, TRI_OP_gelu_din_db, 4, (int[]){DX, DB, DX, X});
+}
+
 /* Of any width. */
 static void attention_din_db(const tri_call *call) {
     enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
@@ -312,5 +319,18 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
         table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+void tri__cpu_part_rows(tri_kernel_table *table) {
+    for (int dtype = TRI_F32; dtype <= TRI_F16; dtype++) {
+        const tri_workspace *a = &table->work[TRI_OP_linear_din][dtype], *b = &table->work[TRI_OP_gelu_din_db][dtype];
+        table->run[TRI_OP_linear_gelu_din][dtype] = linear_gelu_din;
+        table->work[TRI_OP_linear_gelu_din][dtype] =
+            (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row), larger(a->col, b->col), larger(a->row_cols, b->row_cols),
+                            larger(a->half, b->half)};
+        if (dtype != TRI_F32) table->work[TRI_OP_linear_gelu_din][dtype].row_cols += 4; /* dx has two wide copies: it is read, and written */
     }
 }

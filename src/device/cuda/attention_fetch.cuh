@@ -94,9 +94,10 @@ template <int COLS> struct room {
 
     __device__ __forceinline__ void init() const {
         typedef roles<COLS> role;
-        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS), barrier_init(empty(i), 2);
-        for (int i = 0; i < size::KEY_STAGES; i++) barrier_init(keys_full(i), 1), barrier_init(keys_empty(i), 2 + role::DQ_APART);
-        for (int i = 0; i < 2; i++) barrier_init(slopes_full(i), 2), barrier_init(slopes_empty(i), role::DQ_APART ? 1 : 2);
+        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS * GROUP), barrier_init(empty(i), 2 * GROUP);
+        for (int i = 0; i < size::KEY_STAGES; i++) barrier_init(keys_full(i), GROUP), barrier_init(keys_empty(i), (2 + role::DQ_APART) * GROUP);
+        for (int i = 0; i < 2; i++)
+            barrier_init(slopes_full(i), 2 * GROUP), barrier_init(slopes_empty(i), (role::DQ_APART ? 1 : 2) * GROUP);
     }
 };
 

@@ -18,6 +18,7 @@ typedef struct tri_cuda {
     void *blas_work;           /* [blas_bytes] on the device */
     size_t blas_bytes;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
+    void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
     cudaError_t error;         /* the first that a launch met; looked at after the step */
     const char *where;         /* the row that met it */

@@ -16,9 +16,8 @@ template <int N> struct ring {
 };
 
 #if TRI_HOPPER
-/* For all threads of so many warpgroups. */
-static __device__ __forceinline__ void barrier_init(uint32_t barrier, int warpgroups) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(warpgroups * 128) : "memory");
+static __device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
 /* What a thread has done before it arrives is seen by those who wait. All threads of a warp arrive, not one for all: it takes no longer, and

@@ -1,7 +1,8 @@
 /* linear.cu - dense layers and their gradients by cuBLASLt, which adds the bias as it multiplies. The library's GELU is the tanh
- * approximation, ours is exact, so it runs after the product. */
+ * approximation, ours is exact, so it runs after the product where gelu_product.cu does not do both. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
+#include "device/cuda/gelu_product.cuh"
 #include "device/cuda/map.cuh"
 #include "device/cuda/product.cuh"
 
@@ -25,6 +26,7 @@ static void linear(const tri_call *call) {
 template <typename T> static void linear_gelu(const tri_call *call) {
     enum { Y, H, X };
     T *h = data<T>(call, call->t[H].data ? H : Y); /* [T,O] */
+    if (gelu_product(call)) return;
     forward(call, h, X, "linear_gelu");
     if (only_timed(call)) return;
     map1_on<gelu_op<T>, T, T>(call, elements(call, Y), data<T>(call, Y), h, 0, "linear_gelu");
@@ -38,6 +40,19 @@ static void linear_din(const tri_call *call) {
     product p = new_product(in, rows, out, call->dtype[W], call->dtype[DX]);
     p.a = call->t[W].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DX].data, p.shape.add = adds(call, DX);
     multiply(call, &p, "linear_din");
+}
+
+template <typename T> static void linear_gelu_din(const tri_call *call) {
+    enum { DX, DB, DY, W, X };
+    if (gelu_din_product(call)) return;
+    tri_call product = *call, gelu = *call;
+    product.acc = 0, product.t[1] = call->t[DY], product.t[2] = call->t[W];
+    product.dtype[1] = call->dtype[DY], product.dtype[2] = call->dtype[W];
+    linear_din(&product);
+    if (only_timed(call)) return;
+    gelu.t[2] = call->t[DX], gelu.t[3] = call->t[X];
+    gelu.dtype[2] = call->dtype[DX], gelu.dtype[3] = call->dtype[X];
+    call->table->run[TRI_OP_gelu_din_db][call->dtype[DX]](&gelu);
 }
 
 /* dw [O,I] = dy [T,O]^T x [T,I] */
@@ -70,6 +85,7 @@ const tri_kernel_row tri__cuda_linear[] = {
     ROWS(TRI_OP_linear_din, linear_din),
     ROWS(TRI_OP_linear_dw, linear_dw),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu, linear_gelu, {}),
+    TRI_CUDA_ROWS(TRI_OP_linear_gelu_din, linear_gelu_din, COLUMN_WORK(1)),
     TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),
     {},
 };

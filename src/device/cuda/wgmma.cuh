@@ -114,6 +114,11 @@ template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
     R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
         "%60,%61,%62,%63"
 
+#define R128                                                                                                                 \
+    R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91," \
+        "%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,"  \
+        "%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+
 /* One instruction: d [64, N] (+)= A [64, 16] B [16, N]; `a` and `b` descriptors, or `a` 4 registers of pairs. TA and TB: turned. */
 #define WGMMA_SS(n, type, regs, da, db, acc, ta, tb, ...)                                                                    \
     asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type   \
@@ -137,6 +142,10 @@ template <typename T> struct wgmma;
         }                                                                                                                    \
         template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int add) {   \
             WGMMA_SS("128", type, R64, "64", "65", "66", "67", "68", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48));         \
+        }                                                                                                                    \
+        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[128], uint64_t a, uint64_t b, int add) {  \
+            WGMMA_SS("256", type, R128, "128", "129", "130", "131", "132", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48),    \
+                     D16(d, 64), D16(d, 80), D16(d, 96), D16(d, 112));                                                       \
         }                                                                                                                    \
         template <int TB> static __device__ __forceinline__ void run(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) { \
             WGMMA_RS("64", type, R32, "32", "33", "34", "35", "36", "37", "38", D16(d, 0), D16(d, 16));                      \
