@@ -2,7 +2,11 @@
  *
  * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what second memory lends
  * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
- * names the slots of its transfer, so they live until then. */
+ * names the slots of its transfer, so they live until then.
+ *
+ * Where kernels go to two lanes, one must not wait for the other to be done with memory. The program is cut into stretches, at instructions
+ * that use what the other lane computed: within a stretch lanes may be anywhere, so slots of different lanes share memory only if no stretch
+ * has both. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -11,8 +15,11 @@
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
 static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
 
+enum { EACH = TRI_LANES }; /* for a lane: slots that several use */
+
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
+    int lane, from, to;      /* whose; the same for slots of other lanes: whole stretches */
     int64_t bytes;
 } life;
 
@@ -31,16 +38,48 @@ static int earlier_first(const void *a, const void *b) {
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
 
+/* Whether an instruction uses what another lane computed; `maker` [n_slots]: whose the value of a slot is, -1 that of none yet. Keeps it. */
+static int crosses(const tri_program *program, int index, int *maker) {
+    const tri_instr *instr = &program->instr[index];
+    const tri_op_row *row = tri__op_row(instr->op);
+    int lane = tri__instr_lane(program, index), found = 0;
+    for (int k = row->n_args - 1; k >= 0; k--) { /* what is written stands first */
+        if (instr->slot[k] < 0 || program->slot[instr->slot[k]].mem != TRI_MEM_ACT) continue;
+        int *of = &maker[tri__slot_root(program, instr->slot[k])];
+        found |= tri__access_reads(row->arg[k].access) && *of >= 0 && *of != lane;
+        if (tri__access_writes(row->arg[k].access) && instr->op != TRI_OP_input) *of = lane;
+    }
+    return found;
+}
+
+/* Whole stretches for lives that other lanes' are compared with. */
+static void widen(const tri_pass *pass, life *lives) {
+    const tri_program *program = pass->program;
+    int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
+    int *first = tri__arena_alloc(pass->arena, (size_t)n * sizeof *first), *last = tri__arena_alloc(pass->arena, (size_t)n * sizeof *last);
+    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
+    for (int i = 0; i < n; i++) first[i] = i == 0 || crosses(program, i, maker) ? i : first[i - 1];
+    for (int i = n - 1; i >= 0; i--) last[i] = i == n - 1 || first[i + 1] == i + 1 ? i : last[i + 1];
+    for (int s = 0; s < program->n_slots; s++)
+        if (lives[s].first >= 0) lives[s].from = first[lives[s].first], lives[s].to = last[lives[s].last];
+}
+
 /* Lifetimes of a class's slots; returns how many. */
-static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
+static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
+    const tri_program *program = pass->program;
+    int lanes = mem == TRI_MEM_ACT ? tri__program_lanes(program) : 1;
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
-    for (int i = 0; i < program->n_instrs; i++)
+    for (int i = 0; i < program->n_instrs; i++) {
+        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0;
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (program->instr[i].slot[k] < 0) continue;
             life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
-            if (at->first < 0) at->first = i;
-            at->last = i;
+            if (at->first < 0) at->first = at->from = i, at->lane = lane;
+            at->last = at->to = i;
+            if (at->lane != lane) at->lane = EACH;
         }
+    }
+    if (lanes > 1) widen(pass, lives);
     int n = 0;
     for (int s = 0; s < program->n_slots; s++) {
         if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
@@ -53,7 +92,7 @@ static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
 
 /* A life that has its place: instructions, and bytes of the class. */
 typedef struct placed {
-    int first, last;
+    int first, last, lane;
     int64_t begin, end;
 } placed;
 
@@ -72,18 +111,24 @@ typedef struct space {
     shelf wide;          /* the others */
 } space;
 
+/* Stretches are whole in `want`: those that `other` touches need not be. */
+static int live_together(const placed *other, const life *want) {
+    if (other->lane == want->lane && want->lane != EACH) return other->first <= want->last && want->first <= other->last;
+    return other->first <= want->to && want->from <= other->last;
+}
+
 /* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
 static int64_t lowest_fit(const space *space, const life *want) {
     const shelf *shelves[TILES + 1] = {&space->wide};
     int n = 1, next[TILES + 1] = {0}, lifted = 1;
     int64_t at = 0;
-    for (int t = want->first / space->each; t <= want->last / space->each; t++) shelves[n++] = &space->tile[t];
+    for (int t = want->from / space->each; t <= want->to / space->each; t++) shelves[n++] = &space->tile[t];
     while (lifted) {
         lifted = 0;
         for (int i = 0; i < n; i++)
             for (; next[i] < shelves[i]->n && shelves[i]->at[next[i]].begin < at + want->bytes; next[i]++) {
                 const placed *other = &shelves[i]->at[next[i]];
-                if (other->last < want->first || want->last < other->first || other->end <= at) continue;
+                if (!live_together(other, want) || other->end <= at) continue;
                 at = other->end;
                 lifted = 1;
             }
@@ -155,7 +200,7 @@ static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
     for (int i = 0; i < n; i++) {
         int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
         program->slot[lives[i].slot].offset = offset;
-        take(&space, (placed){lives[i].first, lives[i].last, offset, end});
+        take(&space, (placed){lives[i].first, lives[i].last, lives[i].lane, offset, end});
         if (end > bytes) bytes = end;
     }
     return bytes;
@@ -186,18 +231,18 @@ static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
-    int n = find_lives(program, mem, lives);
+    int n = find_lives(pass, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
     if (place_as_before(pass, mem, lives, n)) return;
     life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
     if (found) memcpy(found, lives, (size_t)n * sizeof *found);
     program->bytes[mem] = place_in_turn(pass, lives, n);
     if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
-    place_in_buffers(pass, mem, lives, n);
+    if (mem != TRI_MEM_ACT || tri__program_lanes(program) == 1) place_in_buffers(pass, mem, lives, n);
     if (found) remember(pass, mem, found, n);
 }
 
-/* Scratch space: one slot, as large as the neediest kernel wants it. */
+/* Scratch space: one slot, for each lane as large as the neediest kernel wants it. */
 static void place_work(tri_pass *pass) {
     tri_program *program = pass->program;
     int64_t bytes = 0;
@@ -213,9 +258,10 @@ static void place_work(tri_pass *pass) {
         int64_t need = tri__workspace_bytes(work, tri__slot_rows(first, &program->max), first->cols, halves);
         if (need > bytes) bytes = need;
     }
+    bytes = align(bytes) * tri__program_lanes(program);
     tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
-    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, align(bytes), "work");
-    program->bytes[TRI_MEM_WORK] = align(bytes);
+    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    program->bytes[TRI_MEM_WORK] = bytes;
 }
 
 void tri__pass_memory(tri_pass *pass, const tri_counts *max) {

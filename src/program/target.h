@@ -20,6 +20,7 @@ typedef struct tri_target {
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule;                                /* bound row counts are rounded up to it */
     int64_t ahead;                              /* bytes copied from second memory ahead of their use; 0: kernels work there */
+    int lanes;                                  /* queues of kernels that it works on side by side; 0 is 1 */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 
