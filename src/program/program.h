@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "layout/mesh.h"
 #include "program/op.h"
+#include "program/target.h"
 
 /* Row counts that are known only when a microbatch is bound. */
 typedef enum tri_sym {
@@ -79,8 +80,6 @@ typedef struct tri_program {
     int n_units, n_slots, n_instrs;
     int cap_units, cap_lanes, cap_slots, cap_instrs;
 } tri_program;
-
-enum { TRI_LANES = 2 };    /* queues of kernels that one rank may use */
 
 const char *tri__mem_name(tri_mem mem);
 const char *tri__sym_name(tri_sym sym);
