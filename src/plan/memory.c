@@ -4,9 +4,8 @@
  * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
  * names the slots of its transfer, so they live until then.
  *
- * Where kernels go to two lanes, one must not wait for the other to be done with memory. The program is cut into stretches, at instructions
- * that use what the other lane computed: within a stretch lanes may be anywhere, so slots of different lanes share memory only if no stretch
- * has both. */
+ * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by side with the other, as
+ * far as values passed on between them say, counts as living at the same time. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -19,7 +18,7 @@ enum { EACH = TRI_LANES }; /* for a lane: slots that several use */
 
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
-    int lane, from, to;      /* whose; the same for slots of other lanes: whole stretches */
+    int lane, from, to;      /* whose; instructions of the other lane that it may live beside, with these */
     int64_t bytes;
 } life;
 
@@ -38,48 +37,63 @@ static int earlier_first(const void *a, const void *b) {
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
 
-/* Whether an instruction uses what another lane computed; `maker` [n_slots]: whose the value of a slot is, -1 that of none yet. Keeps it. */
-static int crosses(const tri_program *program, int index, int *maker) {
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before have passed it a value, or one of them behind
+ * it has; those after get one. */
+typedef struct beside {
+    int *from, *to; /* [n_instrs] */
+} beside;
+
+/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last. */
+static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
     const tri_instr *instr = &program->instr[index];
-    const tri_op_row *row = tri__op_row(instr->op);
-    int lane = tri__instr_lane(program, index), found = 0;
-    for (int k = row->n_args - 1; k >= 0; k--) { /* what is written stands first */
-        if (instr->slot[k] < 0 || program->slot[instr->slot[k]].mem != TRI_MEM_ACT) continue;
-        int *of = &maker[tri__slot_root(program, instr->slot[k])];
-        found |= tri__access_reads(row->arg[k].access) && *of >= 0 && *of != lane;
-        if (tri__access_writes(row->arg[k].access) && instr->op != TRI_OP_input) *of = lane;
+    int last = -1;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int of = instr->slot[k] < 0 ? -1 : maker[tri__slot_root(program, instr->slot[k])];
+        if (of > last && lane[of] != lane[index]) last = of;
     }
-    return found;
+    return last;
 }
 
-/* Whole stretches for lives that other lanes' are compared with. */
-static void widen(const tri_pass *pass, life *lives) {
+static beside find_beside(const tri_pass *pass) {
     const tri_program *program = pass->program;
     int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
-    int *first = tri__arena_alloc(pass->arena, (size_t)n * sizeof *first), *last = tri__arena_alloc(pass->arena, (size_t)n * sizeof *last);
+    int behind[TRI_LANES] = {-1, -1}, passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
+    uint8_t *lane = tri__arena_alloc(pass->arena, (size_t)n);
+    beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from), tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
     for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
-    for (int i = 0; i < n; i++) first[i] = i == 0 || crosses(program, i, maker) ? i : first[i - 1];
-    for (int i = n - 1; i >= 0; i--) last[i] = i == n - 1 || first[i + 1] == i + 1 ? i : last[i + 1];
-    for (int s = 0; s < program->n_slots; s++)
-        if (lives[s].first >= 0) lives[s].from = first[lives[s].first], lives[s].to = last[lives[s].last];
+    for (int i = 0; i < n; i++) {
+        int here = lane[i] = (uint8_t)tri__instr_lane(program, i), last = comes_from(program, i, maker, lane);
+        if (last > behind[here]) behind[here] = last;
+        out.from[i] = behind[here] + 1;
+        out.to[i] = n - 1;
+        for (int *at = &passed[!here]; *at <= behind[here]; ++*at)
+            if (lane[*at] != here) out.to[*at] = i - 1;
+        const tri_op_row *row = tri__op_row(program->instr[i].op);
+        for (int k = 0; k < row->n_args; k++)
+            if (program->instr[i].slot[k] >= 0 && tri__access_writes(row->arg[k].access))
+                maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
+    }
+    return out;
 }
 
 /* Lifetimes of a class's slots; returns how many. */
 static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
     const tri_program *program = pass->program;
     int lanes = mem == TRI_MEM_ACT ? tri__program_lanes(program) : 1;
+    beside near = lanes > 1 ? find_beside(pass) : (beside){0};
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
     for (int i = 0; i < program->n_instrs; i++) {
-        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0;
+        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i, to = near.to ? near.to[i] : i;
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (program->instr[i].slot[k] < 0) continue;
             life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
-            if (at->first < 0) at->first = at->from = i, at->lane = lane;
-            at->last = at->to = i;
+            if (at->first < 0) *at = (life){.slot = at->slot, .first = i, .lane = lane, .from = from, .to = to};
+            at->last = i;
             if (at->lane != lane) at->lane = EACH;
+            if (from < at->from) at->from = from;
+            if (to > at->to) at->to = to;
         }
     }
-    if (lanes > 1) widen(pass, lives);
     int n = 0;
     for (int s = 0; s < program->n_slots; s++) {
         if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
@@ -111,7 +125,6 @@ typedef struct space {
     shelf wide;          /* the others */
 } space;
 
-/* Stretches are whole in `want`: those that `other` touches need not be. */
 static int live_together(const placed *other, const life *want) {
     if (other->lane == want->lane && want->lane != EACH) return other->first <= want->last && want->first <= other->last;
     return other->first <= want->to && want->from <= other->last;
