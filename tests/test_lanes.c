@@ -275,6 +275,26 @@ static void waits_are_needed(void **state) {
     tiny_close(&there);
 }
 
+/* Programs in which encoders take turns, over ranks: the bits of those in which they do not. */
+static void turns_change_nothing_for_ranks(void **state) {
+    (void)state;
+    const job_what layouts[] = {{.dp = 2, .n_mb = 2, .dropout = 0.1}, {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}},
+                                {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}}, {.tp = 2, .sequence = 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        job of[2];
+        for (int lanes = 1; lanes <= 2; lanes++) {
+            job_what what = layouts[i];
+            what.steps = 3, what.lanes = lanes;
+            job_open(&of[lanes - 1], what);
+            job_run(&of[lanes - 1]);
+        }
+        assert_memory_equal(of[0].loss[0], of[1].loss[0], 3 * sizeof of[0].loss[0][0]);
+        assert_memory_equal(of[0].weights, of[1].weights, (size_t)of[0].rank[0].model.n_elements * sizeof *of[0].weights);
+        job_close(&of[0]);
+        job_close(&of[1]);
+    }
+}
+
 /* With marks, and when looking for bad numbers, one lane has all. */
 static void marked_runs_have_one_lane(void **state) {
     (void)state;
@@ -309,6 +329,7 @@ int main(void) {
         cmocka_unit_test(lanes_do_not_wait_for_memory),
         cmocka_unit_test(any_order_gives_the_same_bits),
         cmocka_unit_test(waits_are_needed),
+        cmocka_unit_test(turns_change_nothing_for_ranks),
         cmocka_unit_test(marked_runs_have_one_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
