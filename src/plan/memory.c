@@ -37,13 +37,14 @@ static int earlier_first(const void *a, const void *b) {
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
 
-/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before have passed it a value, or one of them behind
- * it has; those after get one. */
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value comes from there, those
+ * after begin when they have a value from here. */
 typedef struct beside {
     int *from, *to; /* [n_instrs] */
 } beside;
 
-/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last. */
+/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last, of
+ * activations: of gradients that share a bucket each lane writes its own. */
 static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
     const tri_instr *instr = &program->instr[index];
     int last = -1;
@@ -70,7 +71,7 @@ static beside find_beside(const tri_pass *pass) {
             if (lane[*at] != here) out.to[*at] = i - 1;
         const tri_op_row *row = tri__op_row(program->instr[i].op);
         for (int k = 0; k < row->n_args; k++)
-            if (program->instr[i].slot[k] >= 0 && tri__access_writes(row->arg[k].access))
+            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 && program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
                 maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
     }
     return out;
