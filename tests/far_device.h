@@ -1,6 +1,7 @@
 /* far_device.h - a device apart, as far as its queues go: nothing is computed and no data moves, but what waits for what is as on GPUs that
- * have NCCL. Kernels, posts and waits are done in the order of queueing; a group's transfers one after another, each once all members have
- * reached theirs and ask for the same. Otherwise they wait for ever. Ranks are threads. */
+ * have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and lanes wait for each other's signals; a group's
+ * transfers are done one after another, each once all members have reached theirs and ask for the same. Otherwise they wait for ever. Ranks
+ * are threads. */
 #ifndef TESTS_FAR_DEVICE_H
 #define TESTS_FAR_DEVICE_H
 
@@ -13,14 +14,20 @@
 
 enum { FAR_RANKS = 8, FAR_GROUPS = 64, FAR_ITEMS = 8192 };
 
+/* A post is where its transfer may begin. */
+typedef enum far_kind { FAR_POST, FAR_WAIT, FAR_SIGNAL, FAR_AWAIT } far_kind;
+
 typedef struct far_item {
-    int wait;                      /* 1: for a transfer; 0: a post, from where its transfer may begin */
-    int group, number;             /* the transfer: of a group; of those that this rank posted there */
+    far_kind kind;
+    int group, number;             /* the transfer: of a group; of those that this rank posted there. A signal: of all that it gave */
 } far_item;
 
 typedef struct far_rank {
-    far_item item[FAR_ITEMS];      /* the queue of kernels, as far as it matters */
-    int n, reached;
+    far_item item[TRI_LANES][FAR_ITEMS]; /* the queues of kernels, as far as they matter */
+    int n[TRI_LANES], reached[TRI_LANES], lane;
+    int signal[FAR_ITEMS];         /* by the number that `signal` was given: the last */
+    int n_signals;
+    uint8_t is_given[FAR_ITEMS];
     far_item posted[FAR_ITEMS];    /* by the number that `post` was given */
     int begun;                     /* with one queue: transfers that are done, of all groups */
     far_item order[FAR_ITEMS];
@@ -74,14 +81,16 @@ static int far_may_end(int group) {
     return 1;
 }
 
-static int far_pass(int rank) {
+static int far_pass(int rank, int lane) {
     far_rank *r = &far.rank[rank];
     int moved = 0;
-    for (; r->reached < r->n; r->reached++, moved = 1) {
-        const far_item *item = &r->item[r->reached];
+    for (int *at = &r->reached[lane]; *at < r->n[lane]; ++*at, moved = 1) {
+        const far_item *item = &r->item[lane][*at];
         far_group *g = &far.group[item->group];
-        if (item->wait && g->done <= item->number) break;
-        for (int m = 0; m < g->n && !item->wait; m++)
+        if (item->kind == FAR_WAIT && g->done <= item->number) break;
+        if (item->kind == FAR_AWAIT && !r->is_given[item->number]) break;
+        if (item->kind == FAR_SIGNAL) r->is_given[item->number] = 1;
+        for (int m = 0; m < g->n && item->kind == FAR_POST; m++)
             if (g->rank[m] == rank) g->ready[m]++;
     }
     return moved;
@@ -90,7 +99,8 @@ static int far_pass(int rank) {
 static void far_advance(void) {
     for (int moved = 1; moved;) {
         moved = 0;
-        for (int r = 0; r < FAR_RANKS; r++) moved |= far_pass(r);
+        for (int r = 0; r < FAR_RANKS; r++)
+            for (int lane = 0; lane < TRI_LANES; lane++) moved |= far_pass(r, lane);
         for (int i = 0; i < far.n_groups; i++)
             while (far_may_end(i)) {
                 for (int m = 0; m < far.group[i].n; m++) far.rank[far.group[i].rank[m]].begun++;
@@ -121,8 +131,8 @@ static int far_idle(void *context, uint64_t *passed) {
     far_rank *r = context;
     pthread_mutex_lock(&far.lock);
     far_advance();
-    *passed = (uint64_t)r->reached;
-    int done = r->reached == r->n;
+    *passed = (uint64_t)(r->reached[0] + r->reached[1]);
+    int done = r->reached[0] == r->n[0] && r->reached[1] == r->n[1];
     pthread_mutex_unlock(&far.lock);
     return done;
 }
@@ -171,15 +181,33 @@ static void far_post(void *context, void *group, const tri_collective *what, int
     tri_collective *kept = &g->what[member->me][item.number];
     *kept = *what;
     for (int m = 0; what->counts && m < g->n; m++) kept->count += what->counts[m];
-    r->posted[number] = r->item[r->n++] = r->order[r->n_order++] = item;
+    r->posted[number] = r->item[r->lane][r->n[r->lane]++] = r->order[r->n_order++] = item;
     pthread_mutex_unlock(&far.lock);
 }
 
 static void far_wait(void *context, int number) {
     far_rank *r = context;
     pthread_mutex_lock(&far.lock);
-    r->item[r->n] = r->posted[number];
-    r->item[r->n++].wait = 1;
+    far_item *item = &r->item[r->lane][r->n[r->lane]++];
+    *item = r->posted[number];
+    item->kind = FAR_WAIT;
+    pthread_mutex_unlock(&far.lock);
+}
+
+static void far_lane(void *context, int lane) { ((far_rank *)context)->lane = lane; }
+
+static void far_signal(void *context, int number) {
+    far_rank *r = context;
+    pthread_mutex_lock(&far.lock);
+    r->signal[number] = r->n_signals;
+    r->item[r->lane][r->n[r->lane]++] = (far_item){.kind = FAR_SIGNAL, .number = r->n_signals++};
+    pthread_mutex_unlock(&far.lock);
+}
+
+static void far_await(void *context, int number) {
+    far_rank *r = context;
+    pthread_mutex_lock(&far.lock);
+    r->item[r->lane][r->n[r->lane]++] = (far_item){.kind = FAR_AWAIT, .number = r->signal[number]};
     pthread_mutex_unlock(&far.lock);
 }
 
@@ -195,8 +223,8 @@ static tri_status far_check(void *context, void *group) {
 
 static const tri_apart far_apart = {.copy = far_copy, .start = far_start, .input = far_input, .finish = far_finish, .idle = far_idle,
                                     .pulse = far_pulse, .name = far_name, .join = far_join, .leave = far_leave, .post = far_post,
-                                    .wait = far_wait, .check = far_check};
-static const tri_device far_device = {.name = "far", .granule = 1, .kernels = far_kernels, .open = far_open, .close = far_close,
+                                    .wait = far_wait, .check = far_check, .lane = far_lane, .signal = far_signal, .await = far_await};
+static const tri_device far_device = {.name = "far", .granule = 1, .lanes = TRI_LANES, .kernels = far_kernels, .open = far_open, .close = far_close,
                                       .room = far_room, .alloc = far_alloc, .free = far_free, .describe = far_describe, .apart = &far_apart};
 
 #endif

@@ -19,6 +19,7 @@ typedef struct job_what {
     tri_staging staging;
     tri_recompute recompute;
     tri_dtype precision;
+    int lanes;                 /* of the target */
 } job_what;
 
 typedef struct job {
@@ -59,6 +60,7 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
     t->in.rank = rank;
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute, t->in.sequence_parallel = is->sequence;
     t->in.precision = is->precision, t->in.reduce_dtype = TRI_F32;
+    t->target.lanes = is->lanes;
     at = tri__mesh_coords(&t->in.mesh, rank);
     tiny_feed(t, is->n_mb, is->dp, at.dp);
     for (int mb = 0; mb < is->n_mb; mb++) t->feed[mb].counts = tri__counts_rounded(&t->feed[mb].counts, tri__plan_granule(&t->in));

@@ -76,15 +76,22 @@ static void every_layout_ends(void **state) {
         {.pp = 4, .n_mb = 4, .staging = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH}},
         {.pp = 2, .tp = 2, .dp = 2, .n_mb = 2, .staging.schedule = TRI_SCHEDULE_1F1B, .sharding.kind = TRI_SHARD_ZERO1},
     };
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    for (size_t i = 0; i < 2 * sizeof layouts / sizeof *layouts; i++) {
         job j;
         double seconds;
-        job_open(&j, layouts[i]);
+        job_what layout = layouts[i / 2];
+        layout.lanes = 1 + i % 2;
+        if (layout.pp && layout.lanes > 1) continue; /* pipelines have one */
+        job_open(&j, layout);
         far_reset();
         far_job f = {.job = &j, .trouble.rank = -1};
         tri_status status = run_far(&f, 10, &seconds);
-        if (status != TRI_OK) fail_msg("layout %d: %s", (int)i, tri_error());
-        for (int r = 0; r < j.n; r++) assert_true(far.rank[r].n > 0 && far.rank[r].reached == far.rank[r].n);
+        if (status != TRI_OK) fail_msg("layout %d in %d lanes: %s", (int)i / 2, layout.lanes, tri_error());
+        for (int r = 0; r < j.n; r++) {
+            const far_rank *at = &far.rank[r];
+            assert_true(at->n[0] > 0 && at->reached[0] == at->n[0] && at->reached[1] == at->n[1]);
+            assert_int_equal(at->n[1] > 0, layout.lanes > 1);
+        }
         job_close(&j);
     }
 }

@@ -65,7 +65,7 @@ typedef struct tri_patience {
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
 
 /* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
- * done in the order of queueing. Whatever a queued call meets is told by the next `finish`. */
+ * done in the order of queueing, lane by lane. Whatever a queued call meets is told by the next `finish`. */
 typedef struct tri_apart {
     /* Between the host's memory and the device's, either way; after all that was queued, and done when it returns. */
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
@@ -76,6 +76,13 @@ typedef struct tri_apart {
     void (*start)(void *context);
     void (*input)(void *context, void *to, const void *from, size_t bytes);
     tri_status (*finish)(void *context);
+    /* Of devices with several queues of kernels, lanes; NULL of others. What is queued from now on goes to this one, also inputs, and a
+     * transfer or copy begins behind it, a wait for one holds it back. `signal` numbers the point that the lane in use has come to; what is
+     * queued in the lane in use after `await` begins when the last signal of that number is reached. Outside of runs lane 0 is in use, and
+     * behind all others. */
+    void (*lane)(void *context, int lane);
+    void (*signal)(void *context, int number);
+    void (*await)(void *context, int number);
     /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it has then reached more
      * of the points that `pulse` set between queued kernels. */
     int (*idle)(void *context, uint64_t *passed);
@@ -120,6 +127,7 @@ struct tri_device {
     const char *name;
     int granule; /* bound row counts are best a multiple of it */
     int hollow;            /* 1: its kernels compute nothing */
+    int lanes;             /* queues of kernels that it works on side by side, of devices apart; 0 is 1 */
     int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels of programs work there */
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */

@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 #include "base/clock.h"
 #include "comm/world.h"
+#include "exec/lanes.h"
 #include "exec/transfer.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ struct tri_exec {
     tri_world *world;           /* NULL: one rank */
     const tri_program *const *program;
     bound **bound;              /* [n] arrays of n_instrs */
+    tri_lanes *lanes;           /* [n] */
     tri_group_table groups;
     tri_bound_transfer *transfer;
     int64_t *counts;            /* of all transfers */
@@ -109,13 +111,14 @@ int64_t tri__exec_bytes(const tri_exec *exec) {
 static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) {
     const tri_program *p = exec->program[index];
     const tri_kernel_table *table = exec->table;
+    int64_t work = p->bytes[TRI_MEM_WORK] / tri__program_lanes(p); /* of a lane */
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
         bound *b = &exec->bound[index][i];
         b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
         b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
-                             .table = table, .work = exec->memory[TRI_MEM_WORK], .context = exec->context};
+                             .table = table, .work = exec->memory[TRI_MEM_WORK] + tri__instr_lane(p, i) * work, .context = exec->context};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
@@ -164,6 +167,13 @@ static void bind_copies(tri_exec *exec) {
         }
 }
 
+/* Where the device has lanes and a program uses them. */
+static tri_status bind_lanes(tri_exec *exec) {
+    for (int p = 0; p < exec->n && exec->device->lanes > 1; p++)
+        if (tri__program_lanes(exec->program[p]) > 1) TRI_TRY(tri__lanes_find(exec->program[p], &exec->lanes[p]));
+    return TRI_OK;
+}
+
 /* Peers reach into the heap; devices apart have ways of their own. */
 static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
 
@@ -207,7 +217,8 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
-    if (!exec->table || !exec->bound) goto fail;
+    exec->lanes = calloc((size_t)n, sizeof *exec->lanes);
+    if (!exec->table || !exec->bound || !exec->lanes) goto fail;
     for (int i = 0; i < n; i++) {
         exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
         if (!exec->bound[i]) goto fail;
@@ -225,6 +236,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
     bind_copies(exec);
+    if ((status = bind_lanes(exec)) != TRI_OK) goto fail;
     *out = exec;
     return TRI_OK;
 fail:
@@ -246,7 +258,9 @@ void tri__exec_close(tri_exec *exec) {
     free(exec->transfer);
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
+    for (int i = 0; exec->lanes && i < exec->n; i++) tri__lanes_free(&exec->lanes[i]);
     free(exec->bound);
+    free(exec->lanes);
     free(exec->table);
     free(exec);
 }
@@ -296,14 +310,34 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
 
 enum { PULSE = 32 }; /* instructions */
 
-/* Kernels are only queued here: the device's own marks say when they ran. */
+static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
+    if (exec->groups.n && i % PULSE == 0) exec->device->apart->pulse(exec->context);
+    return run_one(exec, program, i, step, feed);
+}
+
+/* In several lanes. */
+static tri_status run_lanes(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
+    const tri_apart *apart = exec->device->apart;
+    const tri_lanes *lanes = &exec->lanes[program];
+    tri_status status = TRI_OK;
+    tri__lanes_begin(apart, exec->context);
+    for (int i = begin; i < end && status == TRI_OK; i++) {
+        tri__lanes_before(lanes, i, begin, apart, exec->context);
+        status = queue_one(exec, program, i, step, feed);
+        tri__lanes_after(lanes, i, apart, exec->context);
+    }
+    tri__lanes_end(apart, exec->context);
+    return status;
+}
+
+/* Kernels are only queued here: the device's own marks say when they ran. With marks all are in one lane, where each has its own time. */
 static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
     const tri_apart *apart = exec->device->apart;
     apart->start(exec->context);
+    if (exec->lanes[program].lane && !times) return run_lanes(exec, program, begin, end, step, feed);
     for (int i = begin; i < end; i++) {
         if (times) apart->mark(exec->context, i);
-        if (exec->groups.n && i % PULSE == 0) apart->pulse(exec->context);
-        TRI_TRY(run_one(exec, program, i, step, feed));
+        TRI_TRY(queue_one(exec, program, i, step, feed));
     }
     if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;

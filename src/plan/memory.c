@@ -2,7 +2,10 @@
  *
  * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what second memory lends
  * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
- * names the slots of its transfer, so they live until then. */
+ * names the slots of its transfer, so they live until then.
+ *
+ * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by side with the other, as
+ * far as values passed on between them say, counts as living at the same time. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -11,8 +14,11 @@
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
 static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
 
+enum { EACH = TRI_LANES }; /* for a lane: slots that several use */
+
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
+    int lane, from, to;      /* whose; instructions of the other lane that it may live beside, with these */
     int64_t bytes;
 } life;
 
@@ -31,16 +37,64 @@ static int earlier_first(const void *a, const void *b) {
 
 static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
 
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value comes from there, those
+ * after begin when they have a value from here. */
+typedef struct beside {
+    int *from, *to; /* [n_instrs] */
+} beside;
+
+/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last, of
+ * activations: of gradients that share a bucket each lane writes its own. */
+static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
+    const tri_instr *instr = &program->instr[index];
+    int last = -1;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int of = instr->slot[k] < 0 ? -1 : maker[tri__slot_root(program, instr->slot[k])];
+        if (of > last && lane[of] != lane[index]) last = of;
+    }
+    return last;
+}
+
+static beside find_beside(const tri_pass *pass) {
+    const tri_program *program = pass->program;
+    int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
+    int behind[TRI_LANES] = {-1, -1}, passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
+    uint8_t *lane = tri__arena_alloc(pass->arena, (size_t)n);
+    beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from), tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
+    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
+    for (int i = 0; i < n; i++) {
+        int here = lane[i] = (uint8_t)tri__instr_lane(program, i), last = comes_from(program, i, maker, lane);
+        if (last > behind[here]) behind[here] = last;
+        out.from[i] = behind[here] + 1;
+        out.to[i] = n - 1;
+        for (int *at = &passed[!here]; *at <= behind[here]; ++*at)
+            if (lane[*at] != here) out.to[*at] = i - 1;
+        const tri_op_row *row = tri__op_row(program->instr[i].op);
+        for (int k = 0; k < row->n_args; k++)
+            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 && program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
+                maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
+    }
+    return out;
+}
+
 /* Lifetimes of a class's slots; returns how many. */
-static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
+static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
+    const tri_program *program = pass->program;
+    int lanes = mem == TRI_MEM_ACT ? tri__program_lanes(program) : 1;
+    beside near = lanes > 1 ? find_beside(pass) : (beside){0};
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
-    for (int i = 0; i < program->n_instrs; i++)
+    for (int i = 0; i < program->n_instrs; i++) {
+        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i, to = near.to ? near.to[i] : i;
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (program->instr[i].slot[k] < 0) continue;
             life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
-            if (at->first < 0) at->first = i;
+            if (at->first < 0) *at = (life){.slot = at->slot, .first = i, .lane = lane, .from = from, .to = to};
             at->last = i;
+            if (at->lane != lane) at->lane = EACH;
+            if (from < at->from) at->from = from;
+            if (to > at->to) at->to = to;
         }
+    }
     int n = 0;
     for (int s = 0; s < program->n_slots; s++) {
         if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
@@ -53,7 +107,7 @@ static int find_lives(const tri_program *program, tri_mem mem, life *lives) {
 
 /* A life that has its place: instructions, and bytes of the class. */
 typedef struct placed {
-    int first, last;
+    int first, last, lane;
     int64_t begin, end;
 } placed;
 
@@ -72,18 +126,23 @@ typedef struct space {
     shelf wide;          /* the others */
 } space;
 
+static int live_together(const placed *other, const life *want) {
+    if (other->lane == want->lane && want->lane != EACH) return other->first <= want->last && want->first <= other->last;
+    return other->first <= want->to && want->from <= other->last;
+}
+
 /* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
 static int64_t lowest_fit(const space *space, const life *want) {
     const shelf *shelves[TILES + 1] = {&space->wide};
     int n = 1, next[TILES + 1] = {0}, lifted = 1;
     int64_t at = 0;
-    for (int t = want->first / space->each; t <= want->last / space->each; t++) shelves[n++] = &space->tile[t];
+    for (int t = want->from / space->each; t <= want->to / space->each; t++) shelves[n++] = &space->tile[t];
     while (lifted) {
         lifted = 0;
         for (int i = 0; i < n; i++)
             for (; next[i] < shelves[i]->n && shelves[i]->at[next[i]].begin < at + want->bytes; next[i]++) {
                 const placed *other = &shelves[i]->at[next[i]];
-                if (other->last < want->first || want->last < other->first || other->end <= at) continue;
+                if (!live_together(other, want) || other->end <= at) continue;
                 at = other->end;
                 lifted = 1;
             }
@@ -155,7 +214,7 @@ static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
     for (int i = 0; i < n; i++) {
         int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
         program->slot[lives[i].slot].offset = offset;
-        take(&space, (placed){lives[i].first, lives[i].last, offset, end});
+        take(&space, (placed){lives[i].first, lives[i].last, lives[i].lane, offset, end});
         if (end > bytes) bytes = end;
     }
     return bytes;
@@ -186,18 +245,18 @@ static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
-    int n = find_lives(program, mem, lives);
+    int n = find_lives(pass, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);
     if (place_as_before(pass, mem, lives, n)) return;
     life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
     if (found) memcpy(found, lives, (size_t)n * sizeof *found);
     program->bytes[mem] = place_in_turn(pass, lives, n);
     if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
-    place_in_buffers(pass, mem, lives, n);
+    if (mem != TRI_MEM_ACT || tri__program_lanes(program) == 1) place_in_buffers(pass, mem, lives, n);
     if (found) remember(pass, mem, found, n);
 }
 
-/* Scratch space: one slot, as large as the neediest kernel wants it. */
+/* Scratch space: one slot, for each lane as large as the neediest kernel wants it. */
 static void place_work(tri_pass *pass) {
     tri_program *program = pass->program;
     int64_t bytes = 0;
@@ -213,9 +272,10 @@ static void place_work(tri_pass *pass) {
         int64_t need = tri__workspace_bytes(work, tri__slot_rows(first, &program->max), first->cols, halves);
         if (need > bytes) bytes = need;
     }
+    bytes = align(bytes) * tri__program_lanes(program);
     tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
-    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, align(bytes), "work");
-    program->bytes[TRI_MEM_WORK] = align(bytes);
+    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    program->bytes[TRI_MEM_WORK] = bytes;
 }
 
 void tri__pass_memory(tri_pass *pass, const tri_counts *max) {

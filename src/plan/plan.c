@@ -11,6 +11,7 @@ tri_status tri__passes_shared(tri_pass *pass, int training) {
     tri__pass_fuse(pass);
     tri__pass_prune(pass);
     tri__pass_tensor_lower(pass);
+    tri__pass_lanes(pass);
     return tri__pass_schedule(pass, training ? pass->in->n_mb : 1);
 }
 

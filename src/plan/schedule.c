@@ -238,7 +238,7 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     u->n_list = tri__arena_alloc(arena, n_stages * sizeof *u->n_list);
     memset(u->shared, -1, n * sizeof *u->shared);
     memset(u->own, -1, all * sizeof *u->own);
-    for (int i = 0; i < from->n_units; i++) tri__build_unit(&u->to, from->unit[i]);
+    tri__build_units(&u->to, from);
 }
 
 /* The pass's tables of units become those of the units that this rank holds. */

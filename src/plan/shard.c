@@ -195,7 +195,7 @@ static void open_sharder(tri_sharder *s, tri_pass *pass) {
     s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
     s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);
     for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
-    for (int i = 0; i < from->n_units; i++) tri__build_unit(&s->to, from->unit[i]);
+    tri__build_units(&s->to, from);
     s->weights = find_flats(s, pass->out.param);
     s->grads = find_flats(s, pass->unit_grad);
     make_blocks(s);

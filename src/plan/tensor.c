@@ -199,7 +199,7 @@ static void open_tensor(tensor *t, tri_pass *pass) {
     t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);
     t->lies = tri__arena_alloc(pass->arena, n);
     for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
-    for (int i = 0; i < from->n_units; i++) tri__build_unit(&t->to, from->unit[i]);
+    tri__build_units(&t->to, from);
     for (int i = 0; i < from->n_instrs; i++)
         if (from->instr[i].op == TRI_OP_input) t->filler[from->instr[i].slot[0]] = i;
     for (int u = 0; u < t->held->n_units; u++) {

@@ -17,8 +17,17 @@ int tri__build_unit(tri_builder *builder, const char *name) {
     tri_program *program = builder->program;
     for (int i = 0; i < program->n_units; i++)
         if (strcmp(program->unit[i], name) == 0) return builder->unit = i;
+    int n = program->n_units;
+    *TRI_PUSH(builder->arena, program->lane, n, program->cap_lanes) = 0;
     *TRI_PUSH(builder->arena, program->unit, program->n_units, program->cap_units) = tri__arena_copy(builder->arena, name);
     return builder->unit = program->n_units - 1;
+}
+
+void tri__build_units(tri_builder *builder, const tri_program *from) {
+    for (int i = 0; i < from->n_units; i++) {
+        int unit = tri__build_unit(builder, from->unit[i]);
+        builder->program->lane[unit] = from->lane[i];
+    }
 }
 
 static char *print_name(tri_arena *arena, const char *format, va_list args) {

@@ -278,7 +278,11 @@ static tri_status parse_unit(parser *p) {
     if (!name) return bad(p, "expected a name after", "unit");
     TRI_TRY(check_name(p, name));
     if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX) return bad(p, "not a name, or too many units", name);
-    tri__build_unit(&p->build, name);
+    int64_t lane = 0;
+    p->rest += strspn(p->rest, " ");
+    if (*p->rest) TRI_TRY(next_whole(p, "lane", TRI_LANES - 1, &lane));
+    int unit = tri__build_unit(&p->build, name);
+    p->build.program->lane[unit] = (uint8_t)lane;
     return TRI_OK;
 }
 

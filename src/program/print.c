@@ -2,7 +2,7 @@
  *
  *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0  primary.layer.1
  *
- * An operand that is added to has + in front; one that is left out is _. Attributes and classes of memory that are 0 are not printed. */
+ * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that are 0 are not printed. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -98,7 +98,11 @@ void tri__program_print(const tri_program *program, FILE *out) {
     for (int mem = 0; program->second && mem < TRI_MEM_COUNT; mem++)
         if (program->second >> mem & 1) fprintf(out, "\nsecond %s", tri__mem_name((tri_mem)mem));
     fprintf(out, "\n# peak %lld B\n", (long long)tri__program_bytes(program));
-    for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
+    for (int i = 0; i < program->n_units; i++) {
+        fprintf(out, "unit %s", program->unit[i]);
+        if (program->lane[i]) fprintf(out, " lane=%d", program->lane[i]);
+        fputc('\n', out);
+    }
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);
     for (int i = 0; i < program->n_instrs; i++) print_instr(out, program, &program->instr[i], i);
 }

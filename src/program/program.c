@@ -51,6 +51,23 @@ int64_t tri__program_second_bytes(const tri_program *program) {
     return bytes;
 }
 
+int tri__program_lanes(const tri_program *program) {
+    int most = 0;
+    for (int i = 0; i < program->n_units; i++)
+        if (program->lane[i] > most) most = program->lane[i];
+    return 1 + most;
+}
+
+int tri__instr_lane(const tri_program *program, int index) {
+    for (; index >= 0; index--) {
+        const tri_instr *instr = &program->instr[index];
+        if (instr->mb < 0) return 0;
+        if (instr->unit >= 0) return program->lane[instr->unit];
+        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) return 0;
+    }
+    return 0;
+}
+
 static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_extent out[static TRI_MAX_ARGS]) {
     for (int k = 0; k < tri__op_row(instr->op)->n_args; k++) {
         const tri_slot *slot = instr->slot[k] < 0 ? NULL : &program->slot[instr->slot[k]];

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "layout/mesh.h"
 #include "program/op.h"
+#include "program/target.h"
 
 /* Row counts that are known only when a microbatch is bound. */
 typedef enum tri_sym {
@@ -73,10 +74,11 @@ typedef struct tri_program {
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
     unsigned second;       /* classes that lie in the device's second memory, 1 << tri_mem or-ed */
     const char **unit;
+    uint8_t *lane;         /* [n_units] which of TRI_LANES queues a unit's kernels go to, on a device that has several */
     tri_slot *slot;
     tri_instr *instr;
     int n_units, n_slots, n_instrs;
-    int cap_units, cap_slots, cap_instrs;
+    int cap_units, cap_lanes, cap_slots, cap_instrs;
 } tri_program;
 
 const char *tri__mem_name(tri_mem mem);
@@ -91,6 +93,10 @@ int tri__slot_root(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
 int64_t tri__program_second_bytes(const tri_program *program);            /* those in second memory */
+int tri__program_lanes(const tri_program *program);                       /* that its units are in */
+/* The lane of an instruction: its unit's. What is of the whole step has lane 0, and a transfer of several units that of the instruction
+ * before it. */
+int tri__instr_lane(const tri_program *program, int index);
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);

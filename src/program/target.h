@@ -14,12 +14,15 @@ static inline int64_t tri__workspace_bytes(const tri_workspace *work, int64_t ro
     return work->fixed + work->row * rows + work->col * cols + work->row_cols * rows * cols + work->half * halves;
 }
 
+enum { TRI_LANES = 2 }; /* queues of kernels that one rank may use */
+
 typedef struct tri_target {
     const char *name;
     uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule;                                /* bound row counts are rounded up to it */
     int64_t ahead;                              /* bytes copied from second memory ahead of their use; 0: kernels work there */
+    int lanes;                                  /* queues of kernels that it works on side by side, at most TRI_LANES; 0 is 1 */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 

@@ -104,11 +104,12 @@ static void linear_gelu(const tri_call *call) {
     call->table->run[TRI_OP_gelu][type](&gelu);
 }
 
-/* Runs `op` on some of the call's operands. */
+/* Runs `op` on some of the call's operands, and no others: rows may look how many there are. */
 static void run_part(const tri_call *call, tri_op op, int n, const int *operand) {
     tri_call part = *call;
     int type = TRI_F32;
     part.op = op, part.acc = 0;
+    memset(part.t, 0, sizeof part.t);
     for (int k = 0; k < n; k++) {
         part.t[k] = call->t[operand[k]], part.dtype[k] = call->dtype[operand[k]];
         part.acc |= (unsigned)adds(call, operand[k]) << k;

@@ -1,6 +1,7 @@
 /* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns over a run of rows, in
  * order and in fp32, into a part; then the parts are added in double. Runs depend on the shape only, so that a sum has the same bits
- * whether it is formed alone or where its values are made; but attention's gradient has parts of its own (attention_backward.cu). */
+ * whether it is formed alone or where its values are made; but attention's gradient (attention_backward.cu) and linear_gelu_din
+ * (gelu_product.cu) have parts of their own. */
 #ifndef TRI_DEVICE_CUDA_COLUMNS_CUH
 #define TRI_DEVICE_CUDA_COLUMNS_CUH
 

@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE = 32 << 20, SLICE = 1 << 20, SMALL = 8 << 20, THREADS = 8 }; /* bytes; threads */
+enum { PART = 32 << 20, SLICE = 1 << 20, SMALL = 8 << 20, THREADS = 8 }; /* bytes; threads */
 
-static cudaError_t make_lanes(tri_cuda *c) {
+static cudaError_t make_pinned(tri_cuda *c) {
     cudaError_t error = cudaSuccess;
     for (int i = 0; i < 2 && error == cudaSuccess; i++) {
-        if (!c->lane[i].at) error = cudaMallocHost((void **)&c->lane[i].at, LANE);
-        if (error == cudaSuccess && !c->lane[i].done) error = cudaEventCreateWithFlags(&c->lane[i].done, cudaEventDisableTiming);
+        if (!c->pinned[i].at) error = cudaMallocHost((void **)&c->pinned[i].at, PART);
+        if (error == cudaSuccess && !c->pinned[i].done) error = cudaEventCreateWithFlags(&c->pinned[i].done, cudaEventDisableTiming);
     }
     return error;
 }
 
 void tri__cuda_copy_close(tri_cuda *c) {
     for (int i = 0; i < 2; i++) {
-        if (c->lane[i].at) cudaFreeHost(c->lane[i].at);
-        if (c->lane[i].done) cudaEventDestroy(c->lane[i].done);
+        if (c->pinned[i].at) cudaFreeHost(c->pinned[i].at);
+        if (c->pinned[i].done) cudaEventDestroy(c->pinned[i].done);
     }
     for (int i = 0; i < c->n_moved; i++) cudaEventDestroy(c->moved[i]);
     free(c->moved);
@@ -36,17 +36,17 @@ void tri__cuda_clear(void *memory, size_t bytes) {
     for (size_t at = 0; at < bytes; at += SLICE) memset((char *)memory + at, 0, bytes - at < SLICE ? bytes - at : SLICE);
 }
 
-static size_t part(size_t bytes, size_t at) { return bytes - at < LANE ? bytes - at : LANE; }
+static size_t part(size_t bytes, size_t at) { return bytes - at < PART ? bytes - at : PART; }
 
 static void move_part(void *from, size_t at, size_t bytes, void *out) { move(out, (const char *)from + at, bytes); }
 
 static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, void *maker) {
     cudaError_t error = cudaSuccess;
-    for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += LANE, turn = !turn) {
-        error = cudaEventSynchronize(c->lane[turn].done); /* the GPU has read what was there */
-        make(maker, at, part(bytes, at), c->lane[turn].at);
-        if (error == cudaSuccess) error = cudaMemcpyAsync(to + at, c->lane[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
-        if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
+    for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += PART, turn = !turn) {
+        error = cudaEventSynchronize(c->pinned[turn].done); /* the GPU has read what was there */
+        make(maker, at, part(bytes, at), c->pinned[turn].at);
+        if (error == cudaSuccess) error = cudaMemcpyAsync(to + at, c->pinned[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
+        if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
     }
     return error;
 }
@@ -54,14 +54,14 @@ static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, voi
 /* Each round asks for the next part before it empties the last one. */
 static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) {
     cudaError_t error = cudaSuccess;
-    for (size_t at = 0, turn = 0; at < bytes + LANE && error == cudaSuccess; at += LANE, turn = !turn) {
+    for (size_t at = 0, turn = 0; at < bytes + PART && error == cudaSuccess; at += PART, turn = !turn) {
         if (at < bytes) {
-            error = cudaMemcpyAsync(c->lane[turn].at, from + at, part(bytes, at), cudaMemcpyDefault, c->compute); /* from second memory too */
-            if (error == cudaSuccess) error = cudaEventRecord(c->lane[turn].done, c->compute);
+            error = cudaMemcpyAsync(c->pinned[turn].at, from + at, part(bytes, at), cudaMemcpyDefault, c->compute); /* from second memory too */
+            if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
         }
         if (at == 0 || error != cudaSuccess) continue;
-        error = cudaEventSynchronize(c->lane[!turn].done);
-        move(to + at - LANE, c->lane[!turn].at, part(bytes, at - LANE));
+        error = cudaEventSynchronize(c->pinned[!turn].done);
+        move(to + at - PART, c->pinned[!turn].at, part(bytes, at - PART));
     }
     return error;
 }
@@ -69,14 +69,14 @@ static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) 
 cudaError_t tri__cuda_copy(tri_cuda *c, void *to, const void *from, size_t bytes) {
     struct cudaPointerAttributes about;
     if (bytes < SMALL) return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->compute);
-    cudaError_t error = make_lanes(c);
+    cudaError_t error = make_pinned(c);
     if (error == cudaSuccess) error = cudaPointerGetAttributes(&about, to);
     if (error != cudaSuccess) return error;
     return about.type == cudaMemoryTypeDevice ? send(c, to, bytes, move_part, (void *)from) : fetch(c, to, from, bytes);
 }
 
 cudaError_t tri__cuda_fill(tri_cuda *c, void *to, size_t bytes, tri_make *make, void *maker) {
-    cudaError_t error = make_lanes(c);
+    cudaError_t error = make_pinned(c);
     return error == cudaSuccess ? send(c, to, bytes, make, maker) : error;
 }
 

@@ -12,11 +12,18 @@
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
     int device;
-    cudaStream_t compute;
+    cudaStream_t compute;      /* of the lane in use */
     cudaStream_t copy[2];      /* from second memory, and back to it */
     cublasLtHandle_t blas;
-    void *blas_work;           /* [blas_bytes] on the device */
+    void *blas_work;           /* [blas_bytes] on the device, of the lane in use */
     size_t blas_bytes;
+    struct {
+        cudaStream_t compute;
+        void *blas_work;       /* [blas_bytes] */
+    } lane[TRI_LANES];         /* queues of kernels */
+    int lane_now;              /* in use */
+    cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, made as they are first set */
+    int n_signals;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
     void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
@@ -28,14 +35,14 @@ typedef struct tri_cuda {
     char kind[TRI_WISDOM_KIND];/* what algorithms are good for; filled when it is first asked for */
     struct {
         char *at;              /* [stage_bytes] of the host that the GPU reads */
-        cudaEvent_t done;      /* when it has */
+        cudaEvent_t done[TRI_LANES]; /* when it has what each lane copies */
     } stage[2];                /* the runs' inputs take turns */
     size_t stage_bytes, stage_used;
     int turn;
     struct {
         char *at;              /* pinned, as `stage`; made for the first large copy */
         cudaEvent_t done;
-    } lane[2];                 /* large copies go through both in turn */
+    } pinned[2];               /* large copies go through both in turn */
     cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
     int n_marks, last_mark;
     int marking;               /* 1: since the last times */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    BLAS_BYTES = 64 << 20,   /* what cuBLASLt may use beside the plan; more buys nothing at BERT's shapes */
+    BLAS_BYTES = 32 << 20,   /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
     AHEAD_BYTES = 128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
 };
 
@@ -47,7 +47,7 @@ static tri_status room(const tri_core *core, int local, int64_t *bytes) {
     TRI_TRY(choose(core, local, &device));
     cudaError_t error = cudaMemGetInfo(&free_bytes, &all);
     if (error != cudaSuccess) return fail(core, error, "say how much memory is free");
-    *bytes = (int64_t)free_bytes - BLAS_BYTES;
+    *bytes = (int64_t)free_bytes - TRI_LANES * BLAS_BYTES;
     return TRI_OK;
 }
 
@@ -58,20 +58,24 @@ static void close_context(void *context) {
     tri__cuda_copy_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
     for (int i = 0; i < c->n_pulses; i++) cudaEventDestroy(c->pulse[i]);
+    for (int i = 0; i < c->n_signals; i++) cudaEventDestroy(c->signal[i]);
+    free(c->signal);
     free(c->pulse);
     free(c->mark);
     tri__cuda_products_close(c);
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
-        if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
+        for (int lane = 0; lane < TRI_LANES; lane++)
+            if (c->stage[i].done[lane]) cudaEventDestroy(c->stage[i].done[lane]);
         if (c->span[i]) cudaEventDestroy(c->span[i]);
+        if (c->copy[i]) cudaStreamDestroy(c->copy[i]);
     }
-    if (c->blas_work) cudaFree(c->blas_work);
+    for (int lane = 0; lane < TRI_LANES; lane++) {
+        if (c->lane[lane].blas_work) cudaFree(c->lane[lane].blas_work);
+        if (c->lane[lane].compute) cudaStreamDestroy(c->lane[lane].compute);
+    }
     if (c->blas) cublasLtDestroy(c->blas);
     if (c->used) cudaEventDestroy(c->used);
-    cudaStream_t streams[] = {c->compute, c->copy[0], c->copy[1]};
-    for (int i = 0; i < 3; i++)
-        if (streams[i]) cudaStreamDestroy(streams[i]);
     free(c);
 }
 
@@ -91,19 +95,30 @@ static const char *kind(void *context) {
     return c->kind;
 }
 
+static void use_lane(void *context, int lane) {
+    tri_cuda *c = context;
+    c->lane_now = lane;
+    c->compute = c->lane[lane].compute;
+    c->blas_work = c->lane[lane].blas_work;
+}
+
 static cudaError_t make_streams(tri_cuda *c) {
-    cudaStream_t *const streams[] = {&c->compute, &c->copy[0], &c->copy[1]};
-    for (int i = 0; i < 3; i++) {
-        cudaError_t error = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
-        if (error != cudaSuccess) return error;
+    cudaError_t error = cudaEventCreateWithFlags(&c->used, cudaEventDisableTiming);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaStreamCreateWithFlags(&c->copy[i], cudaStreamNonBlocking);
+    c->blas_bytes = BLAS_BYTES;
+    for (int lane = 0; lane < TRI_LANES && error == cudaSuccess; lane++) {
+        error = cudaStreamCreateWithFlags(&c->lane[lane].compute, cudaStreamNonBlocking);
+        if (error == cudaSuccess) error = cudaMalloc(&c->lane[lane].blas_work, c->blas_bytes);
     }
-    return cudaEventCreateWithFlags(&c->used, cudaEventDisableTiming);
+    use_lane(c, 0);
+    return error;
 }
 
 static cudaError_t make_stages(tri_cuda *c) {
     for (int i = 0; i < 2; i++) {
-        cudaError_t error = cudaEventCreateWithFlags(&c->stage[i].done, cudaEventDisableTiming);
-        if (error == cudaSuccess) error = cudaEventCreate(&c->span[i]);
+        cudaError_t error = cudaEventCreate(&c->span[i]);
+        for (int lane = 0; lane < TRI_LANES && error == cudaSuccess; lane++)
+            error = cudaEventCreateWithFlags(&c->stage[i].done[lane], cudaEventDisableTiming);
         if (error == cudaSuccess && c->stage_bytes) error = cudaMallocHost((void **)&c->stage[i].at, c->stage_bytes);
         if (error != cudaSuccess) return error;
     }
@@ -122,7 +137,6 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
         name_device(c);
         cudaError_t error = make_streams(c);
         if (error == cudaSuccess) error = make_stages(c);
-        if (error == cudaSuccess) error = cudaMalloc(&c->blas_work, c->blas_bytes = BLAS_BYTES);
         if (error != cudaSuccess) status = fail(core, error, "open a context");
         else if (cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS) status = core->fail(TRI_INTERNAL, "cuBLASLt does not start on this GPU");
     }
@@ -173,7 +187,7 @@ static tri_status finish(void *context) {
     tri_cuda *c = context;
     float ms = 0;
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
-    tri__cuda_note(c, cudaStreamSynchronize(c->compute), "a kernel");
+    for (int lane = 0; lane < TRI_LANES; lane++) tri__cuda_note(c, cudaStreamSynchronize(c->lane[lane].compute), "a kernel");
     for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of second memory");
     if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
     c->spanning = 0;
@@ -181,6 +195,26 @@ static tri_status finish(void *context) {
     tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
     c->error = cudaSuccess;
     return status;
+}
+
+static void signal_point(void *context, int number) {
+    tri_cuda *c = context;
+    if (number >= c->n_signals) {
+        int n = number + 1 + number / 2;
+        cudaEvent_t *more = realloc(c->signal, (size_t)n * sizeof *more);
+        cudaError_t error = more ? cudaSuccess : cudaErrorMemoryAllocation;
+        if (more) c->signal = more;
+        for (; c->n_signals < n && error == cudaSuccess; c->n_signals += error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&c->signal[c->n_signals], cudaEventDisableTiming);
+        tri__cuda_note(c, error, "a lane's event");
+        if (number >= c->n_signals) return;
+    }
+    tri__cuda_note(c, cudaEventRecord(c->signal[number], c->compute), "a kernel");
+}
+
+static void await_point(void *context, int number) {
+    tri_cuda *c = context;
+    if (number < c->n_signals) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->signal[number], 0), "a kernel");
 }
 
 static void pulse(void *context) {
@@ -197,7 +231,7 @@ static void pulse(void *context) {
 
 static int idle(void *context, uint64_t *passed) {
     tri_cuda *c = context;
-    int done = cudaStreamQuery(c->compute) != cudaErrorNotReady; /* it waits for every transfer in turn */
+    int done = cudaStreamQuery(c->lane[0].compute) != cudaErrorNotReady; /* behind all lanes and transfers */
     while (c->reached < c->pulses && cudaEventQuery(c->pulse[c->reached]) != cudaErrorNotReady) c->reached++;
     *passed = c->passed + (uint64_t)c->reached;
     if (done) c->passed = *passed, c->pulses = c->reached = 0;
@@ -220,7 +254,8 @@ static void start(void *context) {
     tri_cuda *c = context;
     c->turn = !c->turn;
     c->stage_used = 0;
-    tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
+    for (int lane = 0; lane < TRI_LANES; lane++)
+        tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done[lane]), "the last inputs' copy");
     if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
     c->spanning = 1;
 }
@@ -231,7 +266,7 @@ static void input(void *context, void *to, const void *from, size_t bytes) {
     char *at = c->stage[c->turn].at + c->stage_used;
     memcpy(at, from, bytes);
     tri__cuda_note(c, cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, c->compute), "an input's copy");
-    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "an input's copy");
+    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done[c->lane_now], c->compute), "an input's copy");
     c->stage_used += (bytes + 63) / 64 * 64;
 }
 
@@ -279,7 +314,8 @@ static int64_t used(void *context) {
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .input = input, .finish = finish, .mark = mark, .times = times,
+static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .input = input, .finish = finish, .lane = use_lane,
+                                .signal = signal_point, .await = await_point, .mark = mark, .times = times,
                                 .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse, .move = tri__cuda_move,
                                 .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave,
@@ -287,6 +323,7 @@ static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .inp
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 1,
+                               .lanes = TRI_LANES,
                                .ahead = AHEAD_BYTES,
                                .kernels = kernels,
                                .open = open_context,

@@ -24,8 +24,8 @@ template <> struct gelu_op<float> {
 template <typename T> struct gelu_din_op {
     static __device__ __forceinline__ float at(float dy, float x) {
         float bell = power_of_2(fmaf(x * x, -0.72134752f, -1.32574806f)); /* exp(-x^2 / 2) / sqrt(2 pi) */
-        float above = fmaf(fabsf(x), bell, 0.5f - fast_tail(x));          /* the slope at |x| less 1/2; not below 0 */
-        return dy * (0.5f + copysignf(above, x));
+        float slope = fmaf(-fabsf(x), bell, fast_tail(x));                /* at -|x| */
+        return dy * (x < 0 ? slope : 1.0f - slope);
     }
 };
 template <> struct gelu_din_op<float> {

@@ -1,10 +1,10 @@
-/* gelu_product.cu - products on Hopper's tensor cores whose results pass through GELU, or its gradient, before they are written: what cuBLASLt,
- * whose GELU is the tanh approximation, needs another pass over memory for.
+/* gelu_product.cu - products on Hopper's tensor cores whose results pass through GELU, or its gradient, before they are written: what
+ * cuBLASLt, whose GELU is the tanh approximation, needs another pass over memory for.
  *
- * A block stays for many tiles of 128 rows by 256 columns. One thread has tiles of both factors fetched, 64 of the summed dimension at a time
- * (a step); two blocks form a cluster, work on the same columns and fetch half of that factor each, for both. Two warpgroups multiply, 64 rows
- * each, round their results into shared memory, and go on; other warps take them from there through GELU to memory, while the next tile is
- * multiplied. Sums over rows are made by one warp each, in the order of rows: the same bits every time. */
+ * A block stays for many tiles of 128 rows by 256 columns. One thread has tiles of both factors fetched, 64 of the summed dimension at a
+ * time (a step); two blocks form a cluster, work on the same columns and fetch half of that factor each, for both. Two warpgroups multiply,
+ * 64 rows each, round their results into shared memory, and go on; other warps take them from there through GELU to memory, while the next
+ * tile is multiplied. Sums over rows are made by one warp each, in the order of rows: the same bits every time. */
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/columns.cuh"
@@ -19,12 +19,12 @@ enum {
     RESULTS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = RESULTS_AT + BOXES * BOX,
     ALL_BYTES = BARRIERS_AT + (2 * STAGES + 2) * 8 + ATOM_BYTES, /* with what aligning takes */
     SLICE = 4, SLICES = ROWS / SLICE,                       /* rows that a warp ends at once; of a tile */
-    LEAST_ROWS = 1024                                       /* fewer leave most of the GPU without a tile, where cuBLASLt takes smaller ones */
+    LEAST_ROWS = 1024 /* fewer leave most of the GPU without a tile, where cuBLASLt takes smaller ones */
 };
 
 /* Forward, three warps keep up with the products, and leave registers for instructions of 256 columns, which read shared memory least. Its
- * gradient takes eight warps; then no more than 128 columns fit an instruction. Registers are of a thread: of the groups that multiply, those
- * that end and the one that fetches; 0: all have the same. */
+ * gradient takes eight warps; then no more than 128 columns fit an instruction. Registers are of a thread: of the groups that multiply,
+ * those that end and the one that fetches; 0: all have the same. */
 template <bool BACK> struct roles {
     enum { END_WARPS = 3, PARTS = 1, MOST_SLICES = (SLICES + END_WARPS - 1) / END_WARPS, END_BOXES = BOXES, HALVES = 1, TOGETHER = 4,
            THREADS = (PRODUCT_WARPS + END_WARPS + 1) * WARP, PRODUCT_REGISTERS = 0, END_REGISTERS = 0, FETCH_REGISTERS = 0 };
@@ -106,15 +106,16 @@ template <bool BACK> static __device__ __forceinline__ void leave(const product_
 
 /* A warp's 16 rows of results, in as many halves as an instruction makes at once. */
 template <bool BACK> struct product_sums {
-    float half[roles<BACK>::HALVES][COLS / 2 / roles<BACK>::HALVES];
-    __device__ __forceinline__ float at(int i) const { return half[i / (COLS / 2 / roles<BACK>::HALVES)][i % (COLS / 2 / roles<BACK>::HALVES)]; }
+    enum { HALVES = roles<BACK>::HALVES, EACH = COLS / 2 / HALVES };
+    float half[HALVES][EACH];
+    __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
     __device__ __forceinline__ void pinned() {
 #pragma unroll
-        for (int i = 0; i < roles<BACK>::HALVES; i++) pin(half[i]);
+        for (int i = 0; i < HALVES; i++) pin(half[i]);
     }
 };
 
-/* Adds the bias of a thread's columns (pairs of them, 8 columns apart; `bias` is the first) and rounds this warp's 16 rows into the boxes. */
+/* Adds the bias of a thread's columns (pairs of them, 8 columns apart; `bias` is the first) and rounds this warp's 16 rows into boxes. */
 template <typename T, bool BACK>
 static __device__ __forceinline__ void put_results(const product_room<BACK> &m, const product_sums<BACK> &d, const uint32_t *bias) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane % 16;
@@ -137,7 +138,8 @@ static __device__ __forceinline__ void put_results(const product_room<BACK> &m, 
 template <typename T, bool BACK> static __device__ __forceinline__ void multiply_all(const product_args &a, const product_room<BACK> &m) {
     enum { HALVES = roles<BACK>::HALVES };
     ring<STAGES> stage = {0, 0};
-    uint32_t lap = 0, rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES); /* known to be the same for a warp */
+    /* the same for a warp, and known to be */
+    uint32_t rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES), lap = 0;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
         product_sums<BACK> d;
         int before = 0;
@@ -149,8 +151,8 @@ template <typename T, bool BACK> static __device__ __forceinline__ void multiply
             for (int k = 0; k < STEP / 16; k++)
 #pragma unroll
                 for (int i = 0; i < HALVES; i++)
-                    wgmma<T>::template run<0, BACK>(d.half[i], tile(x, k * 32), tile(w, i * (W_BYTES / 2) + k * (BACK ? 16 * ROW_BYTES : 32)),
-                                                    step > 0 || k > 0);
+                    wgmma<T>::template run<0, BACK>(d.half[i], tile(x, k * 32),
+                                                    tile(w, i * (W_BYTES / 2) + k * (BACK ? 16 * ROW_BYTES : 32)), step > 0 || k > 0);
             wgmma_commit();
             if (step > 0) {
                 wgmma_wait<1>();
@@ -319,9 +321,9 @@ int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const 
         }
     }
     auto *encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(cuda->encode);
-    return encode(map, dtype == TRI_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<void *>(data), size,
-                  stride, tile, each, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    CUtensorMapDataType type = dtype == TRI_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    return encode(map, type, 2, const_cast<void *>(data), size, stride, tile, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 template <typename T, bool BACK>

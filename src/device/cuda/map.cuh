@@ -17,7 +17,10 @@ template <class F, typename Y, typename A, int N> static __global__ void map1_ke
         for (int k = 0; k < N; k++) x[k] = F::at(x[k]);
         put<N>(y + i, x, add);
     } else
-        for (; i < n; i++) y[i] = narrow<Y>(F::at(wide(a[i])) + (add ? wide(y[i]) : 0.0f));
+        for (; i < n; i++) {
+            float x[1] = {F::at(wide(a[i]))};
+            put<1>(y + i, x, add);
+        }
 }
 
 template <class F, typename T, int N> static __global__ void map2_kernel(int64_t n, T *y, const T *a, const T *b, int add) {
@@ -30,7 +33,10 @@ template <class F, typename T, int N> static __global__ void map2_kernel(int64_t
         for (int k = 0; k < N; k++) x[k] = F::at(x[k], z[k]);
         put<N>(y + i, x, add);
     } else
-        for (; i < n; i++) y[i] = narrow<T>(F::at(wide(a[i]), wide(b[i])) + (add ? wide(y[i]) : 0.0f));
+        for (; i < n; i++) {
+            float x[1] = {F::at(wide(a[i]), wide(b[i]))};
+            put<1>(y + i, x, add);
+        }
 }
 
 template <class F, typename Y, typename A>

@@ -1,0 +1,161 @@
+/* lane_device.h - a device apart with two lanes and two queues of copies, made of the CPU's kernels: everything is only queued, and carried
+ * out when it must be, in the order that a test asks for: any that queues, signals and waits allow. */
+#ifndef TESTS_LANE_DEVICE_H
+#define TESTS_LANE_DEVICE_H
+
+#include "tiny.h"
+
+enum { LANE_QUEUES = TRI_LANES + 2, LANE_ITEMS = 1 << 15, LANE_NUMBERS = 1 << 14 };
+
+typedef enum lane_kind { LANE_KERNEL, LANE_COPY, LANE_POINT, LANE_AWAIT } lane_kind;
+
+typedef struct lane_item {
+    lane_kind kind;
+    tri_call call;
+    void *to, *from;         /* LANE_COPY */
+    size_t bytes;
+    int owned;               /* 1: from is the item's own */
+    int point;               /* LANE_POINT: sets it; LANE_AWAIT: cannot go on before it is set */
+} lane_item;
+
+/* In which order queues are asked for what they can do; -1 first: at random. */
+typedef struct lane_order {
+    int first[LANE_QUEUES];
+    int deaf;                /* 1: lanes do not wait for each other within a run */
+} lane_order;
+
+static struct lane_device {
+    lane_order order;
+    lane_item *item[LANE_QUEUES];
+    int n[LANE_QUEUES], done[LANE_QUEUES];
+    uint8_t *is_set;         /* [n_points] */
+    int n_points, cap_points;
+    int signal[LANE_NUMBERS], moved[LANE_NUMBERS]; /* the last point of each number */
+    int lane, awaits, switches;
+    uint32_t random;
+    tri_kernel_table real;
+} lanes_now;
+
+static lane_item *lane_push(int queue, lane_kind kind) {
+    struct lane_device *d = &lanes_now;
+    TRI_ASSERT(d->n[queue] < LANE_ITEMS);
+    lane_item *item = &d->item[queue][d->n[queue]++];
+    *item = (lane_item){.kind = kind};
+    return item;
+}
+
+static int lane_point(int queue) {
+    struct lane_device *d = &lanes_now;
+    if (d->n_points == d->cap_points) d->is_set = realloc(d->is_set, (size_t)(d->cap_points = 2 * d->cap_points + 64));
+    d->is_set[d->n_points] = 0;
+    return lane_push(queue, LANE_POINT)->point = d->n_points++;
+}
+
+static void lane_await(int queue, int point) { lane_push(queue, LANE_AWAIT)->point = point; }
+
+static void lane_do(lane_item *item) {
+    if (item->kind == LANE_POINT) lanes_now.is_set[item->point] = 1;
+    if (item->kind == LANE_COPY) memcpy(item->to, item->from, item->bytes);
+    if (item->owned) free(item->from);
+    if (item->kind != LANE_KERNEL) return;
+    tri_dtype dtype = TRI_F32;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (item->call.t[k].data && tri__dtype_bytes((tri_dtype)item->call.dtype[k]) == 2) dtype = (tri_dtype)item->call.dtype[k];
+    item->call.table = &lanes_now.real;
+    lanes_now.real.run[item->call.op][dtype](&item->call);
+}
+
+static int lane_can(int queue) {
+    const struct lane_device *d = &lanes_now;
+    if (d->done[queue] == d->n[queue]) return 0;
+    const lane_item *item = &d->item[queue][d->done[queue]];
+    return item->kind != LANE_AWAIT || d->is_set[item->point];
+}
+
+/* Until all queues are empty. */
+static void lane_drain(void) {
+    struct lane_device *d = &lanes_now;
+    for (;;) {
+        int queue = -1;
+        d->random = d->random * 1664525u + 1013904223u;
+        for (int i = 0; i < LANE_QUEUES && queue < 0; i++) {
+            int at = d->order.first[0] < 0 ? (int)((d->random >> 16) + (uint32_t)i) % LANE_QUEUES : d->order.first[i];
+            if (lane_can(at)) queue = at;
+        }
+        if (queue < 0) break;
+        lane_do(&d->item[queue][d->done[queue]++]);
+    }
+    for (int i = 0; i < LANE_QUEUES; i++) {
+        if (d->done[i] != d->n[i]) fail_msg("queue %d stands still at %d of %d", i, d->done[i], d->n[i]);
+        d->n[i] = d->done[i] = 0;
+    }
+    d->n_points = 0;
+}
+
+static void lane_kernel(const tri_call *call) { lane_push(lanes_now.lane, LANE_KERNEL)->call = *call; }
+static void lane_kernels(tri_kernel_table *table) {
+    tri__device_find("cpu")->kernels(table);
+    lanes_now.real = *table;
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
+            if (table->run[op][dtype]) table->run[op][dtype] = lane_kernel;
+}
+
+static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {
+    (void)core, (void)local, (void)inputs;
+    lane_order order = lanes_now.order;
+    lanes_now = (struct lane_device){.order = order, .random = 1};
+    for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
+    *context = &lanes_now;
+    return TRI_OK;
+}
+static void lane_close(void *context) {
+    (void)context;
+    for (int i = 0; i < LANE_QUEUES; i++) free(lanes_now.item[i]);
+    free(lanes_now.is_set);
+}
+static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
+static tri_status lane_alloc(void *context, size_t bytes, void **out) { return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out); }
+static tri_status lane_second(void *context, const char *folder, size_t bytes, void **out) { return (void)folder, lane_alloc(context, bytes, out); }
+static void lane_free(void *context, void *memory, size_t bytes) { (void)context, tri__device_find("cpu")->free(NULL, memory, bytes); }
+static const char *lane_describe(void *context) { return (void)context, "lanes"; }
+
+static tri_status lane_finish(void *context) { return (void)context, assert_int_equal(lanes_now.lane, 0), lane_drain(), TRI_OK; }
+static tri_status lane_copy(void *context, void *to, const void *from, size_t bytes) {
+    TRI_TRY(lane_finish(context));
+    return memcpy(to, from, bytes), TRI_OK;
+}
+static void lane_start(void *context) { (void)context, assert_int_equal(lanes_now.lane, 0); }
+static void lane_input(void *context, void *to, const void *from, size_t bytes) {
+    (void)context;
+    lane_item *item = lane_push(lanes_now.lane, LANE_COPY);
+    item->to = to, item->from = malloc(bytes), item->bytes = bytes, item->owned = 1;
+    memcpy(item->from, from, bytes);
+}
+static void lane_use(void *context, int lane) { (void)context, lanes_now.switches += lane != lanes_now.lane, lanes_now.lane = lane; }
+static void lane_signal(void *context, int number) { (void)context, lanes_now.signal[number] = lane_point(lanes_now.lane); }
+static void lane_wait(void *context, int number) {
+    (void)context;
+    if (number && lanes_now.order.deaf) return;
+    lanes_now.awaits += number > 0;
+    lane_await(lanes_now.lane, lanes_now.signal[number]);
+}
+static void lane_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+    (void)context;
+    lane_await(TRI_LANES + out, lane_point(lanes_now.lane));
+    lane_item *item = lane_push(TRI_LANES + out, LANE_COPY);
+    item->to = to, item->from = (void *)from, item->bytes = bytes;
+    lanes_now.moved[number] = lane_point(TRI_LANES + out);
+}
+static void lane_moved(void *context, int number) { (void)context, lane_await(lanes_now.lane, lanes_now.moved[number]); }
+static void lane_mark(void *context, int index) { (void)context, (void)index; }
+static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
+
+static const tri_apart lane_apart = {.copy = lane_copy, .start = lane_start, .input = lane_input, .finish = lane_finish, .lane = lane_use,
+                                     .signal = lane_signal, .await = lane_wait, .move = lane_move, .moved = lane_moved, .mark = lane_mark,
+                                     .times = lane_times};
+static const tri_device lane_device = {.name = "lanes", .granule = 1, .lanes = TRI_LANES, .kernels = lane_kernels, .open = lane_open,
+                                       .close = lane_close, .room = lane_room, .alloc = lane_alloc, .free = lane_free,
+                                       .alloc_second = lane_second, .describe = lane_describe, .apart = &lane_apart};
+
+#endif
