@@ -24,6 +24,19 @@ static inline int kernel_sums_rounded(tri_op op, int arg) {
     return 0;
 }
 
+/* What such a sum is as exact as: the largest sum of sizes over a column of what is summed, operand 0. It may itself be small, where
+ * numbers cancel. 0 of other operands. */
+static inline double kernel_sum_scale(const kernel_call *k, int arg) {
+    double most = 0;
+    int64_t cols = k->call.t[0].cols;
+    for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.op, arg); c++) {
+        double sum = 0;
+        for (int64_t i = c; i < operand_count(k, 0); i += cols) sum += fabs(kernel_value(k, 0, i));
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
 /* Runs a part of the call that has been run, and compares. */
 static inline void kernel_part_check(const kernel_call *fused, int which, kernel_runner *run, void *context) {
     tri_op op = kernel_parts[which].part;

@@ -70,7 +70,8 @@ static void run_on_gpu(gpu *g, kernel_call *k, int elements) {
     kernel_call_check(k, g->stage + at.work + scratch);
 }
 
-/* |a - b| <= relative |b| + of_largest max |b| for each element; ||a - b|| <= whole ||b||; of max |b| and ||b|| at least KERNEL_SMALL. */
+/* |a - b| <= relative |b| + of_largest max |b| for each element; ||a - b|| <= whole ||b||; of max |b| and ||b|| at least KERNEL_SMALL, of a sum
+ * of what the operation wrote at least the sum of sizes. */
 typedef struct tolerance {
     double relative, of_largest, whole;
 } tolerance;
@@ -81,7 +82,7 @@ static tolerance tolerance_of(tri_dtype type) {
 }
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg, tolerance limit) {
-    double difference = 0, norm = 0, largest = KERNEL_SMALL;
+    double difference = 0, norm = 0, least = fmax(KERNEL_SMALL, kernel_sum_scale(want, arg)), largest = least;
     int64_t n = operand_count(want, arg);
     char text[160];
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
@@ -95,7 +96,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg, to
     }
     snprintf(text, sizeof text, "%s: the whole tensor is off by %.3g of its norm", tri__dtype_name(got->type),
              sqrt(difference / fmax(norm, 1e-300)));
-    if (sqrt(difference) > limit.whole * fmax(sqrt(norm), KERNEL_SMALL)) kernel_call_fail(got, arg, text);
+    if (sqrt(difference) > limit.whole * fmax(sqrt(norm), least)) kernel_call_fail(got, arg, text);
 }
 
 static void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p, unsigned acc, unsigned left_out) {

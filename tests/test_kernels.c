@@ -2,7 +2,7 @@
  * added to or overwritten, optional operands left out, 1, 2 and 3 threads (bitwise the same), nothing written outside.
  *
  * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; of ||b|| and max |b| at least
- * KERNEL_SMALL. */
+ * KERNEL_SMALL, of a sum of what the operation wrote at least the sum of sizes. */
 #include "kernel_parts.h"
 
 #include "base/random.h"
@@ -13,7 +13,7 @@ typedef struct tables {
 } tables;
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg) {
-    double difference = 0, norm = 0, largest = KERNEL_SMALL;
+    double difference = 0, norm = 0, least = fmax(KERNEL_SMALL, kernel_sum_scale(want, arg)), largest = least;
     int64_t n = operand_count(want, arg);
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
     for (int64_t i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg) {
         }
         difference += d * d, norm += b * b;
     }
-    if (sqrt(difference) > 1e-5 * fmax(sqrt(norm), KERNEL_SMALL)) kernel_call_fail(got, arg, "the whole tensor is off by more than 1e-5");
+    if (sqrt(difference) > 1e-5 * fmax(sqrt(norm), least)) kernel_call_fail(got, arg, "the whole tensor is off by more than 1e-5");
 }
 
 static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {

@@ -7,7 +7,6 @@
  * tile is multiplied. Sums over rows are made by one warp each, in the order of rows: the same bits every time. */
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/cluster.cuh"
-#include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/product.cuh"
 
@@ -345,7 +344,7 @@ template <bool BACK> static int run(const tri_call *call, product_args a, const 
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda->device);
     if (dtype == TRI_F32 || major != 9 || minor != 0 || cols % COLS || x->cols % STEP || x->cols == 0 || x->rows < LEAST_ROWS ||
-        parts_of(x->rows) > COLUMN_SMS * COLUMN_EACH || !aligned(a.y) || !aligned(a.h) || !aligned(a.b) || !aligned(x->data) ||
+        (BACK && parts_of(x->rows) > MOST_PARTS) || !aligned(a.y) || !aligned(a.h) || !aligned(a.b) || !aligned(x->data) ||
         !aligned(w->data))
         return 0;
     a.rows = x->rows, a.cols = (int)cols, a.across = a.cols / COLS, a.steps = (int)(x->cols / STEP);

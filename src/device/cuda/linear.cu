@@ -85,7 +85,7 @@ const tri_kernel_row tri__cuda_linear[] = {
     ROWS(TRI_OP_linear_din, linear_din),
     ROWS(TRI_OP_linear_dw, linear_dw),
     TRI_CUDA_ROWS(TRI_OP_linear_gelu, linear_gelu, {}),
-    TRI_CUDA_ROWS(TRI_OP_linear_gelu_din, linear_gelu_din, COLUMN_WORK(1)),
+    TRI_CUDA_ROWS(TRI_OP_linear_gelu_din, linear_gelu_din, COLUMN_WORK(PART_SUMS)),
     TRI_CUDA_ROWS(TRI_OP_bias_dw, bias_dw, COLUMN_WORK(1)),
     {},
 };
