@@ -67,7 +67,7 @@ static __device__ __forceinline__ void form_weights(const float (&score)[N], int
 #pragma unroll
     for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
 }
-static __device__ __forceinline__ void drop_weights(const uint32_t (&x)[2][4], uint32_t (&weight)[2][4]) {
+[[maybe_unused]] static __device__ __forceinline__ void drop_weights(const uint32_t (&x)[2][4], uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
 }

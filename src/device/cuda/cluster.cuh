@@ -8,6 +8,12 @@
 #include <cuda.h> /* CUtensorMap: the copy engine's description of a matrix */
 
 enum { CLUSTER = 2 }; /* blocks */
+/* Of a kernel that runs in clusters; compilers for GPUs that have none refuse to be told, and its body is empty there. */
+#if TRI_HOPPER || !defined(__CUDA_ARCH__)
+#define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define IN_CLUSTERS
+#endif
 
 /* Describes a matrix [rows, cols] whose tiles are [tile_rows, 64], laid out as wgmma.cuh has panels. What lies outside reads as 0. */
 int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols, int tile_rows);

@@ -283,7 +283,7 @@ template <typename T, bool BACK> static __device__ __forceinline__ void end_all(
 #endif
 
 template <typename T, bool BACK>
-static __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(roles<BACK>::THREADS, 1)
+static __global__ void IN_CLUSTERS __launch_bounds__(roles<BACK>::THREADS, 1)
     gelu_product_kernel(product_args a, const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w) {
 #if TRI_HOPPER
     typedef roles<BACK> role;
