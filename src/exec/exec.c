@@ -40,23 +40,17 @@ struct tri_exec {
     int n_times, timed;         /* how many; of which program */
 };
 
-static int64_t slot_offset(const tri_program *program, int slot) {
-    const tri_slot *s = &program->slot[slot];
-    if (s->parent < 0) return s->offset;
-    return slot_offset(program, s->parent) + s->parent_at * (int64_t)tri__dtype_bytes(s->dtype);
-}
-
 /* As kernels see it. */
 static void *slot_memory(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
-    return exec->memory[p->slot[slot].mem] + slot_offset(p, slot);
+    return exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
 }
 
 void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     int mem = p->slot[slot].mem;
     TRI_ASSERT(exec->host[mem] || exec->bytes[mem] == 0);
-    return exec->host[mem] ? exec->host[mem] + slot_offset(p, slot) : NULL;
+    return exec->host[mem] ? exec->host[mem] + tri__slot_offset(p, slot) : NULL;
 }
 
 static int has_copy(const tri_exec *exec, int mem) { return exec->host[mem] && exec->host[mem] != exec->memory[mem]; }

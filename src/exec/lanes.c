@@ -62,12 +62,8 @@ static int rising(const void *a, const void *b) {
 
 /* Bytes [begin, end) of a slot on the line. */
 static void slot_bytes(const tri_program *p, int slot, int64_t *begin, int64_t *end) {
-    int root = slot;
-    *begin = 0;
-    for (; p->slot[root].parent >= 0; root = p->slot[root].parent)
-        *begin += p->slot[root].parent_at * (int64_t)tri__dtype_bytes(p->slot[root].dtype);
-    *begin += p->slot[root].offset;
-    for (int mem = 0; mem < (int)p->slot[root].mem; mem++) *begin += p->bytes[mem];
+    *begin = tri__slot_offset(p, slot);
+    for (int mem = 0; mem < (int)p->slot[slot].mem; mem++) *begin += p->bytes[mem];
     *end = *begin + tri__slot_bytes(&p->slot[slot], &p->max);
 }
 

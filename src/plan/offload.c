@@ -65,9 +65,8 @@ static tri_mem class_of(const offload *o, const tile *t) { return o->to.program-
 
 /* Elements of its root that a slot covers. */
 static tri_range range_of(const offload *o, int slot) {
-    const tri_slot *all = o->to.program->slot;
-    int64_t begin = 0, count = tri__slot_rows(&all[slot], o->max) * all[slot].cols;
-    for (; all[slot].parent >= 0; slot = all[slot].parent) begin += all[slot].parent_at;
+    const tri_slot *of = &o->to.program->slot[slot];
+    int64_t begin = tri__slot_begin(o->to.program, slot), count = tri__slot_rows(of, o->max) * of->cols;
     return (tri_range){begin, begin + count};
 }
 

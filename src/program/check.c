@@ -51,8 +51,7 @@ static tri_status defect(const checker *c, const char *format, const char *a, co
 }
 
 static range slot_range(const tri_program *program, int slot) {
-    int64_t begin = 0, count = tri__slot_rows(&program->slot[slot], &program->max) * program->slot[slot].cols;
-    for (int s = slot; program->slot[s].parent >= 0; s = program->slot[s].parent) begin += program->slot[s].parent_at;
+    int64_t begin = tri__slot_begin(program, slot), count = tri__slot_rows(&program->slot[slot], &program->max) * program->slot[slot].cols;
     return (range){begin, begin + count};
 }
 

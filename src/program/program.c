@@ -32,6 +32,17 @@ int tri__slot_root(const tri_program *program, int slot) {
     return slot;
 }
 
+int64_t tri__slot_begin(const tri_program *program, int slot) {
+    int64_t begin = 0;
+    for (; program->slot[slot].parent >= 0; slot = program->slot[slot].parent) begin += program->slot[slot].parent_at;
+    return begin;
+}
+
+int64_t tri__slot_offset(const tri_program *program, int slot) {
+    return program->slot[tri__slot_root(program, slot)].offset +
+           tri__slot_begin(program, slot) * (int64_t)tri__dtype_bytes(program->slot[slot].dtype);
+}
+
 int tri__program_find(const tri_program *program, const char *slot_name) {
     for (int i = 0; i < program->n_slots; i++)
         if (strcmp(program->slot[i].name, slot_name) == 0) return i;

@@ -90,6 +90,9 @@ int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);
 /* The slot that owns the memory: the slot itself or its outermost parent. */
 int tri__slot_root(const tri_program *program, int slot);
+/* Where a slot begins: elements of its root before it; and bytes into its class's allocation. */
+int64_t tri__slot_begin(const tri_program *program, int slot);
+int64_t tri__slot_offset(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
 int64_t tri__program_second_bytes(const tri_program *program);            /* those in second memory */

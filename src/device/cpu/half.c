@@ -125,14 +125,13 @@ static void gelu_din_db(const tri_call *call) {
     run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DX});
 }
 
-/* In any type by its parts, the product where dx will be. */
+/* The next two in any type. The product lies where dx will be. */
 static void linear_gelu_din(const tri_call *call) {
     enum { DX, DB, DY, W, X };
     run_part(call, TRI_OP_linear_din, 3, (int[]){DX, DY, W});
     run_part(call, TRI_OP_gelu_din_db, 4, (int[]){DX, DB, DX, X});
 }
 
-/* Of any width. */
 static void attention_din_db(const tri_call *call) {
     enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
     run_part(call, TRI_OP_attention_din, 7, (int[]){DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY});
@@ -302,9 +301,6 @@ void tri__cpu_half_linear(const tri_call *call) {
 
 void tri__cpu_half_rows(tri_kernel_table *table) {
     add_as(table, any_width, TRI_F32);
-    table->run[TRI_OP_attention_din_db][TRI_F32] = attention_din_db;
-    table->work[TRI_OP_attention_din_db][TRI_F32] = table->work[TRI_OP_attention_din][TRI_F32];
-    table->work[TRI_OP_attention_din_db][TRI_F32].col += table->work[TRI_OP_bias_dw][TRI_F32].col;
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
         for (int op = 0; op < TRI_OP_COUNT; op++) {
             if (!table->run[op][TRI_F32]) continue;
@@ -316,7 +312,6 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
-        table->run[TRI_OP_attention_din_db][dtype] = attention_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
         table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */
@@ -325,13 +320,18 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-void tri__cpu_part_rows(tri_kernel_table *table) {
+/* One part runs after the other, in the same scratch space. `copies`: wide ones of the first operand beyond what its own element counts. */
+static void add_parts(tri_kernel_table *table, tri_op op, tri_kernel *run, tri_op first, tri_op second, int copies) {
     for (int dtype = TRI_F32; dtype <= TRI_F16; dtype++) {
-        const tri_workspace *a = &table->work[TRI_OP_linear_din][dtype], *b = &table->work[TRI_OP_gelu_din_db][dtype];
-        table->run[TRI_OP_linear_gelu_din][dtype] = linear_gelu_din;
-        table->work[TRI_OP_linear_gelu_din][dtype] =
-            (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row), larger(a->col, b->col), larger(a->row_cols, b->row_cols),
-                            larger(a->half, b->half)};
-        if (dtype != TRI_F32) table->work[TRI_OP_linear_gelu_din][dtype].row_cols += 4; /* dx has two wide copies: it is read, and written */
+        const tri_workspace *a = &table->work[first][dtype], *b = &table->work[second][dtype];
+        int64_t row_cols = larger(a->row_cols, b->row_cols) + (is_half(dtype) ? copies * (int64_t)sizeof(float) : 0);
+        table->run[op][dtype] = run;
+        table->work[op][dtype] = (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row), larger(a->col, b->col), row_cols,
+                                                 larger(a->half, b->half)};
     }
+}
+
+void tri__cpu_part_rows(tri_kernel_table *table) {
+    add_parts(table, TRI_OP_linear_gelu_din, linear_gelu_din, TRI_OP_linear_din, TRI_OP_gelu_din_db, 1); /* dx is read, and written */
+    add_parts(table, TRI_OP_attention_din_db, attention_din_db, TRI_OP_attention_din, TRI_OP_bias_dw, 0);
 }

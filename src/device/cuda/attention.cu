@@ -160,28 +160,28 @@ static void share_scratch(const tri_call *call, attention_args *a, int sums) {
 
 /* The gradient; `inputs` is the number of its first operand that is read. Returns whether parts of the sums over its rows are in scratch
  * space. */
-template <typename T> static int form_din(const tri_call *call, int inputs, const char *name) {
+template <typename T> static int form_din(const tri_call *call, int inputs) {
     int dctx = inputs, qkv = inputs + 1, ctx = inputs + 2, lse = inputs + 3;
     attention_args a = args_of(call, inputs + 4, inputs + 5, call->t[dctx].cols);
     a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
     a.dqkv = call->t[0].data, a.add = adds(call, 0);
     if (call->dtype[0] != TRI_F32) share_scratch(call, &a, inputs > 1 && flash_sums(call, &a, call->dtype[0]));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
-    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, name);
+    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
     else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
-    launched(call, name);
     return 0;
 }
 
 template <typename T> static void attention_din(const tri_call *call) {
-    form_din<T>(call, 1, "attention_din: heads of more than 256 columns");
+    form_din<T>(call, 1);
+    launched(call, "attention_din");
 }
 
 template <typename T> static void attention_din_db(const tri_call *call) {
     enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
     int64_t rows = call->t[DQKV].rows, cols = call->t[DQKV].cols;
     column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    if (form_din<T>(call, DCTX, "attention_din_db: heads of more than 256 columns"))
+    if (form_din<T>(call, DCTX))
         end_columns(call, cols, ((int)call->t[SEQ].rows - 1) * PARTS, 1, to);
     else sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DQKV)}, aligned(call->t[DQKV].data), to);
     launched(call, "attention_din_db");

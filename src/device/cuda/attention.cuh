@@ -45,10 +45,7 @@ int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
 
 /* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, counted by 32 bits, on a GPU that has the instructions. */
 static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
-    int major = 0, minor = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, tri__cuda(call)->device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, tri__cuda(call)->device);
-    return dtype != TRI_F32 && major == 9 && minor == 0 && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
+    return dtype != TRI_F32 && is_hopper(call) && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
            a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
 }
 

@@ -483,14 +483,12 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(PREPARE
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     /* Heads of 128 columns have no registers for what it keeps: it spilled more and was slower. */
     auto *kernel = flash_din_kernel<T, COLS, false>;
-    int processors = 1;
     if (COLS == 64 && a.width == COLS && !a.add) kernel = flash_din_kernel<T, COLS, COLS == 64>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
-    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, tri__cuda(call)->device);
     prepare_kernel<T, COLS><<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, 0, stream(call)>>>(a);
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
-    if (a.n > 0) kernel<<<(unsigned)min(processors, a.n * a.heads), roles<COLS>::THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
+    if (a.n > 0) kernel<<<(unsigned)min(processors_of(call), a.n * a.heads), roles<COLS>::THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention_din");
 }
 

@@ -133,6 +133,18 @@ static inline void record(const tri_call *call, cudaError_t error, const char *w
 static inline void launched(const tri_call *call, const char *where) { record(call, cudaGetLastError(), where); }
 static inline cudaStream_t stream(const tri_call *call) { return tri__cuda(call)->compute; }
 
+/* Of the GPU in use. */
+static inline int attribute_of(const tri_call *call, cudaDeviceAttr attribute) {
+    int value = 0;
+    cudaDeviceGetAttribute(&value, attribute, tri__cuda(call)->device);
+    return value;
+}
+static inline int processors_of(const tri_call *call) { return attribute_of(call, cudaDevAttrMultiProcessorCount); }
+/* Whether it has the instructions of wgmma.cuh. */
+static inline int is_hopper(const tri_call *call) {
+    return attribute_of(call, cudaDevAttrComputeCapabilityMajor) == 9 && attribute_of(call, cudaDevAttrComputeCapabilityMinor) == 0;
+}
+
 /* Sums over a warp and over a block, in an order that only the shape fixes; every thread gets the result. */
 template <typename T> static __device__ __forceinline__ T warp_sum(T x) {
 #pragma unroll

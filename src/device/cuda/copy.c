@@ -80,20 +80,9 @@ cudaError_t tri__cuda_fill(tri_cuda *c, void *to, size_t bytes, tri_make *make, 
     return error == cudaSuccess ? send(c, to, bytes, make, maker) : error;
 }
 
-/* Events are made as a first step asks for them. */
-static int has_event(tri_cuda *c, int number) {
-    if (number < c->n_moved) return 1;
-    int n = number + 1 + number / 2;
-    cudaEvent_t *more = realloc(c->moved, (size_t)n * sizeof *more);
-    if (!more) return 0;
-    c->moved = more;
-    while (c->n_moved < n && cudaEventCreateWithFlags(&c->moved[c->n_moved], cudaEventDisableTiming) == cudaSuccess) c->n_moved++;
-    return number < c->n_moved;
-}
-
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
     tri_cuda *c = context;
-    if (!has_event(c, number)) {
+    if (!tri__cuda_has_event(&c->moved, &c->n_moved, number, cudaEventDisableTiming)) {
         tri__cuda_note(c, cudaErrorMemoryAllocation, "an event of second memory");
         return;
     }

@@ -76,7 +76,8 @@ static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)cal
 /* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back; memory of the host
  * to 0, by several threads.
  * product.cu: tri_apart's tuning.
- * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is.
+ * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether
+ * events [*n] have one of that number, which are made up to it and some further when it is first asked for.
  * nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
 extern "C" {
@@ -92,6 +93,7 @@ void tri__cuda_clear(void *memory, size_t bytes);
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
+int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags);
 tri_status tri__nccl_name(void *context, char *name);
 tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
 void tri__nccl_leave(void *context, void *const *groups, int n, int abort);

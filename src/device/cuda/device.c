@@ -197,19 +197,21 @@ static tri_status finish(void *context) {
     return status;
 }
 
+int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags) {
+    if (number < *n) return 1;
+    int wanted = number + 1 + number / 2;
+    cudaEvent_t *more = realloc(*events, (size_t)wanted * sizeof *more);
+    if (!more) return 0;
+    *events = more;
+    while (*n < wanted && cudaEventCreateWithFlags(&more[*n], flags) == cudaSuccess) ++*n;
+    return number < *n;
+}
+
 static void signal_point(void *context, int number) {
     tri_cuda *c = context;
-    if (number >= c->n_signals) {
-        int n = number + 1 + number / 2;
-        cudaEvent_t *more = realloc(c->signal, (size_t)n * sizeof *more);
-        cudaError_t error = more ? cudaSuccess : cudaErrorMemoryAllocation;
-        if (more) c->signal = more;
-        for (; c->n_signals < n && error == cudaSuccess; c->n_signals += error == cudaSuccess)
-            error = cudaEventCreateWithFlags(&c->signal[c->n_signals], cudaEventDisableTiming);
-        tri__cuda_note(c, error, "a lane's event");
-        if (number >= c->n_signals) return;
-    }
-    tri__cuda_note(c, cudaEventRecord(c->signal[number], c->compute), "a kernel");
+    if (tri__cuda_has_event(&c->signal, &c->n_signals, number, cudaEventDisableTiming))
+        tri__cuda_note(c, cudaEventRecord(c->signal[number], c->compute), "a kernel");
+    else tri__cuda_note(c, cudaErrorMemoryAllocation, "a lane's event");
 }
 
 static void await_point(void *context, int number) {
@@ -219,13 +221,7 @@ static void await_point(void *context, int number) {
 
 static void pulse(void *context) {
     tri_cuda *c = context;
-    if (c->pulses == c->n_pulses) {
-        cudaEvent_t *more = realloc(c->pulse, (size_t)(c->n_pulses + 1) * sizeof *more);
-        if (!more) return;
-        c->pulse = more;
-        if (cudaEventCreateWithFlags(&more[c->n_pulses], cudaEventDisableTiming) != cudaSuccess) return;
-        c->n_pulses++;
-    }
+    if (!tri__cuda_has_event(&c->pulse, &c->n_pulses, c->pulses, cudaEventDisableTiming)) return;
     tri__cuda_note(c, cudaEventRecord(c->pulse[c->pulses++], c->compute), "a kernel");
 }
 
@@ -272,14 +268,7 @@ static void input(void *context, void *to, const void *from, size_t bytes) {
 
 static void mark(void *context, int index) {
     tri_cuda *c = context;
-    if (index >= c->n_marks) {
-        int n = index + 1 + index / 2;
-        cudaEvent_t *more = realloc(c->mark, (size_t)n * sizeof *more);
-        if (!more) return;
-        c->mark = more;
-        for (; c->n_marks < n; c->n_marks++)
-            if (cudaEventCreate(&c->mark[c->n_marks]) != cudaSuccess) return;
-    }
+    if (!tri__cuda_has_event(&c->mark, &c->n_marks, index, cudaEventDefault)) return;
     tri__cuda_note(c, cudaEventRecord(c->mark[index], c->compute), "a profile's mark");
     c->last_mark = index;
     c->marking = 1;

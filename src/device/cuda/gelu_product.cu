@@ -328,10 +328,8 @@ int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const 
 template <typename T, bool BACK>
 static void launch(const tri_call *call, const product_args &a, const CUtensorMap &x, const CUtensorMap &w, const char *where) {
     auto *kernel = gelu_product_kernel<T, BACK>;
-    int processors = CLUSTER;
-    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, tri__cuda(call)->device);
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ALL_BYTES), where);
-    kernel<<<(unsigned)min(processors / CLUSTER, a.tiles) * CLUSTER, roles<BACK>::THREADS, ALL_BYTES, stream(call)>>>(a, x, w);
+    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, roles<BACK>::THREADS, ALL_BYTES, stream(call)>>>(a, x, w);
     launched(call, where);
 }
 
@@ -340,10 +338,8 @@ template <bool BACK> static int run(const tri_call *call, product_args a, const 
     tri_cuda *cuda = tri__cuda(call);
     CUtensorMap x_map, w_map;
     int64_t cols = BACK ? w->cols : w->rows;
-    int major = 0, minor = 0, dtype = call->dtype[0];
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda->device);
-    if (dtype == TRI_F32 || major != 9 || minor != 0 || cols % COLS || x->cols % STEP || x->cols == 0 || x->rows < LEAST_ROWS ||
+    int dtype = call->dtype[0];
+    if (dtype == TRI_F32 || !is_hopper(call) || cols % COLS || x->cols % STEP || x->cols == 0 || x->rows < LEAST_ROWS ||
         (BACK && parts_of(x->rows) > MOST_PARTS) || !aligned(a.y) || !aligned(a.h) || !aligned(a.b) || !aligned(x->data) ||
         !aligned(w->data))
         return 0;
