@@ -6,7 +6,7 @@ Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at
 batches are made and padded before the clock starts, so that only the step is measured.
 With WORLD_SIZE above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
 
-base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or
+minilm, base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or
 with --compile. MFU counts only real tokens, three times the products of the forward pass, against an 8192^3 product timed here.
 Prints one JSON object.
 """
@@ -25,6 +25,7 @@ SHARED = os.path.join(HERE, "..", "..", "shared")
 
 # texts, layers, width, heads, samples, tokens, ragged: as in src/cli/step_cases.c
 GPU_CASES = {
+    "minilm": (2, 6, 384, 12, 32, 256, True),
     "base128": (2, 12, 768, 12, 256, 128, False),
     "base512": (2, 12, 768, 12, 64, 512, False),
     "base512real": (2, 12, 768, 12, 64, 512, True),

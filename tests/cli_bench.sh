@@ -140,7 +140,7 @@ expect_text "$out" '"case":"tiny"' '"attention_din_db":'
 run bench step --max-steps 6
 expect_code 0
 expect "a table" grep -Eq '^case +what +ms a step +samples/s +MFU' "$out"
-refuses 2 "there are tiny, base128" -- bench step --cases huge --quiet
+refuses 2 "there are tiny, minilm, base128" -- bench step --cases huge --quiet
 refuses 2 "the first 5 are warm-up" -- bench step --max-steps 5
 refuses 2 "--device abacus: there are cpu, reference" -- bench step --device abacus
 finish

@@ -123,8 +123,9 @@ static tri_status far_alloc(void *context, size_t bytes, void **out) { return (v
 static void far_free(void *context, void *memory, size_t bytes) { (void)context, tri__device_find("cpu")->free(NULL, memory, bytes); }
 static const char *far_describe(void *context) { return (void)context, "far"; }
 static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) { return (void)context, memcpy(to, from, bytes), TRI_OK; }
-static void far_start(void *context) { (void)context; }
-static void far_input(void *context, void *to, const void *from, size_t bytes) { (void)context, memcpy(to, from, bytes); }
+static void far_bring(void *context, const void *from, size_t bytes) { (void)context, (void)from, (void)bytes; }
+static void far_start(void *context, uint32_t step) { (void)context, (void)step; }
+static void far_input(void *context, void *to, size_t bytes) { (void)context, (void)to, (void)bytes; } /* nothing is computed */
 static tri_status far_finish(void *context) { return (void)context, TRI_OK; }
 
 static int far_idle(void *context, uint64_t *passed) {
@@ -221,7 +222,7 @@ static tri_status far_check(void *context, void *group) {
     return broken ? tri__fail(TRI_INTERNAL, "the way is broken") : TRI_OK;
 }
 
-static const tri_apart far_apart = {.copy = far_copy, .start = far_start, .input = far_input, .finish = far_finish, .idle = far_idle,
+static const tri_apart far_apart = {.copy = far_copy, .bring = far_bring, .start = far_start, .input = far_input, .finish = far_finish, .idle = far_idle,
                                     .pulse = far_pulse, .name = far_name, .join = far_join, .leave = far_leave, .post = far_post,
                                     .wait = far_wait, .check = far_check, .lane = far_lane, .signal = far_signal, .await = far_await};
 static const tri_device far_device = {.name = "far", .granule = 1, .lanes = TRI_LANES, .kernels = far_kernels, .open = far_open, .close = far_close,

@@ -1,13 +1,13 @@
 /* lane_device.h - a device apart with two lanes and two queues of copies, made of the CPU's kernels: everything is only queued, and carried
- * out when it must be, in the order that a test asks for: any that queues, signals and waits allow. */
+ * out when it must be, in the order that a test asks for: any that queues, signals and waits allow. It can keep runs and repeat them. */
 #ifndef TESTS_LANE_DEVICE_H
 #define TESTS_LANE_DEVICE_H
 
 #include "tiny.h"
 
-enum { LANE_QUEUES = TRI_LANES + 2, LANE_ITEMS = 1 << 15, LANE_NUMBERS = 1 << 14 };
+enum { LANE_QUEUES = TRI_LANES + 2, LANE_ITEMS = 1 << 15, LANE_NUMBERS = 1 << 14, LANE_RUNS = 8, LANE_KEY = 32 };
 
-typedef enum lane_kind { LANE_KERNEL, LANE_COPY, LANE_POINT, LANE_AWAIT } lane_kind;
+typedef enum lane_kind { LANE_KERNEL, LANE_COPY, LANE_POINT, LANE_AWAIT, LANE_STEP } lane_kind;
 
 typedef struct lane_item {
     lane_kind kind;
@@ -16,12 +16,24 @@ typedef struct lane_item {
     size_t bytes;
     int owned;               /* 1: from is the item's own */
     int point;               /* LANE_POINT: sets it; LANE_AWAIT: cannot go on before it is set */
+    uint32_t step;           /* LANE_STEP: of the kernels that follow */
 } lane_item;
+
+/* A run that is kept: what it queued, with points counted from its first. */
+typedef struct lane_run {
+    int64_t key[LANE_KEY];
+    int n_key, times, kept, n_points;
+    lane_item *item[LANE_QUEUES];
+    int n[LANE_QUEUES];
+} lane_run;
 
 /* In which order queues are asked for what they can do; -1 first: at random. */
 typedef struct lane_order {
     int first[LANE_QUEUES];
     int deaf;                /* 1: lanes do not wait for each other within a run */
+    int keeps;               /* runs that come for the second time */
+    int clumsy;              /* 1: and then it cannot keep them */
+    int stale;               /* 1: and repeats them with the step of when it kept them */
 } lane_order;
 
 static struct lane_device {
@@ -32,8 +44,15 @@ static struct lane_device {
     int n_points, cap_points;
     int signal[LANE_NUMBERS], moved[LANE_NUMBERS]; /* the last point of each number */
     int lane, awaits, switches;
-    uint32_t random;
+    uint32_t random, step;
     tri_kernel_table real;
+    char *inbox;             /* [inputs] */
+    char *brought;           /* [inputs] by the host, for the next run */
+    size_t inputs, used, taken;
+    lane_run run[LANE_RUNS];
+    int n_runs, repeats, asked;
+    lane_run *keeping;
+    int from[LANE_QUEUES], from_points; /* where the run began that is kept */
 } lanes_now;
 
 static lane_item *lane_push(int queue, lane_kind kind) {
@@ -56,12 +75,14 @@ static void lane_await(int queue, int point) { lane_push(queue, LANE_AWAIT)->poi
 static void lane_do(lane_item *item) {
     if (item->kind == LANE_POINT) lanes_now.is_set[item->point] = 1;
     if (item->kind == LANE_COPY) memcpy(item->to, item->from, item->bytes);
+    if (item->kind == LANE_STEP) lanes_now.step = item->step;
     if (item->owned) free(item->from);
     if (item->kind != LANE_KERNEL) return;
     tri_dtype dtype = TRI_F32;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (item->call.t[k].data && tri__dtype_bytes((tri_dtype)item->call.dtype[k]) == 2) dtype = (tri_dtype)item->call.dtype[k];
     item->call.table = &lanes_now.real;
+    if (!lanes_now.order.stale) item->call.step = lanes_now.step;
     lanes_now.real.run[item->call.op][dtype](&item->call);
 }
 
@@ -102,9 +123,9 @@ static void lane_kernels(tri_kernel_table *table) {
 }
 
 static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {
-    (void)core, (void)local, (void)inputs;
+    (void)core, (void)local;
     lane_order order = lanes_now.order;
-    lanes_now = (struct lane_device){.order = order, .random = 1};
+    lanes_now = (struct lane_device){.order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .brought = malloc(inputs + 1)};
     for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
     *context = &lanes_now;
     return TRI_OK;
@@ -112,7 +133,11 @@ static tri_status lane_open(const tri_core *core, int local, size_t inputs, void
 static void lane_close(void *context) {
     (void)context;
     for (int i = 0; i < LANE_QUEUES; i++) free(lanes_now.item[i]);
+    for (int i = 0; i < LANE_RUNS; i++)
+        for (int queue = 0; queue < LANE_QUEUES; queue++) free(lanes_now.run[i].item[queue]);
     free(lanes_now.is_set);
+    free(lanes_now.inbox);
+    free(lanes_now.brought);
 }
 static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
 static tri_status lane_alloc(void *context, size_t bytes, void **out) { return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out); }
@@ -125,12 +150,81 @@ static tri_status lane_copy(void *context, void *to, const void *from, size_t by
     TRI_TRY(lane_finish(context));
     return memcpy(to, from, bytes), TRI_OK;
 }
-static void lane_start(void *context) { (void)context, assert_int_equal(lanes_now.lane, 0); }
-static void lane_input(void *context, void *to, const void *from, size_t bytes) {
+static void lane_bring(void *context, const void *from, size_t bytes) {
+    (void)context;
+    assert_true(lanes_now.used + bytes <= lanes_now.inputs);
+    memcpy(lanes_now.brought + lanes_now.used, from, bytes);
+    lanes_now.used += bytes;
+}
+static void lane_start(void *context, uint32_t step) {
+    (void)context;
+    assert_int_equal(lanes_now.lane, 0);
+    lane_push(0, LANE_STEP)->step = step;
+    lane_item *item = lane_push(0, LANE_COPY);
+    item->to = lanes_now.inbox, item->from = malloc(lanes_now.used + 1), item->bytes = lanes_now.used, item->owned = 1;
+    memcpy(item->from, lanes_now.brought, lanes_now.used);
+    lanes_now.used = lanes_now.taken = 0;
+}
+static void lane_input(void *context, void *to, size_t bytes) {
     (void)context;
     lane_item *item = lane_push(lanes_now.lane, LANE_COPY);
-    item->to = to, item->from = malloc(bytes), item->bytes = bytes, item->owned = 1;
-    memcpy(item->from, from, bytes);
+    item->to = to, item->from = lanes_now.inbox + lanes_now.taken, item->bytes = bytes;
+    lanes_now.taken += bytes;
+}
+
+static void lane_repeat(const lane_run *run) {
+    struct lane_device *d = &lanes_now;
+    int base = d->n_points;
+    for (int i = 0; i < run->n_points; i++) lane_point(0), d->n[0]--; /* only their numbers */
+    for (int queue = 0; queue < LANE_QUEUES; queue++)
+        for (int i = 0; i < run->n[queue]; i++) {
+            lane_item *item = lane_push(queue, LANE_KERNEL);
+            *item = run->item[queue][i];
+            item->point += base;
+        }
+    d->repeats++;
+}
+static tri_again lane_again(void *context, const int64_t *key, int n) {
+    (void)context;
+    struct lane_device *d = &lanes_now;
+    assert_true(n <= LANE_KEY);
+    d->asked++;
+    if (!d->order.keeps) return TRI_AGAIN_QUEUE;
+    lane_run *run = d->run;
+    while (run < d->run + d->n_runs && (run->n_key != n || memcmp(run->key, key, (size_t)n * sizeof *key))) run++;
+    assert_true(run < d->run + LANE_RUNS);
+    if (run == d->run + d->n_runs) d->n_runs++, memcpy(run->key, key, (size_t)n * sizeof *key), run->n_key = n;
+    if (run->kept) return lane_repeat(run), TRI_AGAIN_DONE;
+    if (++run->times < 2) return TRI_AGAIN_QUEUE;
+    d->keeping = run;
+    memcpy(d->from, d->n, sizeof d->n);
+    d->from_points = d->n_points;
+    return TRI_AGAIN_KEEP;
+}
+static int lane_kept(void *context) {
+    (void)context;
+    struct lane_device *d = &lanes_now;
+    lane_run *run = d->keeping;
+    d->keeping = NULL;
+    if (d->order.clumsy) {
+        memcpy(d->n, d->from, sizeof d->n);
+        d->taken = 0;
+        return 0;
+    }
+    run->kept = 1, run->n_points = d->n_points - d->from_points;
+    for (int queue = 0; queue < LANE_QUEUES; queue++) {
+        run->n[queue] = d->n[queue] - d->from[queue];
+        run->item[queue] = malloc((size_t)(run->n[queue] + 1) * sizeof *run->item[queue]);
+        for (int i = 0; i < run->n[queue]; i++) {
+            lane_item *item = &run->item[queue][i];
+            *item = d->item[queue][d->from[queue] + i];
+            assert_false(item->owned);
+            if (item->kind != LANE_POINT && item->kind != LANE_AWAIT) continue;
+            item->point -= d->from_points;
+            assert_true(item->point >= 0); /* of this run, not of one before it */
+        }
+    }
+    return 1;
 }
 static void lane_use(void *context, int lane) { (void)context, lanes_now.switches += lane != lanes_now.lane, lanes_now.lane = lane; }
 static void lane_signal(void *context, int number) { (void)context, lanes_now.signal[number] = lane_point(lanes_now.lane); }
@@ -151,7 +245,8 @@ static void lane_moved(void *context, int number) { (void)context, lane_await(la
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
 
-static const tri_apart lane_apart = {.copy = lane_copy, .start = lane_start, .input = lane_input, .finish = lane_finish, .lane = lane_use,
+static const tri_apart lane_apart = {.copy = lane_copy, .bring = lane_bring, .start = lane_start, .input = lane_input,
+                                     .again = lane_again, .kept = lane_kept, .finish = lane_finish, .lane = lane_use,
                                      .signal = lane_signal, .await = lane_wait, .move = lane_move, .moved = lane_moved, .mark = lane_mark,
                                      .times = lane_times};
 static const tri_device lane_device = {.name = "lanes", .granule = 1, .lanes = TRI_LANES, .kernels = lane_kernels, .open = lane_open,

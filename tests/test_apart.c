@@ -15,7 +15,10 @@ typedef struct move {
 } move;
 
 typedef struct fake {
-    size_t inputs, used;     /* bytes that `open` announced; those of the run */
+    char *box[2];            /* [inputs] what was brought: to the run in hand, to the next */
+    size_t inputs;           /* bytes that `open` announced */
+    size_t brought, here, taken; /* bytes: to the next run; to the run in hand; of these, what inputs have asked for */
+    uint32_t step;           /* of the run in hand */
     int starts, copies, finishes;
     int marks, timed;
     tri_status next;         /* what the next finish says */
@@ -35,10 +38,14 @@ static tri_status fake_open(const tri_core *core, int local, size_t inputs, void
     assert_ptr_equal(core->fail, tri__fail);
     assert_int_equal(local, 0);
     f->inputs = inputs;
+    for (int i = 0; i < 2; i++) f->box[i] = malloc(inputs + 1);
     *context = last = f;
     return TRI_OK;
 }
-static void fake_close(void *context) { free(context); }
+static void fake_close(void *context) {
+    for (int i = 0; i < 2; i++) free(((fake *)context)->box[i]);
+    free(context);
+}
 static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
 static tri_status fake_alloc(void *context, size_t bytes, void **out) {
     assert_non_null(context);
@@ -99,12 +106,26 @@ static tri_status fake_fill(void *context, void *to, size_t bytes, tri_make *mak
     }
     return fake_finish(context);
 }
-static void fake_start(void *context) { ((fake *)context)->starts++, ((fake *)context)->used = 0; }
-static void fake_input(void *context, void *to, const void *from, size_t bytes) {
+static void fake_bring(void *context, const void *from, size_t bytes) {
     fake *f = context;
-    f->used += (bytes + 63) / 64 * 64;
-    assert_true(f->starts > 0 && f->used <= f->inputs);
-    memcpy(to, from, bytes);
+    size_t padded = (bytes + 63) / 64 * 64;
+    assert_true(bytes > 0 && f->brought + padded <= f->inputs);
+    memcpy(f->box[1] + f->brought, from, bytes);
+    f->brought += padded;
+}
+static void fake_start(void *context, uint32_t step) {
+    fake *f = context;
+    char *next = f->box[1];
+    assert_int_equal(f->taken, f->here); /* the last run asked for all that it was brought */
+    f->box[1] = f->box[0], f->box[0] = next;
+    f->here = f->brought, f->brought = f->taken = 0;
+    f->step = step, f->starts++;
+}
+static void fake_input(void *context, void *to, size_t bytes) {
+    fake *f = context;
+    memcpy(to, f->box[0] + f->taken, bytes);
+    f->taken += (bytes + 63) / 64 * 64;
+    assert_true(f->taken <= f->here);
 }
 static void fake_mark(void *context, int index) { assert_int_equal(index, ((fake *)context)->marks++); }
 static void fake_times(void *context, int n, tri_time *times) {
@@ -114,7 +135,7 @@ static void fake_times(void *context, int n, tri_time *times) {
 
 static double fake_worked(void *context) { return ((fake *)context)->finishes; }
 
-static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .fill = fake_fill, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
+static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .fill = fake_fill, .bring = fake_bring, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
                                 .times = fake_times, .move = fake_move, .moved = fake_moved};
 static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
                                .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,
@@ -143,6 +164,8 @@ static void the_same_bits(void **state) {
         OK(tri__exec_run(here, 0, 0, end, (uint32_t)step, t.feed, NULL));
         OK(tri__exec_run(there, 0, 0, end, (uint32_t)step, t.feed, NULL));
         assert_true(tiny_loss(&t, there) == before); /* it has not been asked for */
+        assert_int_equal(last->step, step);
+        assert_int_equal(last->starts, step);
         OK(tri__exec_finish(there));
         assert_true(tiny_loss(&t, there) == tiny_loss(&t, here));
     }

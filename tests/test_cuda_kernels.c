@@ -62,6 +62,7 @@ static void run_on_gpu(gpu *g, kernel_call *k, int elements) {
     call.table = &g->table;
     call.context = g->context;
     assert_int_equal(g->device->apart->copy(g->context, g->memory, g->stage, at.end), TRI_OK);
+    g->device->apart->start(g->context, call.step);
     g->table.run[k->at.op][type](&call);
     if (g->device->apart->finish(g->context) != TRI_OK) kernel_call_fail(k, 0, tri_error());
     assert_int_equal(g->device->apart->copy(g->context, g->stage, g->memory, at.end), TRI_OK);

@@ -1,4 +1,4 @@
-/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again, resume, evaluation, second memory, refusal of what does not
+/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again and as graphs, resume, evaluation, second memory, refusal of what does not
  * fit. Skipped with the reason where there is no GPU. */
 #include "session_runs.h"
 
@@ -54,6 +54,19 @@ static void the_same_bits_again(void **state) {
         expect_same_bits(first, again, precision[i]);
         run_free(first);
         run_free(again);
+    }
+}
+
+/* Runs that come again are replayed as graphs; those of a profile are queued kernel by kernel. */
+static void replayed_runs_give_the_same_bits(void **state) {
+    (void)state;
+    static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=3", "--recompute=full"};
+    for (int i = 0; i < 3; i++) {
+        run *replayed = train(OPTIONS("--device=cuda", "--precision=bf16", more[i]));
+        run *queued = train(OPTIONS("--device=cuda", "--precision=bf16", more[i], "--profile=wait=0,active=50"));
+        expect_same_bits(replayed, queued, more[i]);
+        run_free(replayed);
+        run_free(queued);
     }
 }
 
@@ -116,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cpus_losses),
         cmocka_unit_test(the_same_bits_again),
+        cmocka_unit_test(replayed_runs_give_the_same_bits),
         cmocka_unit_test(second_memory),
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
         cmocka_unit_test(what_does_not_fit_is_refused),

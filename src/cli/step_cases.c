@@ -9,6 +9,7 @@
 
 static const tri_step_case cases[] = {
     {"tiny", "2 x (2 layers x 64), 4 x 16 tokens", 2, 2, 64, 4, 300, 4, 16, 0},
+    {"minilm", "2 x (6 layers x 384), 32 texts of up to 256 tokens, 27 % real", 2, 6, 384, 12, 28996, 32, 256, 1},
     {"base128", "2 x bert-base, 256 x 128 tokens", 2, 12, 768, 12, 28996, 256, 128, 0},
     {"base512", "2 x bert-base, 64 x 512 tokens", 2, 12, 768, 12, 28996, 64, 512, 0},
     {"base512real", "2 x bert-base, 64 texts of up to 512 tokens, 27 % real", 2, 12, 768, 12, 28996, 64, 512, 1},

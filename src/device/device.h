@@ -23,7 +23,7 @@ typedef struct tri_call {
     const tri_kernel_table *table; /* the device's, for rows that run others */
     unsigned acc;               /* bit k: operand k is added to, not overwritten */
     const tri_attr *attr;
-    uint32_t seed, step;        /* of random numbers */
+    uint32_t seed, step;        /* of random numbers; of devices apart, `start` was told the step, and this is the same */
     int threads;
     void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
     void *context;              /* the device's own: streams, libraries; NULL on a CPU */
@@ -64,6 +64,9 @@ typedef struct tri_patience {
 /* Makes bytes [at, at + bytes) of something, at `out`; both are multiples of 4096, but for the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
 
+/* What becomes of a run: it is to be queued; the same, and the device keeps it; it is queued, since the device had kept it. */
+typedef enum tri_again { TRI_AGAIN_QUEUE, TRI_AGAIN_KEEP, TRI_AGAIN_DONE } tri_again;
+
 /* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
  * done in the order of queueing, lane by lane. Whatever a queued call meets is told by the next `finish`. */
 typedef struct tri_apart {
@@ -71,10 +74,17 @@ typedef struct tri_apart {
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
     /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of it. */
     tri_status (*fill)(void *context, void *to, size_t bytes, tri_make *make, void *maker);
-    /* Queues a copy of what the host brings to a run: `from` may change when it returns. All such copies between two calls of `start` fit
-     * in the bytes that `open` was told. */
-    void (*start)(void *context);
-    void (*input)(void *context, void *to, const void *from, size_t bytes);
+    /* What the host brings to a run. `bring` takes it, in the order in which the run's inputs will ask for it; `from` may change when it
+     * returns. `start` begins the run: it queues one copy of all that was brought, which fits in the bytes that `open` was told; and the
+     * run's kernels draw random numbers of `step`. Then `input` queues the next of what was brought to its place. */
+    void (*bring)(void *context, const void *from, size_t bytes);
+    void (*start)(void *context, uint32_t step);
+    void (*input)(void *context, void *to, size_t bytes);
+    /* Of devices that can keep what a run queues and queue it again at once; NULL of others. Asked after `start`: runs of the same key [n]
+     * queue the same, but for what was brought and the step. After KEEP all that the run queues is only kept, and `kept` queues it; 0: it
+     * could not be kept, and nothing was queued. */
+    tri_again (*again)(void *context, const int64_t *key, int n);
+    int (*kept)(void *context);
     tri_status (*finish)(void *context);
     /* Of devices with several queues of kernels, lanes; NULL of others. What is queued from now on goes to this one, also inputs, and a
      * transfer or copy begins behind it, a wait for one holds it back. `signal` numbers the point that the lane in use has come to; what is
@@ -125,7 +135,8 @@ typedef struct tri_apart {
 typedef struct tri_device tri_device;
 struct tri_device {
     const char *name;
-    int granule; /* bound row counts are best a multiple of it */
+    int granule;           /* as tri_target */
+    double short_flops;    /* as tri_target */
     int hollow;            /* 1: its kernels compute nothing */
     int lanes;             /* queues of kernels that it works on side by side, of devices apart; 0 is 1 */
     int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels of programs work there */

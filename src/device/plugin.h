@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-enum { TRI_CUDA_PLUGIN_VERSION = 4 };
+enum { TRI_CUDA_PLUGIN_VERSION = 5 };
 #define TRI_CUDA_PLUGIN_NAME "libtrident_cuda.so"
 
 typedef struct tri_cuda_plugin {

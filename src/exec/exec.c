@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "comm/world.h"
 #include "exec/lanes.h"
+#include "exec/replay.h"
 #include "exec/transfer.h"
 
 #include <math.h>
@@ -27,6 +28,7 @@ struct tri_exec {
     const tri_program *const *program;
     bound **bound;              /* [n] arrays of n_instrs */
     tri_lanes *lanes;           /* [n] */
+    tri_replay replay;
     tri_group_table groups;
     tri_bound_transfer *transfer;
     int64_t *counts;            /* of all transfers */
@@ -231,6 +233,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
     bind_copies(exec);
     if ((status = bind_lanes(exec)) != TRI_OK) goto fail;
+    if ((status = tri__replay_open(programs, n, &exec->replay)) != TRI_OK) goto fail;
     *out = exec;
     return TRI_OK;
 fail:
@@ -253,21 +256,41 @@ void tri__exec_close(tri_exec *exec) {
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
     for (int i = 0; exec->lanes && i < exec->n; i++) tri__lanes_free(&exec->lanes[i]);
+    tri__replay_free(&exec->replay);
     free(exec->bound);
     free(exec->lanes);
     free(exec->table);
     free(exec);
 }
 
-static void run_input(const tri_exec *exec, const bound *b, const tri_slot *slot, const tri_feed *feed) {
-    const tri_tensor *y = &b->call.t[0];
-    const char *from = feed->field[b->call.attr->field];
-    size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(slot->dtype);
+/* What an input instruction copies of its microbatch. */
+static const char *input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes) {
+    const char *field = feed->field[instr->attr.field];
+    *bytes = (size_t)tri__slot_bytes(&p->slot[instr->slot[0]], &feed->counts);
+    TRI_ASSERT(field || !*bytes);
+    return *bytes ? field + (size_t)instr->attr.part * *bytes : NULL;
+}
+
+static const tri_feed *feed_of(const tri_instr *instr, const tri_feed *feed) { return &feed[instr->mb < 0 ? 0 : instr->mb]; }
+
+static void run_input(const tri_exec *exec, const bound *b, const tri_program *p, const tri_instr *instr, const tri_feed *feed) {
+    size_t bytes;
+    const char *from = input_of(p, instr, feed, &bytes);
     if (!bytes) return;
-    TRI_ASSERT(from);
-    from += (size_t)b->call.attr->part * bytes;
-    if (exec->device->apart) exec->device->apart->input(exec->context, y->data, from, bytes);
-    else memcpy(y->data, from, bytes);
+    if (exec->device->apart) exec->device->apart->input(exec->context, b->call.t[0].data, bytes); /* `start_apart` has brought it */
+    else memcpy(b->call.t[0].data, from, bytes);
+}
+
+/* Begins a run of a device apart: with all that its inputs will ask for. */
+static void start_apart(const tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
+    const tri_program *p = exec->program[program];
+    for (int i = begin; i < end; i++) {
+        size_t bytes;
+        if (p->instr[i].op != TRI_OP_input) continue;
+        const char *from = input_of(p, &p->instr[i], feed_of(&p->instr[i], feed), &bytes);
+        if (bytes) exec->device->apart->bring(exec->context, from, bytes);
+    }
+    exec->device->apart->start(exec->context, step);
 }
 
 /* Half of a copy between memories; done at once where kernels are. */
@@ -289,7 +312,7 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     const tri_program *p = exec->program[program];
     const tri_instr *instr = &p->instr[i];
     bound *b = &exec->bound[program][i];
-    const tri_feed *from = &feed[instr->mb < 0 ? 0 : instr->mb];
+    const tri_feed *from = feed_of(instr, feed);
     if (exec->world) tri__world_beat(exec->world);
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
@@ -298,7 +321,7 @@ static tri_status run_one(tri_exec *exec, int program, int i, uint32_t step, con
     b->call.step = step;
     if (b->run) b->run(&b->call);
     else if (instr->op != TRI_OP_input) run_copy(exec, b, p, instr);
-    else run_input(exec, b, &p->slot[instr->slot[0]], from);
+    else run_input(exec, b, p, instr, from);
     return TRI_OK;
 }
 
@@ -309,32 +332,45 @@ static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, c
     return run_one(exec, program, i, step, feed);
 }
 
-/* In several lanes. */
-static tri_status run_lanes(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
+/* In several lanes, where the program has them. */
+static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
     const tri_apart *apart = exec->device->apart;
-    const tri_lanes *lanes = &exec->lanes[program];
+    const tri_lanes *lanes = exec->lanes[program].lane ? &exec->lanes[program] : NULL;
     tri_status status = TRI_OK;
-    tri__lanes_begin(apart, exec->context);
+    if (lanes) tri__lanes_begin(apart, exec->context);
     for (int i = begin; i < end && status == TRI_OK; i++) {
-        tri__lanes_before(lanes, i, begin, apart, exec->context);
+        if (lanes) tri__lanes_before(lanes, i, begin, apart, exec->context);
         status = queue_one(exec, program, i, step, feed);
-        tri__lanes_after(lanes, i, apart, exec->context);
+        if (lanes) tri__lanes_after(lanes, i, apart, exec->context);
     }
-    tri__lanes_end(apart, exec->context);
+    if (lanes) tri__lanes_end(apart, exec->context);
     return status;
 }
 
-/* Kernels are only queued here: the device's own marks say when they ran. With marks all are in one lane, where each has its own time. */
-static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+/* The device's own marks say when kernels ran. All are in one lane, where each has its own time. */
+static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
     const tri_apart *apart = exec->device->apart;
-    apart->start(exec->context);
-    if (exec->lanes[program].lane && !times) return run_lanes(exec, program, begin, end, step, feed);
     for (int i = begin; i < end; i++) {
-        if (times) apart->mark(exec->context, i);
+        apart->mark(exec->context, i);
         TRI_TRY(queue_one(exec, program, i, step, feed));
     }
-    if (times) apart->mark(exec->context, end), exec->times = times, exec->n_times = end, exec->timed = program;
+    apart->mark(exec->context, end);
+    exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;
+}
+
+/* Kernels are only queued here. */
+static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+    const tri_apart *apart = exec->device->apart;
+    start_apart(exec, program, begin, end, step, feed);
+    if (times) return queue_marked(exec, program, begin, end, step, feed, times);
+    tri_again again = exec->groups.n ? TRI_AGAIN_QUEUE /* the host looks how they get on */
+                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, apart, exec->context);
+    if (again == TRI_AGAIN_DONE) return TRI_OK;
+    tri_status status = queue_all(exec, program, begin, end, step, feed);
+    if (again == TRI_AGAIN_KEEP && !apart->kept(exec->context) && status == TRI_OK)
+        status = queue_all(exec, program, begin, end, step, feed);
+    return status;
 }
 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
@@ -456,7 +492,7 @@ static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, 
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
     const tri_program *p = exec->program[program];
     *line = *slot = -1;
-    if (exec->device->apart) exec->device->apart->start(exec->context);
+    if (exec->device->apart) start_apart(exec, program, 0, p->n_instrs, step, feed);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;

@@ -28,9 +28,21 @@ tri_status tri__passes_own(tri_pass *pass, int training) {
     return TRI_OK;
 }
 
+/* Of the longer text's dense layer, hidden size by hidden size, on the largest microbatch. */
+static double square_flops(const tri_plan_in *in) {
+    double most = 0;
+    for (int text = 0; text < in->model->n_texts; text++) {
+        int64_t train = in->max.of[TRI_SYM_T0 + text], infer = in->max_infer.of[TRI_SYM_T0 + text], wide = in->model->encoder[text].hidden_size;
+        double flops = 2.0 * (double)(train > infer ? train : infer) * (double)wide * (double)wide;
+        if (flops > most) most = flops;
+    }
+    return most;
+}
+
 int tri__plan_granule(const tri_plan_in *in) {
-    int granule = in->target->granule > 1 ? in->target->granule : 1;
-    return in->mesh.tp > 1 && in->sequence_parallel ? granule * in->mesh.tp : granule;
+    if (in->mesh.tp > 1 && in->sequence_parallel) return in->mesh.tp;
+    int alone = in->mesh.pp * in->mesh.tp * in->mesh.dp == 1;
+    return alone && in->target->granule > 1 && square_flops(in) < in->target->short_flops ? in->target->granule : 1;
 }
 
 tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {

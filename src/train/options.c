@@ -183,7 +183,7 @@ const tri_option tri__run_options[] = {
                 "all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .scope = "bench", .help = "bytes of an operation: 4K is 4096"),
     ROW(TEXTS, cases, .value = "tiny", .scope = "bench",
-        .help = "step: models and batches to time, of tiny, base128, base512, base512real, large512, oneb"),
+        .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep|oneb", .scope = "bench",
         .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in 24 GiB; oneb 1.28 "
                 "billion, for GPUs; deep: that of pipeline, small and of 8 layers"),

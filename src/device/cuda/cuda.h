@@ -25,6 +25,7 @@ typedef struct tri_cuda {
     cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, made as they are first set */
     int n_signals;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
+    uint32_t *step;            /* [1] on the device: of the run in hand, which random numbers are drawn by */
     void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
     cudaError_t error;         /* the first that a launch met; looked at after the step */
@@ -35,10 +36,12 @@ typedef struct tri_cuda {
     char kind[TRI_WISDOM_KIND];/* what algorithms are good for; filled when it is first asked for */
     struct {
         char *at;              /* [stage_bytes] of the host that the GPU reads */
-        cudaEvent_t done[TRI_LANES]; /* when it has what each lane copies */
-    } stage[2];                /* the runs' inputs take turns */
-    size_t stage_bytes, stage_used;
+        cudaEvent_t done;      /* when it has */
+    } stage[2];                /* what is brought to runs takes turns; a run's step, then its inputs */
+    char *inbox;               /* [stage_bytes] on the device: of the run in hand */
+    size_t stage_bytes, stage_used, inbox_taken; /* brought to the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
     int turn;
+    struct tri_cuda_graphs *graphs; /* runs that are kept (graph.c) */
     struct {
         char *at;              /* pinned, as `stage`; made for the first large copy */
         cudaEvent_t done;
@@ -76,6 +79,7 @@ static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)cal
 /* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back; memory of the host
  * to 0, by several threads.
  * product.cu: tri_apart's tuning.
+ * graph.c: tri_apart's runs that are kept; and to keep none of those so far, when kernels are chosen otherwise.
  * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether
  * events [*n] have one of that number, which are made up to it and some further when it is first asked for.
  * nccl.c: tri_apart's transfers. */
@@ -89,6 +93,11 @@ int tri__cuda_products_open(tri_cuda *cuda); /* 0: out of memory */
 void tri__cuda_products_close(tri_cuda *cuda);
 void tri__cuda_follow(void *context, const tri_wisdom *wisdom);
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
+int tri__cuda_graphs_open(tri_cuda *cuda); /* 0: out of memory */
+void tri__cuda_graphs_close(tri_cuda *cuda);
+tri_again tri__cuda_again(void *context, const int64_t *key, int n);
+int tri__cuda_kept(void *context);
+void tri__cuda_forget(tri_cuda *cuda);
 void tri__cuda_clear(void *memory, size_t bytes);
 void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_moved(void *context, int number);

@@ -9,6 +9,7 @@
 
 enum {
     BLAS_BYTES = 32 << 20,   /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
+    STAGE_HEAD = 64,         /* bytes for the step before a run's inputs */
     AHEAD_BYTES = 128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
 };
 
@@ -63,10 +64,11 @@ static void close_context(void *context) {
     free(c->pulse);
     free(c->mark);
     tri__cuda_products_close(c);
+    tri__cuda_graphs_close(c);
+    if (c->inbox) cudaFree(c->inbox);
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
-        for (int lane = 0; lane < TRI_LANES; lane++)
-            if (c->stage[i].done[lane]) cudaEventDestroy(c->stage[i].done[lane]);
+        if (c->stage[i].done) cudaEventDestroy(c->stage[i].done);
         if (c->span[i]) cudaEventDestroy(c->span[i]);
         if (c->copy[i]) cudaStreamDestroy(c->copy[i]);
     }
@@ -115,14 +117,14 @@ static cudaError_t make_streams(tri_cuda *c) {
 }
 
 static cudaError_t make_stages(tri_cuda *c) {
-    for (int i = 0; i < 2; i++) {
-        cudaError_t error = cudaEventCreate(&c->span[i]);
-        for (int lane = 0; lane < TRI_LANES && error == cudaSuccess; lane++)
-            error = cudaEventCreateWithFlags(&c->stage[i].done[lane], cudaEventDisableTiming);
-        if (error == cudaSuccess && c->stage_bytes) error = cudaMallocHost((void **)&c->stage[i].at, c->stage_bytes);
-        if (error != cudaSuccess) return error;
+    cudaError_t error = cudaMalloc((void **)&c->inbox, c->stage_bytes);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++) {
+        error = cudaEventCreate(&c->span[i]);
+        if (error == cudaSuccess) error = cudaEventCreateWithFlags(&c->stage[i].done, cudaEventDisableTiming);
+        if (error == cudaSuccess) error = cudaMallocHost((void **)&c->stage[i].at, c->stage_bytes);
     }
-    return cudaSuccess;
+    c->step = (uint32_t *)(void *)c->inbox;
+    return error;
 }
 
 static tri_status open_context(const tri_core *core, int local, size_t inputs, void **context) {
@@ -130,9 +132,9 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     if (!c) return core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     *context = NULL;
     c->core = core;
-    c->stage_bytes = inputs;
+    c->stage_bytes = STAGE_HEAD + inputs;
     tri_status status = choose(core, local, &c->device);
-    if (status == TRI_OK && !tri__cuda_products_open(c)) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
+    if (status == TRI_OK && !(tri__cuda_products_open(c) && tri__cuda_graphs_open(c))) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     if (status == TRI_OK) {
         name_device(c);
         cudaError_t error = make_streams(c);
@@ -246,24 +248,43 @@ static tri_status fill(void *context, void *to, size_t bytes, tri_make *make, vo
     return finish(c);
 }
 
-static void start(void *context) {
-    tri_cuda *c = context;
-    c->turn = !c->turn;
-    c->stage_used = 0;
-    for (int lane = 0; lane < TRI_LANES; lane++)
-        tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done[lane]), "the last inputs' copy");
-    if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
-    c->spanning = 1;
+/* The stage that the next run's inputs go to, from its first byte on, when the GPU has read what was there. */
+static char *stage(tri_cuda *c) {
+    if (!c->stage_used) {
+        tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
+        c->stage_used = STAGE_HEAD;
+    }
+    return c->stage[c->turn].at;
 }
 
-static void input(void *context, void *to, const void *from, size_t bytes) {
+static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static void bring(void *context, const void *from, size_t bytes) {
     tri_cuda *c = context;
+    char *at = stage(c);
     TRI_ASSERT(c->stage_used + bytes <= c->stage_bytes);
-    char *at = c->stage[c->turn].at + c->stage_used;
-    memcpy(at, from, bytes);
-    tri__cuda_note(c, cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, c->compute), "an input's copy");
-    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done[c->lane_now], c->compute), "an input's copy");
-    c->stage_used += (bytes + 63) / 64 * 64;
+    memcpy(at + c->stage_used, from, bytes);
+    c->stage_used += padded(bytes);
+}
+
+static void start(void *context, uint32_t step) {
+    tri_cuda *c = context;
+    char *at = stage(c);
+    size_t bytes = c->stage_used < c->stage_bytes ? c->stage_used : c->stage_bytes;
+    memcpy(at, &step, sizeof step);
+    if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
+    c->spanning = 1;
+    tri__cuda_note(c, cudaMemcpyAsync(c->inbox, at, bytes, cudaMemcpyHostToDevice, c->compute), "the inputs' copy");
+    tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "the inputs' copy");
+    c->turn = !c->turn;
+    c->stage_used = c->inbox_taken = 0;
+}
+
+static void input(void *context, void *to, size_t bytes) {
+    tri_cuda *c = context;
+    const char *from = c->inbox + STAGE_HEAD + c->inbox_taken;
+    tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->compute), "an input's copy");
+    c->inbox_taken += padded(bytes);
 }
 
 static void mark(void *context, int index) {
@@ -303,7 +324,8 @@ static int64_t used(void *context) {
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .input = input, .finish = finish, .lane = use_lane,
+static const tri_apart apart = {.copy = copy, .fill = fill, .bring = bring, .start = start, .input = input, .again = tri__cuda_again,
+                                .kept = tri__cuda_kept, .finish = finish, .lane = use_lane,
                                 .signal = signal_point, .await = await_point, .mark = mark, .times = times,
                                 .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
                                 .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse, .move = tri__cuda_move,
@@ -311,7 +333,8 @@ static const tri_apart apart = {.copy = copy, .fill = fill, .start = start, .inp
                                 .post = tri__nccl_post, .wait = tri__nccl_wait, .check = tri__nccl_check, .used = used};
 
 static const tri_device gpu = {.name = "cuda",
-                               .granule = 1,
+                               .granule = 64,
+                               .short_flops = 4e9, /* 6 us of an H200: two launches */
                                .lanes = TRI_LANES,
                                .ahead = AHEAD_BYTES,
                                .kernels = kernels,

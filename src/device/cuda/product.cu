@@ -266,6 +266,7 @@ void tri__cuda_follow(void *context, const tri_wisdom *wisdom) {
     tri_cuda *cuda = static_cast<tri_cuda *>(context);
     memset(cuda->choices, 0, sizeof *cuda->choices);
     cuda->choices->known = *wisdom;
+    tri__cuda_forget(cuda);
 }
 
 /* Numbers in -1 .. 1: with zeros the GPU draws less power and runs faster than it will. */

@@ -1,0 +1,49 @@
+/* replay.c - two runs queue the same when they have the same instructions and row counts: operands lie where they lay, and all else that a
+ * kernel is told comes from these. (An update has no rows that are counted: it is the same for all.) What the host brings, and the step, the device has in its memory. Transfers and copies between memories
+ * are followed by the host while they go on: runs that have them are queued each time. */
+#include "exec/replay.h"
+#include "program/transfer.h"
+
+#include <stdlib.h>
+
+enum { KEY_HEAD = 3, KEY_EACH = TRI_SYM_COUNT - 1 }; /* words: program, begin, end; then the counts of each microbatch */
+
+static int counted(const tri_program *program) {
+    int end = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (tri__begins(instr->op)) return -1;
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (instr->slot[k] >= 0 && program->slot[instr->slot[k]].rows.sym != TRI_SYM_NONE) end = i + 1;
+    }
+    return end;
+}
+
+tri_status tri__replay_open(const tri_program *const *programs, int n, tri_replay *out) {
+    int most = 1;
+    for (int i = 0; i < n; i++)
+        if (programs[i]->n_mb > most) most = programs[i]->n_mb;
+    *out = (tri_replay){.counted = calloc((size_t)n, sizeof *out->counted),
+                         .key = calloc((size_t)(KEY_HEAD + most * KEY_EACH), sizeof *out->key)};
+    if (!out->counted || !out->key) return tri__fail(TRI_RESOURCE, "out of memory for an executor's runs");
+    for (int i = 0; i < n; i++) out->counted[i] = counted(programs[i]);
+    return TRI_OK;
+}
+
+void tri__replay_free(tri_replay *replay) {
+    free(replay->counted);
+    free(replay->key);
+    *replay = (tri_replay){0};
+}
+
+tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end, const tri_feed *feed,
+                          const tri_apart *apart, void *context) {
+    int n = 0;
+    if (!apart->again || replay->counted[program] < 0) return TRI_AGAIN_QUEUE;
+    replay->key[n++] = program;
+    replay->key[n++] = begin;
+    replay->key[n++] = end;
+    for (int mb = 0; mb < programs[program]->n_mb && begin < replay->counted[program]; mb++)
+        for (int sym = 1; sym < TRI_SYM_COUNT; sym++) replay->key[n++] = feed[mb].counts.of[sym];
+    return apart->again(context, replay->key, n);
+}
