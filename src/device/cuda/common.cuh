@@ -170,8 +170,8 @@ static inline dropper dropper_of(const tri_call *call) {
     uint32_t threshold = call->attr->p == 0 ? 0 : tri__random_threshold(call->attr->p);
     return dropper{call->seed, call->attr->id, call->step, threshold, threshold ? tri__random_scale(threshold) : 1.0f};
 }
-static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t sample, uint32_t place, uint32_t group) {
-    uint32_t key0 = d.seed, key1 = d.id, c0 = d.step, c1 = sample, c2 = place, c3 = group;
+static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+    uint32_t key0 = d.seed, key1 = d.id, c0 = step, c1 = sample, c2 = place, c3 = group;
 #pragma unroll
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
@@ -183,8 +183,8 @@ static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t sample, 
 }
 /* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a word is at
  * least the threshold just when adding its complement carries. */
-static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t sample, uint32_t place, uint32_t group) {
-    uint4 r = draw(d, sample, place, group);
+static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+    uint4 r = draw(d, step, sample, place, group);
     uint32_t word[4] = {r.x, r.y, r.z, r.w}, bits = 0, complement = 0u - (d.threshold << 16);
 #pragma unroll
     for (int i = 7; i >= 0; i--) {
@@ -196,13 +196,13 @@ static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t 
 /* What one value is multiplied by: for features that do not come in eights. */
 static __device__ __forceinline__ float kept(const dropper &d, const int32_t *key, int64_t t, uint32_t feature) {
     if (!d.threshold) return 1.0f;
-    uint32_t bits = kept_bits(d, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], feature / 8);
+    uint32_t bits = kept_bits(d, d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], feature / 8);
     return bits >> (feature % 8) & 1 ? d.scale : 0.0f;
 }
 /* Multiplies values of the 8 features from 8 * group on. */
 static __device__ __forceinline__ void drop(const dropper &d, const int32_t *key, int64_t t, uint32_t group, float (&x)[WIDE]) {
     if (!d.threshold) return;
-    uint32_t bits = kept_bits(d, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], group);
+    uint32_t bits = kept_bits(d, d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], group);
 #pragma unroll
     for (int i = 0; i < WIDE; i++) x[i] = bits >> i & 1 ? x[i] * d.scale : 0.0f;
 }
