@@ -26,7 +26,7 @@ typedef struct place {
 
 template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
     place p;
-    p.step = a.drop.step;
+    p.step = step_of(a.drop);
     p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
     p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
     p.team = 1;

@@ -21,9 +21,11 @@ typedef struct mask_start {
     uint32_t step, group, row;
 } mask_start;
 
+/* By all threads of a warp together (step_of). */
 [[maybe_unused]] static __device__ __forceinline__ mask_start mask_start_of(const dropper &d) {
-    uint64_t a1 = (uint64_t)FACTOR_A * d.step;
-    return mask_start{d.step, (uint32_t)(a1 >> 32) ^ d.id, (uint32_t)a1 ^ (d.id + WEYL_1)};
+    uint32_t step = step_of(d);
+    uint64_t a1 = (uint64_t)FACTOR_A * step;
+    return mask_start{step, (uint32_t)(a1 >> 32) ^ d.id, (uint32_t)a1 ^ (d.id + WEYL_1)};
 }
 
 /* What the first rounds make of a query. */
