@@ -13,10 +13,10 @@ typedef struct attention_place {
 } attention_place;
 enum { MOST_ORDERED = 1024, PARTS = 8 };
 
-/* Of Philox's rounds, what is the same for all queries and keys (attention_mask.cuh). */
+/* Of Philox's rounds, what is the same for all queries, keys and steps (attention_mask.cuh). */
 typedef struct mask_keys {
-    uint32_t group, row[5], round[14]; /* xored to the group of keys; into a query's first rounds; into the rounds after them */
-    uint32_t most, offset;             /* the threshold, and 0x8000 less it, in both halves */
+    uint32_t row[4], round[14]; /* xored into a query's first rounds; into the rounds after them */
+    uint32_t most, offset;      /* the threshold, and 0x8000 less it, in both halves */
 } mask_keys;
 
 typedef struct attention_args {

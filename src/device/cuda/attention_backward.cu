@@ -300,12 +300,13 @@ static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, 
 }
 
 /* Draws the decisions of the second group's keys, up to those of step `limit`. */
-static __device__ __forceinline__ void decide_ahead(const attention_args &a, const room<64> &m, step<64> &ahead, uint32_t limit) {
+static __device__ __forceinline__ void decide_ahead(const attention_args &a, const mask_start &start, const room<64> &m, step<64> &ahead,
+                                                    uint32_t limit) {
     for (; ahead.number < limit; ahead.advance()) {
         ahead.look(m);
         if (!ahead.exists()) return;
         wait_for(m.empty(ahead.stage.slot), ahead.stage.lap ^ 1);
-        if (a.drop.threshold) decide_step<64, GROUP_KEYS>(a, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
+        if (a.drop.threshold) decide_step<64, GROUP_KEYS>(a, start, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
         arrive(m.full(ahead.stage.slot));
     }
 }
@@ -313,12 +314,13 @@ static __device__ __forceinline__ void decide_ahead(const attention_args &a, con
 /* dq of all steps, by a group of its own. While its product runs it decides for the step after the next: no sooner, or it would wait for
  * tiles whose room this step's product has not left yet. */
 template <typename T, bool PLAIN> static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
+    mask_start start = mask_start_of(a.drop);
     step<64> now = {}, ahead = {};
-    decide_ahead(a, m, ahead, 2);
+    decide_ahead(a, start, m, ahead, 2);
     for (now.look(m); now.exists(); now.advance(), now.look(m)) {
         float dq[32];
         begin_dq<T>(m, now, 0, dq);
-        decide_ahead(a, m, ahead, now.number + 3);
+        decide_ahead(a, start, m, ahead, now.number + 3);
         wgmma_wait<0>();
         pin(dq);
         arrive(m.slopes_empty(now.number));

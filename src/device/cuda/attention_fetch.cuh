@@ -138,33 +138,34 @@ static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
 }
 
 /* The decisions of query `query` for 32 keys: bit b is that of key 2 b, or from b = 16 on of key 2 (b - 16) + 1. */
-static __device__ __forceinline__ uint32_t decide(const attention_args &a, const attention_place &at, int query, int first_key) {
+static __device__ __forceinline__ uint32_t decide(const attention_args &a, const mask_start &start, const attention_place &at, int query,
+                                                  int first_key) {
     uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
     if (mask_is_even(a, feature)) {
-        mask_row row = mask_row_of(a.mask, at.sample, at.query + (uint32_t)query);
+        mask_row row = mask_row_of(a.mask, start, at.sample, at.query + (uint32_t)query);
 #pragma unroll 2
         for (uint32_t i = 0; i < 4; i++) { /* two at a time: more have no registers */
             uint32_t x[4];
-            mask_draw(a.mask, row, feature / 8 + i, x);
+            mask_draw(a.mask, start, row, feature / 8 + i, x);
 #pragma unroll
             for (int k = 0; k < 4; k++) word = with_signs(word >> 1, x[k]);
         }
         return word;
     }
-    uint64_t bits = mask_odd(a.drop, at.sample, at.query + (uint32_t)query, feature);
+    uint64_t bits = mask_odd(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
     for (int i = 0; i < 32; i++) word |= (uint32_t)(bits >> i & 1) << (i / 2 + i % 2 * 16);
     return word;
 }
 
 /* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or of 128 keys for twice 32. */
 template <int COLS, int NUMBER>
-static __device__ __forceinline__ void decide_step(const attention_args &a, const room<COLS> &m, const attention_place &at, int first_query,
-                                                   int stage, int first) {
+static __device__ __forceinline__ void decide_step(const attention_args &a, const mask_start &start, const room<COLS> &m,
+                                                   const attention_place &at, int first_query, int stage, int first) {
     int thread = threadIdx.x % GROUP, query = thread % QUERIES, lane = threadIdx.x % WARP;
 #pragma unroll
     for (int i = 0; i < NUMBER / (2 * WARP); i++) {
         int key = first + (2 * i + thread / QUERIES) * WARP;
-        uint32_t word = decide(a, at, first_query + query, at.first_key + key);
+        uint32_t word = decide(a, start, at, first_query + query, at.first_key + key);
         uint32_t *to = reinterpret_cast<uint32_t *>(m.decisions(stage) + key + lane % 16 * 2 + lane / 16);
         to[query / WARP] = turn_bits(word);
     }
@@ -200,7 +201,7 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
 
 /* One head of one sequence. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_head(const attention_args &a, const room<COLS> &m, attention_place &at,
+static __device__ __forceinline__ void fetch_head(const attention_args &a, const mask_start &start, const room<COLS> &m, attention_place &at,
                                                   ring<sizes<COLS>::STAGES> &stage, ring<sizes<COLS>::KEY_STAGES> &key) {
     for (at.first_key = at.begin; at.first_key < at.end; at.first_key += KEYS, key.advance()) {
         wait_for(m.keys_empty(key.slot), key.lap ^ 1);
@@ -209,7 +210,7 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
             wait_for(m.empty(stage.slot), stage.lap ^ 1);
             fetch_queries<T>(a, m, at, query, stage.slot);
             copy_commit();
-            if (a.drop.threshold) decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, m, at, query, stage.slot, 0);
+            if (a.drop.threshold) decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, start, m, at, query, stage.slot, 0);
             copy_wait<0>();
             show_to_matrix_units();
             if (query == 0) arrive(m.keys_full(key.slot));
@@ -220,6 +221,7 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
 
 /* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells their end. */
 template <typename T, int COLS> static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
+    mask_start start = mask_start_of(a.drop);
     ring<sizes<COLS>::STAGES> stage = {0, 0};
     ring<sizes<COLS>::KEY_STAGES> key = {0, 0};
     int after = 0;
@@ -229,7 +231,7 @@ template <typename T, int COLS> static __device__ __forceinline__ void fetch_all
         at.head = head;
         at.feature += (uint32_t)(head * a.max_len);
         if (threadIdx.x % GROUP == 0) after = atomicAdd(a.taken, 1) + (int)gridDim.x;
-        fetch_head<T>(a, m, at, stage, key);
+        fetch_head<T>(a, start, m, at, stage, key);
         group_sync(1); /* all have read the number before */
         if (threadIdx.x % GROUP == 0) *m.next() = after;
         group_sync(1);

@@ -21,11 +21,12 @@ typedef struct first_args {
 typedef struct place {
     int s, head, begin, length;   /* of this block */
     int team, teams, lane, index; /* lanes of a team, teams of the block; this thread's lane, and its team */
-    uint32_t sample, query, feature; /* of random numbers: the sequence, its first query, its first key */
+    uint32_t step, sample, query, feature; /* of random numbers: the step, the sequence, its first query, its first key */
 } place;
 
 template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
     place p;
+    p.step = step_of(a.drop);
     p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
     p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
     p.team = 1;
@@ -96,7 +97,7 @@ template <typename T> static __device__ __forceinline__ T *part_of(const first_a
 /* Whether dropout keeps the weight of the j-th key. */
 static __device__ __forceinline__ int keeps(const first_args &a, const place &p, int j) {
     uint32_t feature = p.feature + (uint32_t)j;
-    return !a.drop.threshold || (kept_bits(a.drop, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
+    return !a.drop.threshold || (kept_bits(a.drop, p.step, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
 }
 /* What sums up to `top` are multiplied by when the largest becomes `larger`; nothing was summed below either of them. */
 static __device__ __forceinline__ float shrink(float top, float larger) { return top == larger ? 1.0f : power_of_2(top - larger); }

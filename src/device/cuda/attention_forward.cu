@@ -27,9 +27,11 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
     copy_rows<T, COLS, KEYS, THREADS, true>(from + H, 3 * H, a.width, left, values, (int)threadIdx.x);
 }
 
-/* Of random numbers, for a thread's two rows of queries: their places, what Philox makes of them; the feature of the first key. */
+/* Of random numbers, for a thread's two rows of queries: their places; the feature of the first key; what Philox makes of the step, and of
+ * the rows. */
 typedef struct decisions {
     uint32_t sample, query, feature;
+    mask_start start;
     mask_row row[2];
 } decisions;
 
@@ -39,7 +41,8 @@ typedef struct decisions {
     d.sample = (uint32_t)a.key[2 * begin];
     d.query = (uint32_t)(a.key[2 * begin + 1] + first - begin) + threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
     d.feature = first_feature(a, head) + (uint32_t)a.key[2 * begin + 1];
-    for (int h = 0; h < 2; h++) d.row[h] = mask_row_of(a.mask, d.sample, d.query + 8 * h);
+    d.start = mask_start_of(a.drop);
+    for (int h = 0; h < 2; h++) d.row[h] = mask_row_of(a.mask, d.start, d.sample, d.query + 8 * h);
     return d;
 }
 
@@ -51,11 +54,11 @@ template <bool EVEN>
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         if (EVEN) {
-            mask_draw(a.mask, d.row[h], (d.feature + key) / 8, x[h]);
+            mask_draw(a.mask, d.start, d.row[h], (d.feature + key) / 8, x[h]);
             pin(x[h]);
             continue;
         }
-        uint64_t bits = mask_odd(a.drop, d.sample, d.query + 8 * h, d.feature + key);
+        uint64_t bits = mask_odd(a.drop, d.start, d.sample, d.query + 8 * h, d.feature + key);
 #pragma unroll
         for (int i = 0; i < 4; i++) x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
     }

@@ -161,17 +161,25 @@ template <typename T> static __device__ __forceinline__ T block_sum(T x) {
     return warp_sum(lane < warps ? part[lane] : T(0));
 }
 
-/* Dropout decisions, as base/random.h has them: one draw decides for 8 features in a row. */
+/* Dropout decisions, as base/random.h has them: one draw decides for 8 features in a row. The step's number is read from the GPU's memory:
+ * a launch can then be repeated in another step with the same arguments. */
 typedef struct dropper {
-    uint32_t seed, id, step, threshold; /* threshold 0: nothing is dropped */
+    const uint32_t *step;         /* [1] */
+    uint32_t seed, id, threshold; /* threshold 0: nothing is dropped, and no step is read */
     float scale;
 } dropper;
 static inline dropper dropper_of(const tri_call *call) {
     uint32_t threshold = call->attr->p == 0 ? 0 : tri__random_threshold(call->attr->p);
-    return dropper{call->seed, call->attr->id, call->step, threshold, threshold ? tri__random_scale(threshold) : 1.0f};
+    return dropper{tri__cuda(call)->step, call->seed, call->attr->id, threshold, threshold ? tri__random_scale(threshold) : 1.0f};
 }
-static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t sample, uint32_t place, uint32_t group) {
-    uint32_t key0 = d.seed, key1 = d.id, c0 = d.step, c1 = sample, c2 = place, c3 = group;
+/* The step's number, for kernels that draw much and read it once; for all threads of a warp together. They read the same, but the compiler
+ * knows it only of a reduction's result, which lies in a register of the warp and takes none of the threads'. Other kernels read it with
+ * their keys, by plain loads: where __ldg was, which the compiler does not move, loads came one after the other. */
+[[maybe_unused]] static __device__ __forceinline__ uint32_t step_of(const dropper &d) {
+    return d.threshold ? __reduce_or_sync(0xFFFFFFFFu, *d.step) : 0;
+}
+static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+    uint32_t key0 = d.seed, key1 = d.id, c0 = step, c1 = sample, c2 = place, c3 = group;
 #pragma unroll
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
@@ -183,8 +191,8 @@ static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t sample, 
 }
 /* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a word is at
  * least the threshold just when adding its complement carries. */
-static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t sample, uint32_t place, uint32_t group) {
-    uint4 r = draw(d, sample, place, group);
+static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+    uint4 r = draw(d, step, sample, place, group);
     uint32_t word[4] = {r.x, r.y, r.z, r.w}, bits = 0, complement = 0u - (d.threshold << 16);
 #pragma unroll
     for (int i = 7; i >= 0; i--) {
@@ -196,13 +204,13 @@ static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t 
 /* What one value is multiplied by: for features that do not come in eights. */
 static __device__ __forceinline__ float kept(const dropper &d, const int32_t *key, int64_t t, uint32_t feature) {
     if (!d.threshold) return 1.0f;
-    uint32_t bits = kept_bits(d, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], feature / 8);
+    uint32_t bits = kept_bits(d, *d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], feature / 8);
     return bits >> (feature % 8) & 1 ? d.scale : 0.0f;
 }
 /* Multiplies values of the 8 features from 8 * group on. */
 static __device__ __forceinline__ void drop(const dropper &d, const int32_t *key, int64_t t, uint32_t group, float (&x)[WIDE]) {
     if (!d.threshold) return;
-    uint32_t bits = kept_bits(d, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], group);
+    uint32_t bits = kept_bits(d, *d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], group);
 #pragma unroll
     for (int i = 0; i < WIDE; i++) x[i] = bits >> i & 1 ? x[i] * d.scale : 0.0f;
 }

@@ -66,7 +66,8 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
             if (r >= left) continue;
             rstd[r] = a.rstd[t + r];
             if (a.drop.threshold)
-                bits |= kept_bits(a.drop, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1], threadIdx.x) << 8 * r;
+                bits |= kept_bits(a.drop, *a.drop.step, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1], threadIdx.x)
+                        << 8 * r;
         }
         din_rows<T, ROWS> now = next;
         if (there) next.read(a, at + ROWS * a.cols, left - ROWS);
