@@ -26,7 +26,6 @@ typedef struct tri_cuda {
     cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, made as they are first set */
     int n_signals;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
-    uint32_t *step;            /* [1] on the device: of the run in hand, which random numbers are drawn by */
     void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
     cudaError_t error;         /* the first that a launch met; looked at after the step */
