@@ -28,21 +28,30 @@ tri_status tri__passes_own(tri_pass *pass, int training) {
     return TRI_OK;
 }
 
-/* Of the longer text's dense layer, hidden size by hidden size, on the largest microbatch. */
-static double square_flops(const tri_plan_in *in) {
-    double most = 0;
+/* Tokens of a text in the largest microbatch. */
+static int64_t most_tokens(const tri_plan_in *in, int text) {
+    int64_t train = in->max.of[TRI_SYM_T0 + text], infer = in->max_infer.of[TRI_SYM_T0 + text];
+    return train > infer ? train : infer;
+}
+
+/* Counts that differ: few, so that those of both texts together come again soon; rounding then adds a 32nd of the most, on average. */
+enum { LEVELS = 16 };
+
+static int short_granule(const tri_plan_in *in) {
+    int64_t most = 0, step = (int64_t)in->target->granule * LEVELS;
     for (int text = 0; text < in->model->n_texts; text++) {
-        int64_t train = in->max.of[TRI_SYM_T0 + text], infer = in->max_infer.of[TRI_SYM_T0 + text], wide = in->model->encoder[text].hidden_size;
-        double flops = 2.0 * (double)(train > infer ? train : infer) * (double)wide * (double)wide;
-        if (flops > most) most = flops;
+        double wide = (double)in->model->encoder[text].hidden_size;
+        int64_t tokens = most_tokens(in, text);
+        if (2 * (double)tokens * wide * wide >= in->target->short_flops) return 1;
+        if (tokens > most) most = tokens;
     }
-    return most;
+    return in->target->granule * (int)((most + step - 1) / step);
 }
 
 int tri__plan_granule(const tri_plan_in *in) {
     if (in->mesh.tp > 1 && in->sequence_parallel) return in->mesh.tp;
-    int alone = in->mesh.pp * in->mesh.tp * in->mesh.dp == 1;
-    return alone && in->target->granule > 1 && square_flops(in) < in->target->short_flops ? in->target->granule : 1;
+    int granule = in->target->granule > 1 && in->mesh.pp * in->mesh.tp * in->mesh.dp == 1 ? short_granule(in) : 1;
+    return granule > 0 ? granule : 1;
 }
 
 tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {

@@ -26,13 +26,13 @@ typedef struct place {
 
 template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
     place p;
-    p.step = step_of(a.drop);
     p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
     p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
     p.team = 1;
     while (p.team < WARP && p.team * N < a.width) p.team *= 2;
     p.teams = THREADS / p.team, p.lane = threadIdx.x % p.team, p.index = threadIdx.x / p.team;
     int drops = a.drop.threshold && p.length > 0;
+    p.step = drops ? *a.drop.step : 0;
     p.sample = drops ? (uint32_t)a.key[2 * p.begin] : 0, p.query = drops ? (uint32_t)a.key[2 * p.begin + 1] : 0;
     p.feature = (uint32_t)((a.head + p.head) * a.max_len) + p.query;
     return p;

@@ -176,7 +176,8 @@ static inline dropper dropper_of(const tri_call *call) {
  * knows it only of a reduction's result, which lies in a register of the warp and takes none of the threads'. Other kernels read it with
  * their keys, by plain loads: where __ldg was, which the compiler does not move, loads came one after the other. */
 [[maybe_unused]] static __device__ __forceinline__ uint32_t step_of(const dropper &d) {
-    return d.threshold ? __reduce_or_sync(0xFFFFFFFFu, *d.step) : 0;
+    uint32_t step = d.threshold ? *d.step : 0;
+    return __reduce_or_sync(0xFFFFFFFFu, step); /* always: under a condition, ptxas 13.0 once took another's predicate for it */
 }
 static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
     uint32_t key0 = d.seed, key1 = d.id, c0 = step, c1 = sample, c2 = place, c3 = group;

@@ -21,7 +21,6 @@ typedef struct tri_cuda {
         cudaStream_t compute;
         void *blas_work;       /* [blas_bytes] */
     } lane[TRI_LANES];         /* queues of kernels */
-    int lane_now;              /* in use */
     uint32_t *step;            /* [1] on the device: of the run in hand, which random numbers are drawn by */
     cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, made as they are first set */
     int n_signals;

@@ -99,7 +99,6 @@ static const char *kind(void *context) {
 
 static void use_lane(void *context, int lane) {
     tri_cuda *c = context;
-    c->lane_now = lane;
     c->compute = c->lane[lane].compute;
     c->blas_work = c->lane[lane].blas_work;
 }
