@@ -120,8 +120,8 @@ test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 # The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of their cases.
 sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels
 	@[ -x $(CUDA_HOME)/bin/compute-sanitizer ] || { echo 'make sanitize-cuda: $(CUDA_HOME)/bin/compute-sanitizer is not there; it comes with the CUDA toolkit'; exit 1; }
-	@for tool in memcheck racecheck; do echo "compute-sanitizer $$tool"; \
-	  $(CUDA_HOME)/bin/compute-sanitizer --tool $$tool --error-exitcode 9 $(BUILD)/tests/test_cuda_kernels --few || exit 1; done
+	@for tool in memcheck:few racecheck:own; do echo "compute-sanitizer $${tool%:*}"; \
+	  $(CUDA_HOME)/bin/compute-sanitizer --tool $${tool%:*} --error-exitcode 9 $(BUILD)/tests/test_cuda_kernels --$${tool#*:} || exit 1; done
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)

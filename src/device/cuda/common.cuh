@@ -123,12 +123,7 @@ static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 static inline unsigned blocks_for(int64_t n, int64_t each) { return (unsigned)((n + each - 1) / each); }
 
 /* Keeps the first error of a step, with the row that met it. */
-static inline void record(const tri_call *call, cudaError_t error, const char *where) {
-    tri_cuda *cuda = tri__cuda(call);
-    if (error == cudaSuccess || cuda->error != cudaSuccess) return;
-    cuda->error = error;
-    cuda->where = where;
-}
+static inline void record(const tri_call *call, cudaError_t error, const char *where) { tri__cuda_note(tri__cuda(call), error, where); }
 /* Looks whether the launch before it was accepted. */
 static inline void launched(const tri_call *call, const char *where) { record(call, cudaGetLastError(), where); }
 static inline cudaStream_t stream(const tri_call *call) { return tri__cuda(call)->compute; }
