@@ -72,9 +72,8 @@ int tri__program_lanes(const tri_program *program) {
 int tri__instr_lane(const tri_program *program, int index) {
     for (; index >= 0; index--) {
         const tri_instr *instr = &program->instr[index];
-        if (instr->mb < 0) return 0;
         if (instr->unit >= 0) return program->lane[instr->unit];
-        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) return 0;
+        if (instr->mb < 0 || tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) return 0;
     }
     return 0;
 }

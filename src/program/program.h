@@ -97,8 +97,8 @@ int tri__program_find(const tri_program *program, const char *slot_name); /* -1 
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
 int64_t tri__program_second_bytes(const tri_program *program);            /* those in second memory */
 int tri__program_lanes(const tri_program *program);                       /* that its units are in */
-/* The lane of an instruction: its unit's. What is of the whole step has lane 0, and a transfer of several units that of the instruction
- * before it. */
+/* The lane of an instruction: its unit's. What is of no unit has lane 0; but a transfer of a microbatch's, of several units, that of the
+ * instruction before it. */
 int tri__instr_lane(const tri_program *program, int index);
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
