@@ -82,7 +82,10 @@ $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
 	@$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -c $< -o $@
-$(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags
+$(BUILD)/cuda.flags: always
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(CUDA_ARCH)' | cmp -s - $@ || echo '$(NVCC) $(CUDA_ARCH)' > $@
+$(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -std=c++17 -O3 -lineinfo -ccbin $(CC) $(CUDA_ARCH) -D_GNU_SOURCE -Iinclude -Isrc -Werror all-warnings \

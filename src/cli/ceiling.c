@@ -18,32 +18,22 @@ typedef struct product {
     size_t bytes[OPERANDS], work_bytes;
 } product;
 
-/* About normal: the sum of 12 evenly spread numbers less its mean, whose deviation is 1. */
-static float normal(uint32_t *random) {
-    int32_t sum = 0;
-    for (int i = 0; i < 3; i++) {
-        *random = *random * 1664525u + 1013904223u;
-        uint32_t bits = *random ^ *random >> 15; /* the lower bits alone repeat soon */
-        sum += (int32_t)((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24));
-    }
-    return (float)(sum - 12 * 255 / 2) / 256.0f;
-}
-
-/* All are different: what repeats or lies close together draws less power, and runs faster than real numbers do. */
+/* Numbers in -1 .. 1, of which `block` are made and repeated. */
 static tri_status fill(product *p, int k, tri_dtype dtype) {
-    size_t bytes = p->bytes[k], width = tri__dtype_bytes(dtype), n = bytes / width;
+    enum { BLOCK = 1 << 20 };
+    size_t bytes = p->bytes[k];
     char *from = malloc(bytes);
     if (!from) return tri__fail(TRI_RESOURCE, "out of memory");
-    enum { ROW = 8192 };
-#pragma omp parallel for
-    for (size_t row = 0; row < (n + ROW - 1) / ROW; row++) {
-        uint32_t random = (uint32_t)(row * OPERANDS + (size_t)k) * 2654435761u + 1;
-        for (size_t i = row * ROW; i < n && i < (row + 1) * ROW; i++) {
-            float value = normal(&random);
-            uint16_t half = dtype == TRI_BF16 ? tri__to_bf16(value) : tri__to_f16(value);
-            memcpy(from + i * width, width == 2 ? (void *)&half : (void *)&value, width);
-        }
+    size_t width = tri__dtype_bytes(dtype), n = bytes / width;
+    uint32_t random = (uint32_t)k + 1;
+    for (size_t i = 0; i < n && i < BLOCK; i++) {
+        random = random * 1664525u + 1013904223u;
+        float value = (float)(int32_t)random * 0x1p-31f;
+        uint16_t half = dtype == TRI_BF16 ? tri__to_bf16(value) : tri__to_f16(value);
+        memcpy(from + i * width, width == 2 ? (void *)&half : (void *)&value, width);
     }
+    for (size_t at = BLOCK * width; at < bytes; at += BLOCK * width)
+        memcpy(from + at, from, bytes - at < BLOCK * width ? bytes - at : BLOCK * width);
     tri_status status = TRI_OK;
     if (p->device->apart) status = p->device->apart->copy(p->context, p->call.t[k].data, from, bytes);
     else memcpy(p->call.t[k].data, from, bytes);

@@ -66,38 +66,29 @@ typedef struct moments {
     float beta1, beta2, eps, decay;
 } moments;
 
-/* What all elements of a step have in common. */
-typedef struct rates {
-    float lr, step, root, by; /* step: lr over the first moment's correction; root: one over the second's root; by: of clipping */
-    int applies;
-} rates;
-
 /* The same operations in the same order for every element, so that an element's bits do not depend on where a shard begins. */
-static __device__ __forceinline__ void adamw_at(float &p, float &m, float &v, float g, const moments &a, const rates &now) {
-    g *= now.by;
+static __device__ __forceinline__ void adamw_at(float &p, float &m, float &v, float g, const moments &a, float lr, float step, float root) {
     m = fmaf(a.beta1, m, (1.0f - a.beta1) * g);
     v = fmaf(a.beta2, v, (1.0f - a.beta2) * g * g);
-    p = fmaf(-now.lr * a.decay, p, p) - now.step * m / (sqrtf(v) * now.root + a.eps);
+    p = fmaf(-lr * a.decay, p, p) - step * m / (sqrtf(v) * root + a.eps);
 }
 
 template <typename G, typename C, int N>
 static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *copy, const G *g, const float *hyper, const float *coef,
                                     const int32_t *apply, moments a) {
-    __shared__ rates now;
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
-    float P[N], M[N], V[N], Gr[N];
-    if (i + N <= n) load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
-    if (threadIdx.x == 0) now = rates{hyper[0], hyper[0] / hyper[1], rsqrtf(hyper[2]), *coef, *apply};
-    __syncthreads(); /* whether the step is applied comes while elements do: a branch on it would hold their loads back */
-    if (!now.applies) return;
+    if (!*apply || i >= n) return;
+    float lr = hyper[0], step = lr / hyper[1], root = rsqrtf(hyper[2]), by = *coef;
     if (i + N <= n) {
+        float P[N], M[N], V[N], Gr[N];
+        load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
 #pragma unroll
-        for (int k = 0; k < N; k++) adamw_at(P[k], M[k], V[k], Gr[k], a, now);
+        for (int k = 0; k < N; k++) adamw_at(P[k], M[k], V[k], Gr[k] * by, a, lr, step, root);
         store<N>(p + i, P), store<N>(m + i, M), store<N>(v + i, V);
         if (copy) store<N>(copy + i, P);
     } else
         for (; i < n; i++) {
-            adamw_at(p[i], m[i], v[i], wide(g[i]), a, now);
+            adamw_at(p[i], m[i], v[i], wide(g[i]) * by, a, lr, step, root);
             if (copy) copy[i] = narrow<C>(p[i]);
         }
 }
