@@ -108,7 +108,7 @@ INLINE void vec_exp2(vf *x, int n) {
     EACH(j, n) p[j] = p[j] * x[j] + 0.24022119724f;
     EACH(j, n) p[j] = p[j] * x[j] + 0.693146967065f;
     EACH(j, n) p[j] = p[j] * x[j] + 1.00000007165f;
-    EACH(j, n) x[j] = (vf)((vi)p[j] + ((vi)shifted[j] << 23));
+    EACH(j, n) x[j] = (vf)((vu)p[j] + ((vu)shifted[j] << 23)); /* unsigned: what is out of range wraps */
 }
 
 static const float log2_e = 1.44269504088896341f;
