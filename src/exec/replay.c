@@ -21,6 +21,7 @@ static int counted(const tri_program *program) {
 
 tri_status tri__replay_open(const tri_program *const *programs, int n, tri_replay *out) {
     int most = 1;
+    TRI_ASSERT(n > 0);
     for (int i = 0; i < n; i++)
         if (programs[i]->n_mb > most) most = programs[i]->n_mb;
     *out = (tri_replay){.counted = calloc((size_t)n, sizeof *out->counted),
