@@ -1,9 +1,10 @@
 """Training steps on a GPU against PyTorch's, in one job: `trident bench step` and torch_step.py, compiled and eager, take turns.
 
-    python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3] [--seconds 540]
+    python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3] [--seconds 540] [--each 150]
 
 Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on all. A run whose
-last time is more than what is left of --seconds is not begun. Prints a JSON object a run, then the table of docs/cuda.md: medians over the
+last time is more than what is left of --seconds is not begun, and one that takes longer than --each is given up: PyTorch compiles
+base512real, whose batches differ in length, for minutes. Prints a JSON object a run, then the table of docs/cuda.md: medians over the
 rounds. Compiling takes PyTorch most of a minute a case: with TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only
 the first time. Exit 1 when a target is missed or a case lacks an engine.
 """
@@ -35,9 +36,9 @@ def run(engine, case, left, options):
     """One run as a dictionary; None when it fails or takes too long, which is said."""
     begin = time.monotonic()
     try:
-        done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=max(left, 1))
+        done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=max(min(left, options.each), 1))
     except subprocess.TimeoutExpired:
-        print(f"bench: {engine} {case}: the time is over", file=sys.stderr)
+        print(f"bench: {engine} {case}: given up after {min(left, options.each):.0f} s", file=sys.stderr)
         return None
     if done.returncode:
         print(f"bench: {engine} {case}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
@@ -111,6 +112,7 @@ def main():
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["trident", "compile", "eager"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--each", type=float, default=150, help="seconds that a run may take")
     parser.add_argument("--tune", action="store_true", help="Trident with --tune-products")
     options = parser.parse_args()
     unknown = [case for case in options.cases if case not in CASES]
