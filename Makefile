@@ -57,10 +57,10 @@ all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 announce:
 	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only), CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)"
 
-# Changes when the compiler or a flag does, and then everything is compiled again.
+# A file that changes when these words do: the compiler's and its flags', and then all that it compiled is compiled again.
+words_in_file = @mkdir -p $(@D); echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$(subst ','\'',$(1))' > $@
 $(BUILD)/flags: always
-	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS))' | cmp -s - $@ || echo '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS))' > $@
+	$(call words_in_file,$(CC) $(ALL_CFLAGS) $(LDFLAGS))
 .PHONY: always
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
@@ -83,8 +83,7 @@ $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
 	@echo "  CC $<"
 	@$(CC) $(ALL_CFLAGS) -isystem $(CUDA_HOME)/include -c $< -o $@
 $(BUILD)/cuda.flags: always
-	@mkdir -p $(@D)
-	@echo '$(NVCC) $(CUDA_ARCH)' | cmp -s - $@ || echo '$(NVCC) $(CUDA_ARCH)' > $@
+	$(call words_in_file,$(NVCC) $(CUDA_ARCH))
 $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"

@@ -34,11 +34,11 @@ def command(engine, case, options):
 
 def run(engine, case, left, options):
     """One run as a dictionary; None when it fails or takes too long, which is said."""
-    begin = time.monotonic()
+    begin, limit = time.monotonic(), max(min(left, options.each), 1)
     try:
-        done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=max(min(left, options.each), 1))
+        done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        print(f"bench: {engine} {case}: given up after {min(left, options.each):.0f} s", file=sys.stderr)
+        print(f"bench: {engine} {case}: given up after {limit:.0f} s", file=sys.stderr)
         return None
     if done.returncode:
         print(f"bench: {engine} {case}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)

@@ -63,12 +63,14 @@ static lane_item *lane_push(int queue, lane_kind kind) {
     return item;
 }
 
-static int lane_point(int queue) {
+static int lane_new_point(void) {
     struct lane_device *d = &lanes_now;
     if (d->n_points == d->cap_points) d->is_set = realloc(d->is_set, (size_t)(d->cap_points = 2 * d->cap_points + 64));
     d->is_set[d->n_points] = 0;
-    return lane_push(queue, LANE_POINT)->point = d->n_points++;
+    return d->n_points++;
 }
+
+static int lane_point(int queue) { return lane_push(queue, LANE_POINT)->point = lane_new_point(); }
 
 static void lane_await(int queue, int point) { lane_push(queue, LANE_AWAIT)->point = point; }
 
@@ -175,7 +177,7 @@ static void lane_input(void *context, void *to, size_t bytes) {
 static void lane_repeat(const lane_run *run) {
     struct lane_device *d = &lanes_now;
     int base = d->n_points;
-    for (int i = 0; i < run->n_points; i++) lane_point(0), d->n[0]--; /* only their numbers */
+    for (int i = 0; i < run->n_points; i++) lane_new_point();
     for (int queue = 0; queue < LANE_QUEUES; queue++)
         for (int i = 0; i < run->n[queue]; i++) {
             lane_item *item = lane_push(queue, LANE_KERNEL);

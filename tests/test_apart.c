@@ -108,7 +108,7 @@ static tri_status fake_fill(void *context, void *to, size_t bytes, tri_make *mak
 }
 static void fake_bring(void *context, const void *from, size_t bytes) {
     fake *f = context;
-    size_t padded = (bytes + 63) / 64 * 64;
+    size_t padded = tri__input_bytes(bytes);
     assert_true(bytes > 0 && f->brought + padded <= f->inputs);
     memcpy(f->box[1] + f->brought, from, bytes);
     f->brought += padded;
@@ -124,7 +124,7 @@ static void fake_start(void *context, uint32_t step) {
 static void fake_input(void *context, void *to, size_t bytes) {
     fake *f = context;
     memcpy(to, f->box[0] + f->taken, bytes);
-    f->taken += (bytes + 63) / 64 * 64;
+    f->taken += tri__input_bytes(bytes);
     assert_true(f->taken <= f->here);
 }
 static void fake_mark(void *context, int index) { assert_int_equal(index, ((fake *)context)->marks++); }
@@ -143,19 +143,12 @@ static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kern
 
 enum { STEPS = 3 };
 
-static void push_all(const tiny *t, tri_exec *exec) {
-    for (int unit = 0; unit < t->model.n_units; unit++) OK(tri__exec_push(exec, 0, t->plan.train.param[unit]));
-}
-
 static void the_same_bits(void **state) {
     (void)state;
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
-    tri_exec *here = tiny_exec(&t, "cpu", 1, 0), *there;
-    OK(tri__exec_open(&box, t.program, 2, 1, 7, 0, NULL, NULL, &there));
+    tri_exec *here = tiny_exec(&t, "cpu", 1, 0), *there = tiny_exec_on(&t, &box, 1, 0);
     assert_string_equal(tri__exec_describe(there), "a box");
-    tiny_init(&t, there);
-    push_all(&t, there);
     assert_false(tri__exec_runs_on(here));
     assert_true(tri__exec_runs_on(there));
     int end = t.program[0]->n_instrs;
@@ -190,7 +183,7 @@ static void failures_and_times_come_with_finish(void **state) {
     tri_exec *exec;
     OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
     tiny_init(&t, exec);
-    push_all(&t, exec);
+    tiny_push(&t, exec);
     int end = t.program[0]->n_instrs;
     tri_time *times = calloc((size_t)end, sizeof *times);
     OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, times));
@@ -217,12 +210,12 @@ static void bad_numbers_are_found_there(void **state) {
     tri_exec *exec;
     OK(tri__exec_open(&box, t.program, 1, 1, 7, 0, NULL, NULL, &exec));
     tiny_init(&t, exec);
-    push_all(&t, exec);
+    tiny_push(&t, exec);
     OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
     assert_int_equal(line, -1);
     float *weight = tri__exec_slot(exec, 0, t.plan.train.param[1]);
     weight[0] = NAN;
-    push_all(&t, exec);
+    tiny_push(&t, exec);
     OK(tri__exec_find_bad(exec, 0, 1, t.feed, &line, &slot));
     assert_true(line >= 0 && slot >= 0);
     tri__exec_close(exec);
@@ -293,10 +286,7 @@ static void same_bits_through_second_memory(const layout *how) {
     expect_reach(near.program[0]);
     expect_reach(near.program[1]);
     here = tiny_exec(&t, "cpu", 1, 0);
-    OK(tri__exec_open(&box, near.program, 2, 1, 7, 0, NULL, NULL, &there));
-    tiny_init(&near, there);
-    push_all(&near, there);
-    for (int unit = 0; unit < near.model.n_units && near.plan.train.master; unit++) OK(tri__exec_push(there, 0, near.plan.train.master[unit]));
+    there = tiny_exec_on(&near, &box, 1, 0);
     for (int step = 1; step <= STEPS; step++) {
         int update = near.plan.train.update;
         OK(tri__exec_run(here, 0, 0, t.program[0]->n_instrs, (uint32_t)step, t.feed, NULL));

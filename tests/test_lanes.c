@@ -212,20 +212,10 @@ enum { STEPS = 2, ORDERS = 6 };
 static const lane_order orders[ORDERS] = {{.first = {0, 1, 2, 3}}, {.first = {1, 0, 2, 3}}, {.first = {2, 3, 0, 1}}, {.first = {3, 2, 1, 0}},
                                           {.first = {-1}}, {.first = {1, 3, 0, 2}}};
 
-static void push_all(const tiny *t, tri_exec *exec) {
-    for (int unit = 0; unit < t->model.n_units; unit++) {
-        OK(tri__exec_push(exec, 0, t->plan.train.param[unit]));
-        if (t->plan.train.master) OK(tri__exec_push(exec, 0, t->plan.train.master[unit]));
-    }
-}
-
 /* Whether training on lanes, as `there` is planned, gives the bits of `here` on the CPU; weights of both are compared too. */
 static int same_bits(const tiny *here, const tiny *there, int *awaits) {
-    tri_exec *want = tiny_exec(here, "cpu", 1, 0), *got;
+    tri_exec *want = tiny_exec(here, "cpu", 1, 0), *got = tiny_exec_on(there, &lane_device, 1, 0);
     int same = 1, update = there->plan.train.update, end = there->program[0]->n_instrs;
-    OK(tri__exec_open(&lane_device, there->program, 2, 1, 7, 0, NULL, NULL, &got));
-    tiny_init(there, got);
-    push_all(there, got);
     for (int step = 1; step <= STEPS; step++) {
         OK(tri__exec_run(want, 0, 0, here->program[0]->n_instrs, (uint32_t)step, here->feed, NULL));
         OK(tri__exec_run(got, 0, 0, step % 2 ? update : end, (uint32_t)step, there->feed, NULL));
@@ -235,10 +225,7 @@ static int same_bits(const tiny *here, const tiny *there, int *awaits) {
         same &= memcmp(&a, &b, sizeof a) == 0;
         OK(tri__exec_run(got, 1, 0, there->program[1]->n_instrs, 0, there->feed, NULL)); /* the next step is queued behind it */
     }
-    OK(tri__exec_pull(got, TRI_MEM_PARAM));
-    for (int unit = 0; unit < here->model.n_units; unit++)
-        same &= memcmp(tri__exec_slot(want, 0, here->plan.train.param[unit]), tri__exec_slot(got, 0, there->plan.train.param[unit]),
-                       (size_t)tri__slot_bytes(&here->program[0]->slot[here->plan.train.param[unit]], &here->in.max)) == 0;
+    same &= tiny_same_weights(here, want, there, got);
     *awaits = lanes_now.awaits;
     tri__exec_close(want);
     tri__exec_close(got);
@@ -312,13 +299,10 @@ static void turns_change_nothing_for_ranks(void **state) {
 static void marked_runs_have_one_lane(void **state) {
     (void)state;
     tiny t;
-    tri_exec *exec;
     int line, slot;
     plan_as(&t, &(layout){.n_mb = 2}, 2);
     lanes_now.order = orders[1];
-    OK(tri__exec_open(&lane_device, t.program, 2, 1, 7, 0, NULL, NULL, &exec));
-    tiny_init(&t, exec);
-    push_all(&t, exec);
+    tri_exec *exec = tiny_exec_on(&t, &lane_device, 1, 0);
     tri_time *times = calloc((size_t)t.program[0]->n_instrs, sizeof *times);
     OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, times));
     OK(tri__exec_finish(exec));

@@ -18,15 +18,11 @@ static void plan_as(tiny *t, int lanes, unsigned offload, int n_mb) {
 /* Steps of both programs; microbatches change places, and with them row counts, in some: whether losses and weights are the CPU's. */
 static outcome train(const lane_order *order, int lanes) {
     tiny here, there;
-    tri_exec *got;
     plan_as(&here, 1, 0, 2);
     plan_as(&there, lanes, 0, 2);
-    tri_exec *want = tiny_exec(&here, "cpu", 1, 0);
-    outcome found = {.same = 1};
     lanes_now.order = *order;
-    OK(tri__exec_open(&lane_device, there.program, 2, 1, 7, 0, NULL, NULL, &got));
-    tiny_init(&there, got);
-    for (int unit = 0; unit < there.model.n_units; unit++) OK(tri__exec_push(got, 0, there.plan.train.param[unit]));
+    tri_exec *want = tiny_exec(&here, "cpu", 1, 0), *got = tiny_exec_on(&there, &lane_device, 1, 0);
+    outcome found = {.same = 1};
     assert_int_not_equal(here.feed[0].counts.of[TRI_SYM_T0], here.feed[1].counts.of[TRI_SYM_T0]);
     for (int step = 1; step <= STEPS; step++) {
         int turned = step % 3 == 0, update = there.plan.train.update, end = there.program[0]->n_instrs;
@@ -39,10 +35,7 @@ static outcome train(const lane_order *order, int lanes) {
         found.same &= memcmp(&a, &b, sizeof a) == 0;
         OK(tri__exec_run(got, 1, 0, there.program[1]->n_instrs, 0, &feed[step % 2], NULL)); /* the next step is queued behind it */
     }
-    OK(tri__exec_pull(got, TRI_MEM_PARAM));
-    for (int unit = 0; unit < here.model.n_units; unit++)
-        found.same &= memcmp(tri__exec_slot(want, 0, here.plan.train.param[unit]), tri__exec_slot(got, 0, there.plan.train.param[unit]),
-                             (size_t)tri__slot_bytes(&here.program[0]->slot[here.plan.train.param[unit]], &here.in.max)) == 0;
+    found.same &= tiny_same_weights(&here, want, &there, got);
     found.repeats = lanes_now.repeats, found.asked = lanes_now.asked;
     tri__exec_close(want);
     tri__exec_close(got);
@@ -83,14 +76,11 @@ static void runs_that_cannot_be_kept(void **state) {
 static void others_are_not_asked_for(void **state) {
     (void)state;
     tiny t;
-    tri_exec *exec;
     int line, slot;
     for (int offload = 0; offload < 2; offload++) {
         plan_as(&t, 2, offload ? 1u << TRI_MEM_STATE : 0, 1);
         lanes_now.order = (lane_order){.first = {0, 1, 2, 3}, .keeps = 1};
-        OK(tri__exec_open(&lane_device, t.program, 2, 1, 7, 0, NULL, NULL, &exec));
-        tiny_init(&t, exec);
-        for (int unit = 0; unit < t.model.n_units; unit++) OK(tri__exec_push(exec, 0, t.plan.train.param[unit]));
+        tri_exec *exec = tiny_exec_on(&t, &lane_device, 1, 0);
         tri_time *times = calloc((size_t)t.program[0]->n_instrs, sizeof *times);
         OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, times));
         OK(tri__exec_finish(exec));

@@ -177,11 +177,36 @@ static inline void tiny_init(const tiny *t, tri_exec *exec) {
     }
 }
 
-static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
+/* Brings them to a device that has memory of its own; to others nothing. */
+static inline void tiny_push(const tiny *t, tri_exec *exec) {
+    const tri_planned *train = &t->plan.train;
+    for (int unit = 0; unit < t->plan.model->n_units; unit++) {
+        OK(tri__exec_push(exec, 0, train->param[unit]));
+        if (train->master) OK(tri__exec_push(exec, 0, train->master[unit]));
+    }
+}
+
+static inline tri_exec *tiny_exec_on(const tiny *t, const tri_device *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(tri__device_find(device), t->program, 2, threads, 7, guard, NULL, NULL, &exec));
+    OK(tri__exec_open(device, t->program, 2, threads, 7, guard, NULL, NULL, &exec));
     tiny_init(t, exec);
+    tiny_push(t, exec);
     return exec;
+}
+
+static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads, size_t guard) {
+    return tiny_exec_on(t, tri__device_find(device), threads, guard);
+}
+
+/* Whether two executors of the same model, each with its plan, have the same weights, bit by bit; pulls those of `got`. */
+static inline int tiny_same_weights(const tiny *here, const tri_exec *want, const tiny *there, tri_exec *got) {
+    const int *a = here->plan.train.param, *b = there->plan.train.param;
+    int same = 1;
+    OK(tri__exec_pull(got, TRI_MEM_PARAM));
+    for (int unit = 0; unit < here->model.n_units; unit++)
+        same &= memcmp(tri__exec_slot(want, 0, a[unit]), tri__exec_slot(got, 0, b[unit]),
+                       (size_t)tri__slot_bytes(&here->program[0]->slot[a[unit]], &here->in.max)) == 0;
+    return same;
 }
 
 static inline double tiny_loss(const tiny *t, const tri_exec *exec) {

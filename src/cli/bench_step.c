@@ -212,7 +212,7 @@ static tri_status run_cases(bench *b) {
     for (int i = 0; i < b->asked->cases.n && status == TRI_OK; i++) {
         b->at = tri__step_case_find(b->asked->cases.at[i]);
         if (b->at) status = run_case(b, &table);
-        else status = tri__fail(TRI_USAGE, "--cases %s: there are tiny, minilm, base128, base512, base512real, large512, oneb", b->asked->cases.at[i]);
+        else status = tri__fail(TRI_USAGE, "--cases %s: there are %s", b->asked->cases.at[i], tri__step_case_names());
     }
     if (status == TRI_OK && !b->asked->json) {
         fprintf(b->cli->out, "%s; a large product reaches %.1f TFLOP/s\n\n", b->asked->device, b->ceiling / 1e12);

@@ -7,21 +7,30 @@
 #include <math.h>
 #include <string.h>
 
-static const tri_step_case cases[] = {
-    {"tiny", "2 x (2 layers x 64), 4 x 16 tokens", 2, 2, 64, 4, 300, 4, 16, 0},
-    {"minilm", "2 x (6 layers x 384), 32 texts of up to 256 tokens, 27 % real", 2, 6, 384, 12, 28996, 32, 256, 1},
-    {"base128", "2 x bert-base, 256 x 128 tokens", 2, 12, 768, 12, 28996, 256, 128, 0},
-    {"base512", "2 x bert-base, 64 x 512 tokens", 2, 12, 768, 12, 28996, 64, 512, 0},
-    {"base512real", "2 x bert-base, 64 texts of up to 512 tokens, 27 % real", 2, 12, 768, 12, 28996, 64, 512, 1},
-    {"large512", "2 x bert-large, 32 x 512 tokens", 2, 24, 1024, 16, 28996, 32, 512, 0},
-    {"oneb", "one encoder, 24 layers x 2048, 16 x 1024 tokens", 1, 24, 2048, 16, 28996, 16, 1024, 0},
-};
-enum { CASES = sizeof cases / sizeof *cases };
+/* name, what, texts, layers, width, heads, vocabulary, samples, tokens, ragged */
+#define CASES(X)                                                                                                  \
+    X("tiny", "2 x (2 layers x 64), 4 x 16 tokens", 2, 2, 64, 4, 300, 4, 16, 0)                                   \
+    X("minilm", "2 x (6 layers x 384), 32 texts of up to 256 tokens, 27 % real", 2, 6, 384, 12, 28996, 32, 256, 1) \
+    X("base128", "2 x bert-base, 256 x 128 tokens", 2, 12, 768, 12, 28996, 256, 128, 0)                           \
+    X("base512", "2 x bert-base, 64 x 512 tokens", 2, 12, 768, 12, 28996, 64, 512, 0)                             \
+    X("base512real", "2 x bert-base, 64 texts of up to 512 tokens, 27 % real", 2, 12, 768, 12, 28996, 64, 512, 1) \
+    X("large512", "2 x bert-large, 32 x 512 tokens", 2, 24, 1024, 16, 28996, 32, 512, 0)                          \
+    X("oneb", "one encoder, 24 layers x 2048, 16 x 1024 tokens", 1, 24, 2048, 16, 28996, 16, 1024, 0)
 
-const tri_step_case *tri__step_case_at(int index) { return index >= 0 && index < CASES ? &cases[index] : NULL; }
+static const tri_step_case cases[] = {
+#define X(...) {__VA_ARGS__},
+    CASES(X)
+#undef X
+};
+
+const char *tri__step_case_names(void) {
+#define X(name, ...) ", " name
+    return &CASES(X)[2];
+#undef X
+}
 
 const tri_step_case *tri__step_case_find(const char *name) {
-    for (int i = 0; i < CASES; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(cases[i].name, name) == 0) return &cases[i];
     return NULL;
 }

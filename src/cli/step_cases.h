@@ -14,9 +14,9 @@ typedef struct tri_step_case {
     int ragged;                        /* 1: lengths have a long tail, and 27 % of samples x tokens are real */
 } tri_step_case;
 
-/* NULL when there is none of that name. tri__step_case_at: in order, NULL after the last. */
+/* NULL when there is none of that name; and the names there are, for messages: "tiny, minilm, ...". */
 const tri_step_case *tri__step_case_find(const char *name);
-const tri_step_case *tri__step_case_at(int index);
+const char *tri__step_case_names(void);
 
 /* Writes config.json, vocab/ and data/train.csv, so many batches, into an existing folder. */
 tri_status tri__step_case_write(const tri_step_case *at, const char *folder, int batches);

@@ -55,6 +55,9 @@ typedef struct tri_time {
 
 enum { TRI_GROUP_NAME = 128 }; /* bytes */
 
+/* Bytes that an input takes of a run's: the next begins at a multiple of 64. */
+static inline size_t tri__input_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /* What a device asks again and again while it waits for other ranks: takes a short pause, and returns TRI_OK to go on, or why to give up. */
 typedef struct tri_patience {
     tri_status (*ask)(void *argument);
@@ -74,8 +77,8 @@ typedef struct tri_apart {
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
     /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of it. */
     tri_status (*fill)(void *context, void *to, size_t bytes, tri_make *make, void *maker);
-    /* What the host brings to a run. `bring` takes it, in the order in which the run's inputs will ask for it; `from` may change when it
-     * returns. `start` begins the run: it queues one copy of all that was brought, which fits in the bytes that `open` was told; and the
+    /* What the host brings to a run; each takes tri__input_bytes of those that `open` was told. `bring` takes it, in the order in which the run's inputs will ask for it; `from` may change when it
+     * returns. `start` begins the run: it queues one copy of all that was brought; and the
      * run's kernels draw random numbers of `step`. Then `input` queues the next of what was brought to its place. */
     void (*bring)(void *context, const void *from, size_t bytes);
     void (*start)(void *context, uint32_t step);

@@ -198,7 +198,7 @@ static size_t input_bytes(const tri_program *const *programs, int n) {
         for (int k = 0; k < programs[i]->n_instrs; k++) {
             const tri_instr *instr = &programs[i]->instr[k];
             if (instr->op == TRI_OP_input)
-                bytes += ((size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max) + 63) / 64 * 64;
+                bytes += tri__input_bytes((size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max));
         }
         if (bytes > most) most = bytes;
     }

@@ -84,8 +84,8 @@ typedef struct tri_plan {
 } tri_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share of the tokens, and
- * of multiples of the target's granule where one rank's kernels are short. There a run's time is that of queueing, which a device saves for counts that
- * come again, and added rows take none. Maxima of tri_plan_in need not be multiples. */
+ * of multiples of the target's granule where one rank's kernels are short. There a run's time is that of queueing, which a device saves for
+ * counts that come again, and added rows take none. Maxima of tri_plan_in need not be multiples. */
 int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */

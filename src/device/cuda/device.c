@@ -256,24 +256,21 @@ static char *stage(tri_cuda *c) {
     return c->stage[c->turn].at;
 }
 
-static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static void bring(void *context, const void *from, size_t bytes) {
     tri_cuda *c = context;
     char *at = stage(c);
-    TRI_ASSERT(c->stage_used + bytes <= c->stage_bytes);
+    TRI_ASSERT(c->stage_used + tri__input_bytes(bytes) <= c->stage_bytes);
     memcpy(at + c->stage_used, from, bytes);
-    c->stage_used += padded(bytes);
+    c->stage_used += tri__input_bytes(bytes);
 }
 
 static void start(void *context, uint32_t step) {
     tri_cuda *c = context;
     char *at = stage(c);
-    size_t bytes = c->stage_used < c->stage_bytes ? c->stage_used : c->stage_bytes;
     memcpy(at, &step, sizeof step);
     if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
     c->spanning = 1;
-    tri__cuda_note(c, cudaMemcpyAsync(c->inbox, at, bytes, cudaMemcpyHostToDevice, c->compute), "the inputs' copy");
+    tri__cuda_note(c, cudaMemcpyAsync(c->inbox, at, c->stage_used, cudaMemcpyHostToDevice, c->compute), "the inputs' copy");
     tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "the inputs' copy");
     c->turn = !c->turn;
     c->stage_used = c->inbox_taken = 0;
@@ -283,7 +280,7 @@ static void input(void *context, void *to, size_t bytes) {
     tri_cuda *c = context;
     const char *from = c->inbox + STAGE_HEAD + c->inbox_taken;
     tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->compute), "an input's copy");
-    c->inbox_taken += padded(bytes);
+    c->inbox_taken += tri__input_bytes(bytes);
 }
 
 static void mark(void *context, int index) {
