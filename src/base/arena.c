@@ -1,39 +1,119 @@
-/* arena.c - bump allocation in a reserved range of addresses. */
+/* arena.c - bump allocation in chunks of address space, each as large as all before it, within bounds. */
 #include "base/arena.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 16 };
+enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26 }; /* bytes */
 
-tri_status tri__arena_open(tri_arena *arena, size_t reserve) {
-    *arena = (tri_arena){0};
-    void *base = mmap(NULL, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
-        return tri__fail(TRI_RESOURCE, "cannot reserve %zu bytes of address space: %s", reserve, strerror(errno));
-    *arena = (tri_arena){.base = base, .reserved = reserve};
+typedef struct tri_arena_chunk {
+    struct tri_arena_chunk *before;
+    size_t mapped;       /* bytes, this header included */
+    size_t first, where; /* arena->used of its first byte, and before the chunk was added */
+} tri_arena_chunk;
+
+_Static_assert(sizeof(tri_arena_chunk) % ALIGN == 0, "what follows the header is aligned");
+
+/* Where a shortage goes, for each thread: plans are made by one thread, from functions that cannot fail themselves. */
+static _Thread_local struct guard {
+    jmp_buf place;
+    struct guard *outer;
+} *innermost;
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+/* A chunk with room for `bytes`. */
+static tri_status add_chunk(tri_arena *arena, size_t bytes) {
+    size_t first = aligned(arena->used), want = first < LEAST_CHUNK ? LEAST_CHUNK : first > MOST_CHUNK ? MOST_CHUNK : first;
+    if (bytes > SIZE_MAX / 2) return tri__fail(TRI_RESOURCE, "no memory to plan with: %zu bytes in one piece", bytes);
+    if (want < bytes) want = bytes;
+    want += sizeof *arena->chunk;
+    tri_arena_chunk *chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (chunk == MAP_FAILED)
+        return tri__fail(TRI_RESOURCE, "no memory to plan with: %zu bytes after %zu are refused (%s); `ulimit -v` says how much is allowed",
+                         want, arena->used, strerror(errno));
+    *chunk = (tri_arena_chunk){.before = arena->chunk, .mapped = want, .first = first, .where = arena->used};
+    arena->chunk = chunk;
+    arena->end = first + want - sizeof *chunk;
     return TRI_OK;
 }
 
-void tri__arena_close(tri_arena *arena) {
-    if (arena->base) munmap(arena->base, arena->reserved);
+static void drop_chunk(tri_arena *arena) {
+    tri_arena_chunk *chunk = arena->chunk, *before = chunk->before;
+    arena->used = chunk->where;
+    arena->end = before ? before->first + before->mapped - sizeof *before : 0;
+    arena->chunk = before;
+    munmap(chunk, chunk->mapped);
+}
+
+static char *byte_at(const tri_arena *arena, size_t at) { return (char *)(arena->chunk + 1) + (at - arena->chunk->first); }
+
+tri_status tri__arena_open(tri_arena *arena, size_t reserve) {
     *arena = (tri_arena){0};
+    return add_chunk(arena, reserve);
+}
+
+void tri__arena_close(tri_arena *arena) {
+    while (arena->chunk) drop_chunk(arena);
+    *arena = (tri_arena){0};
+}
+
+tri_status tri__arena_guard(tri_status (*work)(void *data), void *data) {
+    struct guard here = {.outer = innermost};
+    tri_status status = TRI_RESOURCE; /* the shortage has said why */
+    if (setjmp(here.place) == 0) {
+        innermost = &here;
+        status = work(data);
+    }
+    innermost = here.outer;
+    return status;
+}
+
+typedef struct scratch_work {
+    tri_status (*work)(tri_arena *scratch, void *data);
+    void *data;
+    tri_arena arena;
+} scratch_work;
+
+static tri_status run_scratch(void *data) {
+    scratch_work *s = data;
+    return s->work(&s->arena, s->data);
+}
+
+tri_status tri__arena_scratch(tri_status (*work)(tri_arena *scratch, void *data), void *data) {
+    scratch_work s = {.work = work, .data = data};
+    TRI_TRY(tri__arena_open(&s.arena, LEAST_CHUNK));
+    tri_status status = tri__arena_guard(run_scratch, &s);
+    tri__arena_close(&s.arena);
+    return status;
 }
 
 void tri__arena_rewind(tri_arena *arena, size_t used) {
     TRI_ASSERT(used <= arena->used);
-    memset(arena->base + used, 0, arena->used - used);
+    while (arena->chunk->before && used <= arena->chunk->where) drop_chunk(arena);
+    memset(byte_at(arena, used), 0, arena->used - used);
     arena->used = used;
 }
 
+tri_status tri__arena_room(tri_arena *arena, size_t bytes) {
+    return bytes > arena->end - arena->used ? add_chunk(arena, bytes) : TRI_OK;
+}
+
 void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
-    size_t at = (arena->used + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    TRI_ASSERT(bytes <= arena->reserved && at <= arena->reserved - bytes);
+    size_t at = aligned(arena->used);
+    if (at > arena->end || bytes > arena->end - at) {
+        if (add_chunk(arena, bytes) != TRI_OK) {
+            TRI_ASSERT(innermost);
+            longjmp(innermost->place, 1);
+        }
+        at = arena->chunk->first;
+    }
     arena->used = at + bytes;
-    return arena->base + at;
+    return byte_at(arena, at);
 }
 
 char *tri__arena_print(tri_arena *arena, const char *format, ...) {

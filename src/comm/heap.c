@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { GRANULE = 4096 };
 
@@ -69,7 +70,8 @@ static tri_status commit(tri_heap *heap, size_t end) {
     if (failed)
         return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)",
                          tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b), strerror(failed));
-    (void)madvise(heap->base + from, more, MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granule */
+    (void)madvise(heap->base + from - before, more + before, MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
     heap->committed = end;
     return TRI_OK;
 }

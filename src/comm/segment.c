@@ -36,9 +36,19 @@ static int lay_out(uint64_t n, uint64_t heap_bytes, tri_segment_header *out) {
     return ok;
 }
 
+/* What each of n heaps may grow to where nobody says: the machine's memory. They take addresses, not memory, until they are used; where
+ * `ulimit -v` limits addresses, all of them together take half of what it allows. */
+static size_t most_heap(int n) {
+    struct rlimit limit;
+    size_t total = (size_t)tri__memory_total();
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 2 / (rlim_t)n >= total) return total;
+    return (size_t)(limit.rlim_cur / 2 / (rlim_t)n);
+}
+
 static int lay_out_spec(const tri_segment_spec *spec, tri_segment_header *out) {
-    if (spec->heap_bytes > SIZE_MAX / 2) return 0;
-    return lay_out((uint64_t)spec->n, (spec->heap_bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1), out);
+    size_t heap = spec->heap_bytes ? spec->heap_bytes : most_heap(spec->n);
+    if (heap > SIZE_MAX / 2) return 0;
+    return lay_out((uint64_t)spec->n, (heap + PAGE - 1) & ~(uint64_t)(PAGE - 1), out);
 }
 
 size_t tri__segment_bytes(const tri_segment_spec *spec) {
@@ -101,6 +111,8 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     if (spec->n < 1 || spec->n > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine: 1 to %d are possible", spec->n, TRI_RANKS_PER_NODE);
     if (!lay_out_spec(spec, &header)) return no_memory(SIZE_MAX, spec->n, "no machine has that");
+    if (spec->heap_bytes > (size_t)tri__memory_total()) /* addresses may reach further than memory does */
+        return no_memory(header.bytes, spec->n, "a rank's heap alone is larger than this machine's memory");
     if (!spec->flat) TRI_TRY(make_file(header.bytes, header.heap, spec->n, &fd));
     TRI_TRY(map(fd, &header, segment));
     tri__control_init(segment->control, spec->n, spec->world_rank, spec->world, spec->progress_timeout);

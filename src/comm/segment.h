@@ -47,7 +47,7 @@ typedef struct tri_segment {
 typedef struct tri_segment_spec {
     int n, world;           /* local ranks; ranks of the world */
     const int *world_rank;  /* [n]; NULL: 0..n-1 */
-    size_t heap_bytes;      /* of each rank: addresses, not yet memory; rounded up to whole pages */
+    size_t heap_bytes;      /* of each rank: addresses, not yet memory; rounded up to whole pages; 0: the machine's memory */
     double progress_timeout;
     int flat;               /* threads: no file */
 } tri_segment_spec;

@@ -17,7 +17,6 @@ static const double PROGRESS_SECONDS = 30, PROGRESS_LEAST = 0.25;
 
 tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
-    if (!out->heap_bytes) out->heap_bytes = (size_t)tri__memory_total();
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
     if (!(out->progress_timeout >= PROGRESS_LEAST))
         return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout, PROGRESS_LEAST);

@@ -64,7 +64,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct trainer {
-    tri_arena arena;
+    tri_arena *arena;
     map words_by_text, letters_by_text, pieces_by_text, pairs_by_key;
     word *words;
     letter *letters;
@@ -103,10 +103,10 @@ static slot *map_get(tri_arena *arena, map *map, const void *key, size_t length)
 }
 
 static int add_piece(trainer *t, const char *text, size_t length) {
-    slot *found = map_get(&t->arena, &t->pieces_by_text, text, length);
+    slot *found = map_get(t->arena, &t->pieces_by_text, text, length);
     if (found->value < 0) {
         found->value = t->n_pieces;
-        *TRI_PUSH(&t->arena, t->pieces, t->n_pieces, t->room_pieces) = found->key;
+        *TRI_PUSH(t->arena, t->pieces, t->n_pieces, t->room_pieces) = found->key;
     }
     return found->value;
 }
@@ -116,10 +116,10 @@ static int count_word(void *to, const char *text, size_t length) {
     size_t chars = 0;
     for (size_t i = 0; i < length; i++) chars += (text[i] & 0xC0) != 0x80;
     if (chars > TRI_WORD_CHARS) return 1;
-    slot *entry = map_get(&t->arena, &t->words_by_text, text, length);
+    slot *entry = map_get(t->arena, &t->words_by_text, text, length);
     if (entry->value < 0) {
         entry->value = t->n_words;
-        *TRI_PUSH(&t->arena, t->words, t->n_words, t->room_words) = (word){.text = entry->key, .bytes = length};
+        *TRI_PUSH(t->arena, t->words, t->n_words, t->room_words) = (word){.text = entry->key, .bytes = length};
     }
     t->words[entry->value].count++;
     return 1;
@@ -161,10 +161,10 @@ static void choose_letters(trainer *t, int limit) {
         for (size_t at = 0; at < t->words[w].bytes;) {
             const char *text = t->words[w].text + at;
             int bytes = char_bytes(text, t->words[w].bytes - at);
-            slot *entry = map_get(&t->arena, &t->letters_by_text, text, (size_t)bytes);
+            slot *entry = map_get(t->arena, &t->letters_by_text, text, (size_t)bytes);
             if (entry->value < 0) {
                 entry->value = t->n_letters;
-                *TRI_PUSH(&t->arena, t->letters, t->n_letters, t->room_letters) =
+                *TRI_PUSH(t->arena, t->letters, t->n_letters, t->room_letters) =
                     (letter){.text = entry->key, .bytes = bytes, .begins = -1, .continues = -1};
             }
             t->letters[entry->value].count += t->words[w].count;
@@ -177,7 +177,7 @@ static void choose_letters(trainer *t, int limit) {
     for (int i = 0; i < t->n_letters; i++) {
         letter *it = &t->letters[i];
         it->begins = add_piece(t, it->text, (size_t)it->bytes);
-        map_get(&t->arena, &t->letters_by_text, it->text, (size_t)it->bytes)->value = i;
+        map_get(t->arena, &t->letters_by_text, it->text, (size_t)it->bytes)->value = i;
     }
 }
 
@@ -185,10 +185,10 @@ static void choose_letters(trainer *t, int limit) {
 static void spell_words(trainer *t) {
     for (int w = 0; w < t->n_words; w++) {
         word *it = &t->words[w];
-        it->symbol = tri__arena_alloc(&t->arena, it->bytes * sizeof *it->symbol);
+        it->symbol = tri__arena_alloc(t->arena, it->bytes * sizeof *it->symbol);
         for (size_t at = 0; at < it->bytes;) {
             int bytes = char_bytes(it->text + at, it->bytes - at);
-            int number = map_get(&t->arena, &t->letters_by_text, it->text + at, (size_t)bytes)->value;
+            int number = map_get(t->arena, &t->letters_by_text, it->text + at, (size_t)bytes)->value;
             if (number < 0) {
                 it->n = 0;
                 break;
@@ -219,7 +219,7 @@ static int before(const candidate *a, const candidate *b) {
 static void heap_push(trainer *t, int number) {
     const pair *it = &t->pairs[number];
     candidate fresh = {it->count, it->left, it->right, number};
-    (void)TRI_PUSH(&t->arena, t->heap, t->n_heap, t->room_heap);
+    (void)TRI_PUSH(t->arena, t->heap, t->n_heap, t->room_heap);
     int at = t->n_heap - 1;
     for (int parent; at > 0 && before(&fresh, &t->heap[parent = (at - 1) / 2]); at = parent) t->heap[at] = t->heap[parent];
     t->heap[at] = fresh;
@@ -242,18 +242,18 @@ static void count_pairs(trainer *t, int w, int sign) {
     const word *it = &t->words[w];
     for (int i = 0; i + 1 < it->n; i++) {
         int key[2] = {it->symbol[i], it->symbol[i + 1]};
-        slot *entry = map_get(&t->arena, &t->pairs_by_key, key, sizeof key);
+        slot *entry = map_get(t->arena, &t->pairs_by_key, key, sizeof key);
         if (entry->value < 0) {
             entry->value = t->n_pairs;
-            *TRI_PUSH(&t->arena, t->pairs, t->n_pairs, t->room_pairs) = (pair){.left = key[0], .right = key[1]};
+            *TRI_PUSH(t->arena, t->pairs, t->n_pairs, t->room_pairs) = (pair){.left = key[0], .right = key[1]};
         }
         pair *of = &t->pairs[entry->value];
         of->count += sign * it->count;
         if (sign < 0) continue;
-        if (!of->n || of->word[of->n - 1] != w) *TRI_PUSH(&t->arena, of->word, of->n, of->room) = w;
+        if (!of->n || of->word[of->n - 1] != w) *TRI_PUSH(t->arena, of->word, of->n, of->room) = w;
         if (of->raised) continue;
         of->raised = 1;
-        *TRI_PUSH(&t->arena, t->raised, t->n_raised, t->room_raised) = entry->value;
+        *TRI_PUSH(t->arena, t->raised, t->n_raised, t->room_raised) = entry->value;
     }
 }
 
@@ -341,24 +341,29 @@ static tri_status write_folder(const char *folder, const char *const *piece, int
     return status;
 }
 
+typedef struct training {
+    const char *const *texts; /* [n] */
+    int64_t n;
+    int size, lower_case;
+    const char *folder;
+} training;
+
+static tri_status train(tri_arena *scratch, void *data) {
+    const training *job = data;
+    trainer t = {.arena = scratch};
+    for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, tri__bert_specials[i].name, strlen(tri__bert_specials[i].name));
+    tri_bert_rules rules = {.clean_text = 1, .lower_case = job->lower_case, .strip_accents = job->lower_case, .split_chinese = 1};
+    TRI_TRY(count_words(&t, job->texts, job->n, rules));
+    int limit = (job->size - TRI_TOKENS) / 2;
+    choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
+    spell_words(&t);
+    learn(&t, job->size);
+    return write_folder(job->folder, t.pieces, t.n_pieces, rules);
+}
+
 tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, int lower_case, const char *folder) {
     if (size < TRI_TOKENS + 2)
         return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size, TRI_TOKENS + 2);
-    size_t bytes = 0;
-    for (int64_t i = 0; i < n; i++) bytes += strlen(texts[i]);
-    trainer t = {0};
-    /* Each character is in at most a few pair lists, maps and heap entries of a few dozen bytes, doubled as they grow. */
-    TRI_TRY(tri__arena_open(&t.arena, ((size_t)1 << 28) + bytes * 2048));
-    for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, tri__bert_specials[i].name, strlen(tri__bert_specials[i].name));
-    tri_bert_rules rules = {.clean_text = 1, .lower_case = lower_case, .strip_accents = lower_case, .split_chinese = 1};
-    tri_status status = count_words(&t, texts, n, rules);
-    if (status == TRI_OK) {
-        int limit = (size - TRI_TOKENS) / 2;
-        choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
-        spell_words(&t);
-        learn(&t, size);
-        status = write_folder(folder, t.pieces, t.n_pieces, rules);
-    }
-    tri__arena_close(&t.arena);
-    return status;
+    training job = {texts, n, size, lower_case, folder};
+    return tri__arena_scratch(train, &job);
 }

@@ -93,7 +93,7 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_pla
 /* The programs of all ranks of in->mesh, [world] each: the same as planned one by one, but what ranks have in common is planned and kept
  * once. train NULL: only the forward programs. in->rank does not count. */
 tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri_program **train, const tri_program **infer);
-#define TRI_PLAN_ARENA ((size_t)1 << 36) /* bytes that arenas for plans reserve; they take what is touched */
+#define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
 

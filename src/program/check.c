@@ -337,9 +337,15 @@ static tri_status check_program(checker *c) {
     return check_end(c);
 }
 
+typedef struct all_ranks {
+    const tri_program *const *program; /* [n] */
+    int n;
+} all_ranks;
+
 /* Each program by itself. */
-static tri_status check_each(tri_arena *arena, const tri_program *const *programs, int n) {
-    for (int i = 0; i < n; i++) {
+static tri_status check_each(tri_arena *arena, void *data) {
+    const tri_program *const *programs = ((const all_ranks *)data)->program;
+    for (int i = 0; i < ((const all_ranks *)data)->n; i++) {
         if (programs[i]->n_mb != programs[0]->n_mb)
             return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", programs[0]->rank, programs[i]->rank,
                              programs[0]->n_mb, programs[i]->n_mb);
@@ -351,10 +357,7 @@ static tri_status check_each(tri_arena *arena, const tri_program *const *program
 }
 
 tri_status tri__check(const tri_program *const *programs, int n) {
-    tri_arena arena;
-    TRI_TRY(tri__arena_open(&arena, (size_t)1 << 32));
-    tri_status status = check_each(&arena, programs, n);
-    tri__arena_close(&arena);
-    TRI_TRY(status);
+    all_ranks all = {programs, n};
+    TRI_TRY(tri__arena_scratch(check_each, &all));
     return n > 1 ? tri__check_ranks(programs, n) : TRI_OK;
 }

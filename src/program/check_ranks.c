@@ -162,7 +162,7 @@ tri_status tri__check_ranks(const tri_program *const *programs, int n) {
             return tri__fail(TRI_INTERNAL, "program %d of %d is of rank %d of a mesh of %d: not all ranks of one mesh, in order", i, n,
                              programs[i]->rank, tri__mesh_world(&programs[i]->mesh));
     dry d = {0};
-    TRI_TRY(tri__arena_open(&d.arena, (size_t)1 << 36));
+    TRI_TRY(tri__arena_open(&d.arena, (size_t)1 << 20));
     tri__meetings_open(&d.meetings, &d.arena, programs, n);
     d.run = tri__arena_alloc(&d.arena, (size_t)n * sizeof *d.run);
     tri_status status = run_dry(&d);

@@ -53,50 +53,75 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
-tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
-                            const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
-    *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
+/* What tri__engine_plan was asked. */
+typedef struct planning {
+    const tri_settings *settings;
+    const tri_place *place;
+    const tri_assets *assets;
+    int n_columns, train;
+    const tri_counts *max, *max_infer;
+    tri_engine *engine;
+} planning;
+
+static tri_status plan_engine(void *data) {
+    const planning *p = data;
+    const tri_settings *s = p->settings;
+    tri_engine *engine = p->engine;
     TRI_TRY(tri__device_get(s->device, &engine->device));
-    if (engine->device->hollow && !train)
+    if (engine->device->hollow && !p->train)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu", s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
-    TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     tri__device_target(engine->device, &engine->target);
-    tri__model_make(&engine->arena, &s->model, assets->encoder, n_columns, s->no_decay, &engine->model);
+    tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->n_columns, s->no_decay, &engine->model);
 
     engine->class_weights = tri__arena_alloc(&engine->arena, (size_t)s->model.num_classes * sizeof *engine->class_weights);
     for (int c = 0; c < s->model.num_classes; c++)
         engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
 
     engine->in = (tri_plan_in){.model = &engine->model,
-                               .mesh = place->mesh,
-                               .rank = place->rank,
+                               .mesh = p->place->mesh,
+                               .rank = p->place->rank,
                                .n_mb = engine->n_mb,
-                               .max = *max,
-                               .max_infer = *max_infer,
+                               .max = *p->max,
+                               .max_infer = *p->max_infer,
                                .target = &engine->target,
                                .beta1 = s->adam_beta1,
                                .beta2 = s->adam_beta2,
                                .adam_eps = s->adam_eps,
                                .weight_decay = s->weight_decay,
                                .max_grad_norm = s->max_grad_norm,
-                               .sharding = sharding_of(s, place),
+                               .sharding = sharding_of(s, p->place),
                                .recompute = (tri_recompute)s->recompute,
                                .precision = dtypes[s->precision],
                                .reduce_dtype = dtypes[s->reduce_dtype]};
     TRI_TRY(offload_of(s, &engine->in.offload));
-    TRI_TRY(tri__staging_settle(s, &engine->arena, place->world, &engine->in));
-    TRI_TRY(tri__plan(&engine->arena, &engine->in, train, &engine->plan));
+    TRI_TRY(tri__staging_settle(s, &engine->arena, p->place->world, &engine->in));
+    TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
     int n = 0;
-    if (train) engine->train = n, engine->program[n++] = engine->plan.train.program;
+    if (p->train) engine->train = n, engine->program[n++] = engine->plan.train.program;
     engine->infer = n;
     engine->program[n++] = engine->plan.infer.program;
     return TRI_OK;
 }
 
-tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
+tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
+                            const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
+    planning p = {s, place, assets, n_columns, train, max, max_infer, engine};
+    *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
+    TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
+    return tri__arena_guard(plan_engine, &p);
+}
+
+typedef struct planning_all {
+    tri_engine *engine;
+    tri_programs *all;
+} planning_all;
+
+static tri_status plan_all(void *data) {
+    tri_engine *engine = ((planning_all *)data)->engine;
+    tri_programs *all = ((planning_all *)data)->all;
     size_t world = (size_t)tri__mesh_world(&engine->place.mesh);
     *all = (tri_programs){.world = (int)world};
     all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
@@ -107,6 +132,11 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     all->infer[engine->place.rank] = engine->plan.infer.program;
     if (training) TRI_TRY(tri__check(all->train, all->world));
     return tri__check(all->infer, all->world);
+}
+
+tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
+    planning_all p = {engine, all};
+    return tri__arena_guard(plan_all, &p);
 }
 
 /* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements `held`. Returns how
@@ -134,14 +164,15 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
     return n;
 }
 
-static void list_pieces(tri_engine *engine) {
+static tri_status list_pieces(void *data) {
+    tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     const int *base = p->master ? p->master : p->param;
     const tri_range *held_part = p->master ? p->state_part : p->param_part;
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
-    if (engine->train < 0) return;
+    if (engine->train < 0) return TRI_OK;
     engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
     engine->n_saved_weights = pieces_of(engine, engine->saved_weights, base, held_part, p->save_part, "");
     tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
@@ -153,6 +184,7 @@ static void list_pieces(tri_engine *engine) {
     }
     engine->n_optimizer = (int)(held - engine->optimizer);
     engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
+    return TRI_OK;
 }
 
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
@@ -167,8 +199,7 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
                          tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
     TRI_TRY(
         tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard, engine->place.world, folder, &engine->exec));
-    list_pieces(engine);
-    return TRI_OK;
+    return tri__arena_guard(list_pieces, engine);
 }
 
 /* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole,
@@ -246,6 +277,7 @@ static tri_status gather_all_weights(tri_engine *engine) {
     const tri_place *place = &engine->place;
     tri_shard_kind kind = engine->in.sharding.kind;
     if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
+    TRI_TRY(tri__arena_room(&engine->arena, (size_t)place->mesh.dp * (sizeof(int) + sizeof(int64_t)) + 32));
     int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
     int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
     tri_group *group;
@@ -304,6 +336,7 @@ static void draw_here(tri_engine *engine) {
 
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log) {
     engine->draws = 1;
+    TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
     uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
     for (int branch = 0; branch < assets->n_texts; branch++) {
         char prefix[32];

@@ -9,6 +9,7 @@ typedef struct listing {
     const tri_model *part;    /* what a rank that shares layers has of the whole model */
     int n_shards;             /* ranks that share out what is left of it */
     int64_t bytes;            /* of an element */
+    json_t **out;
 } listing;
 
 static const char *split_of(const listing *l, const tri_param *param) {
@@ -39,24 +40,22 @@ static json_t *stage_json(const listing *l, int stage) {
                      "parameters", n, "elements", (json_int_t)elements, "bytes", (json_int_t)(elements * l->bytes));
 }
 
-static tri_status list(listing *l, json_t **out) {
+static tri_status list(tri_arena *arena, void *data) {
+    listing *l = data;
+    l->arena = arena;
     TRI_TRY(tri__stages_plan(l->arena, l->in, &l->stages));
     l->part = tri__model_part(l->arena, l->in->model, NULL, l->in->mesh.tp, 0);
     json_t *params = json_array(), *stages = json_array();
     for (int i = 0; i < l->in->model->n_params; i++) json_array_append_new(params, param_json(l, i));
     for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++) json_array_append_new(stages, stage_json(l, stage));
-    *out = json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
-    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    *l->out = json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
+    return *l->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__view_params(const tri_engine *engine, json_t **out) {
     const tri_plan_in *in = &engine->in;
-    tri_arena arena;
-    TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
-    listing l = {.arena = &arena, .in = in, .n_shards = 1, .bytes = (int64_t)tri__dtype_bytes(in->precision)};
+    listing l = {.out = out, .in = in, .n_shards = 1, .bytes = (int64_t)tri__dtype_bytes(in->precision)};
     if (in->sharding.kind == TRI_SHARD_ZERO3) l.n_shards = in->mesh.dp;
     if (in->sharding.kind == TRI_SHARD_HYBRID) l.n_shards = in->sharding.size;
-    tri_status status = list(&l, out);
-    tri__arena_close(&arena);
-    return status;
+    return tri__arena_scratch(list, &l);
 }

@@ -45,17 +45,21 @@ static int64_t need_of(const tri_programs *all, shares by) {
     return most;
 }
 
+typedef struct layout {
+    tri_plan_in in;
+    shares by;
+    int64_t need; /* of the neediest memory */
+} layout;
+
 /* The same of ranks that nobody planned yet. */
-static tri_status need_planned(const tri_plan_in *in, shares by, int64_t *most) {
-    tri_arena arena;
-    tri_programs all = {.world = tri__mesh_world(&in->mesh)};
-    TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
-    all.train = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.train);
-    all.infer = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.infer);
-    tri_status status = tri__plan_programs(&arena, in, all.train, all.infer);
-    if (status == TRI_OK) *most = need_of(&all, by);
-    tri__arena_close(&arena);
-    return status;
+static tri_status need_planned(tri_arena *arena, void *data) {
+    layout *l = data;
+    tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
+    all.train = tri__arena_alloc(arena, (size_t)all.world * sizeof *all.train);
+    all.infer = tri__arena_alloc(arena, (size_t)all.world * sizeof *all.infer);
+    TRI_TRY(tri__plan_programs(arena, &l->in, all.train, all.infer));
+    l->need = need_of(&all, l->by);
+    return TRI_OK;
 }
 
 /* The next layout that needs less, and the words that ask for it; 0 when there is none. */
@@ -80,8 +84,7 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
 
 static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, int64_t have, int limited) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
-    tri_plan_in in = *planned;
-    int64_t less = need;
+    layout other = {.in = *planned, .by = by, .need = need};
     tri__text_bytes((double)need, a);
     tri__text_bytes((double)have, b);
     int together = (by.here + by.memories - 1) / by.memories;
@@ -89,15 +92,15 @@ static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, in
     else snprintf(who, sizeof who, "the plan needs %s", a);
     if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
     else snprintf(room, sizeof room, "%s is free", b);
-    while (next_layout(&in, words)) {
-        TRI_TRY(need_planned(&in, by, &less));
-        if (less <= have)
-            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)less, c));
+    while (next_layout(&other.in, words)) {
+        TRI_TRY(tri__arena_scratch(need_planned, &other));
+        if (other.need <= have)
+            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)other.need, c));
     }
     return tri__fail(TRI_RESOURCE,
                      "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
                      "a shorter --max-sen-len or fewer ranks",
-                     who, room, *words ? words : " it", tri__text_bytes((double)less, c));
+                     who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
 }
 
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {

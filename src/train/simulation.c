@@ -42,32 +42,41 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-static tri_status simulate(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_arena *arena, json_t **out) {
+typedef struct viewed {
+    const tri_settings *settings;
+    const tri_engine *engine;
+    const tri_programs *all;
+    json_t **out;
+} viewed;
+
+static tri_status simulate(tri_arena *arena, void *data) {
+    const viewed *v = data;
+    const tri_settings *s = v->settings;
+    const tri_engine *engine = v->engine;
+    const tri_programs *all = v->all;
     tri_hardware hardware;
     tri_timeline line;
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
     if (s->given.nproc_per_node) hardware.ranks_per_node = (int)s->nproc_per_node;
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, all->train, all->world, &costs, &line));
-    return describe(s, engine, &hardware, arena, &line, out);
+    return describe(s, engine, &hardware, arena, &line, v->out);
 }
 
 tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **out) {
-    tri_arena arena;
-    TRI_TRY(tri__arena_open(&arena, (size_t)1 << 36));
-    tri_status status = simulate(s, engine, all, &arena, out);
-    tri__arena_close(&arena);
-    return status;
+    viewed v = {s, engine, all, out};
+    return tri__arena_scratch(simulate, &v);
+}
+
+static tri_status order(tri_arena *arena, void *data) {
+    const viewed *v = data;
+    tri_stages stages;
+    TRI_TRY(tri__stages_plan(arena, &v->engine->in, &stages));
+    *v->out = json_string(tri__schedule_csv(arena, &stages.pipeline, tri__stages_orders(arena, &v->engine->in, &stages)));
+    return *v->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__view_order(const tri_engine *engine, json_t **out) {
-    tri_arena arena;
-    tri_stages stages;
-    TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
-    tri_status status = tri__stages_plan(&arena, &engine->in, &stages);
-    if (status == TRI_OK)
-        *out = json_string(tri__schedule_csv(&arena, &stages.pipeline, tri__stages_orders(&arena, &engine->in, &stages)));
-    if (status == TRI_OK && !*out) status = tri__fail(TRI_RESOURCE, "out of memory");
-    tri__arena_close(&arena);
-    return status;
+    viewed v = {.engine = engine, .out = out};
+    return tri__arena_scratch(order, &v);
 }

@@ -239,15 +239,24 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     return save_profile(s, all->unit);
 }
 
-tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock, json_t **pipeline) {
+typedef struct reported {
+    const tri_session *session;
+    const tri_stage_clock *clock;
+    json_t **pipeline;
+} reported;
+
+static tri_status report(tri_arena *scratch, void *data) {
+    const reported *r = data;
     measured all;
-    tri_arena scratch;
+    TRI_TRY(gather(r->session, r->clock, scratch, &all));
+    return r->session->lead ? describe(r->session, scratch, &all, r->pipeline) : TRI_OK;
+}
+
+tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock, json_t **pipeline) {
+    reported r = {s, clock, pipeline};
     *pipeline = NULL;
     if (!clock->steps || !s->place.world) return TRI_OK; /* every rank has counted as many */
-    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
-    tri_status status = gather(s, clock, &scratch, &all);
-    if (status == TRI_OK && s->lead) status = describe(s, &scratch, &all, pipeline);
-    tri__arena_close(&scratch);
+    tri_status status = tri__arena_scratch(report, &r);
     if (status != TRI_OK) json_decref(*pipeline), *pipeline = NULL;
     return status;
 }

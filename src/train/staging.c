@@ -63,15 +63,24 @@ tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const 
     return TRI_OK;
 }
 
+typedef struct staging_job {
+    const tri_settings *settings;
+    const tri_plan_in *in;
+    const tri_log *log;
+    tri_staged staged;
+} staging_job;
+
+static tri_status simulate(tri_arena *scratch, void *data) {
+    staging_job *job = data;
+    return tri__staging_simulate(job->settings, scratch, job->in, &job->staged);
+}
+
 static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri_shape_kind shape, double *seconds) {
     tri_plan_in in = *like;
-    tri_staged staged;
-    tri_arena scratch;
+    staging_job job = {.settings = s, .in = &in};
     in.staging.shape = shape;
-    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
-    tri_status status = tri__staging_simulate(s, &scratch, &in, &staged);
-    *seconds = staged.seconds;
-    tri__arena_close(&scratch);
+    tri_status status = tri__arena_scratch(simulate, &job);
+    *seconds = job.staged.seconds;
     return status;
 }
 
@@ -166,7 +175,11 @@ static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_
     return TRI_OK;
 }
 
-static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, const tri_log *log) {
+static tri_status say_stages(tri_arena *arena, void *data) {
+    const staging_job *job = data;
+    const tri_settings *s = job->settings;
+    const tri_plan_in *in = job->in;
+    const tri_log *log = job->log;
     tri_staged staged;
     TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
     const tri_pipeline *p = &staged.stages.pipeline;
@@ -183,10 +196,7 @@ static tri_status say_stages(const tri_settings *s, tri_arena *arena, const tri_
 }
 
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
-    tri_arena scratch;
+    staging_job job = {.settings = s, .in = in, .log = log};
     if (in->mesh.pp == 1 || !log->say) return TRI_OK; /* words that nobody hears need no simulation */
-    TRI_TRY(tri__arena_open(&scratch, TRI_PLAN_ARENA));
-    tri_status status = say_stages(s, &scratch, in, log);
-    tri__arena_close(&scratch);
-    return status;
+    return tri__arena_scratch(say_stages, &job);
 }

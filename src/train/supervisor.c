@@ -312,7 +312,7 @@ static tri_status prepare(supervisor *s) {
     for (size_t i = 0; i < n; i++) s->child[i].pidfd = s->verdict->rank[i].status = -1;
     tri_segment_spec spec = {.n = what->n,
                              .world = what->n,
-                             .heap_bytes = what->heap_bytes ? what->heap_bytes : (size_t)tri__memory_total(),
+                             .heap_bytes = what->heap_bytes,
                              .progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30};
     TRI_TRY(tri__segment_create(&spec, &s->segment));
     TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));
