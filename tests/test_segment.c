@@ -165,7 +165,7 @@ static void heaps_commit_what_they_give(void **state) {
     tri_heap heap;
     struct stat before, after;
     void *small, *again, *huge;
-    spec.heap_bytes = (size_t)tri__memory_total();
+    spec.heap_bytes = 0; /* what the machine has */
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     char *base = tri__segment_heap(&segment, 1);
     assert_int_equal(tri__heap_open(&heap, base, segment.heap_bytes, segment.fd, base - segment.base), TRI_OK);
@@ -173,8 +173,10 @@ static void heaps_commit_what_they_give(void **state) {
     assert_int_equal(tri__heap_take(&heap, 1 << 20, &small), TRI_OK);
     assert_int_equal(fstat(segment.fd, &after), 0);
     assert_int_equal((after.st_blocks - before.st_blocks) * 512, 1 << 20);
-    assert_int_equal(tri__heap_take(&heap, segment.heap_bytes - (4 << 20), &huge), TRI_RESOURCE);
-    assert_non_null(strstr(tri_error(), "available"));
+    if (segment.heap_bytes == (size_t)tri__memory_total()) { /* TSan leaves fewer addresses than that on some machines */
+        assert_int_equal(tri__heap_take(&heap, segment.heap_bytes - (4 << 20), &huge), TRI_RESOURCE);
+        assert_non_null(strstr(tri_error(), "available"));
+    }
     memset(small, 7, 1 << 20);
     assert_int_equal(tri__heap_give(&heap, small), TRI_OK);
     assert_int_equal(tri__heap_take(&heap, 2 << 20, &again), TRI_OK);

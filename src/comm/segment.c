@@ -36,13 +36,20 @@ static int lay_out(uint64_t n, uint64_t heap_bytes, tri_segment_header *out) {
     return ok;
 }
 
+static int has_addresses(size_t bytes) {
+    void *trial = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return trial != MAP_FAILED && munmap(trial, bytes) == 0;
+}
+
 /* What each of n heaps may grow to where nobody says: the machine's memory. They take addresses, not memory, until they are used; where
- * `ulimit -v` limits addresses, all of them together take half of what it allows. */
+ * `ulimit -v` limits addresses, all of them together take half of what it allows, and where a sanitizer has taken most, what is left. */
 static size_t most_heap(int n) {
     struct rlimit limit;
-    size_t total = (size_t)tri__memory_total();
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 2 / (rlim_t)n >= total) return total;
-    return (size_t)(limit.rlim_cur / 2 / (rlim_t)n);
+    size_t heap = (size_t)tri__memory_total();
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur / 2 / (rlim_t)n < heap)
+        heap = (size_t)(limit.rlim_cur / 2 / (rlim_t)n);
+    while (heap > MIB && !has_addresses(heap * (size_t)n)) heap /= 2;
+    return heap;
 }
 
 static int lay_out_spec(const tri_segment_spec *spec, tri_segment_header *out) {
