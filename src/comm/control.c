@@ -7,6 +7,7 @@
 
 #include <sched.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -104,7 +105,8 @@ void tri__control_fail(tri_control *control, int rank, int code, const char *for
 
 /* A copy of a finished record whose text ends and is printable, and whose code is a failure's. */
 static void copy_record(const tri_failure *record, tri_failure *out) {
-    memcpy((void *)out, (const void *)record, sizeof *out);
+    size_t after = offsetof(tri_failure, state) + sizeof record->state; /* others may still try to claim the state */
+    memcpy((char *)out + after, (const char *)record + after, sizeof *out - after);
     atomic_store(&out->state, 2);
     out->text[TRI_FAILURE_TEXT - 1] = 0;
     for (char *at = out->text; *at; at++)
