@@ -47,4 +47,17 @@ done
 expect_text summary '"sent_bytes":{' '"all_gather":' '"reduce_scatter":' '"transfers":{' '"exposed_seconds":' '"held_bytes":' '"max_rss_bytes":'
 total=$(sed -n '1s/.*"total":\([0-9]*\).*/\1/p' planned)
 expect "what is allocated is what was planned" grep -qF "\"allocated_bytes\":$total" summary
+
+# Sizes that no 64 bits hold are refused, not overflowed.
+big='{"model_type": "bert", "hidden_size": 65536, "num_hidden_layers": 100, "num_attention_heads": 1024, "intermediate_size": 262144, "max_position_embeddings": 65536}'
+make_config big.json "\"primary_encoder\": $big" "\"secondary_encoder\": $big" '"max_sen_len": 65536'
+refuses 71 "more than any machine has" "take a smaller --batch-size" -- plan --config big.json --batch-size 1048576
+
+# Little address space is enough for a small model: plans and heaps take addresses as they grow. Sanitizers take terabytes themselves.
+if [ -z "${TRI_SANITIZED:-}" ]; then
+    for ranks in 1 2; do
+        (ulimit -v 1048576 && "$trident" train $one --nproc-per-node $ranks --epochs 1 --output-dir tight-$ranks) >"$out" 2>"$err"
+        expect "$ranks ranks train in 1 GiB of addresses" test $? -eq 0
+    done
+fi
 finish

@@ -6,6 +6,7 @@
  *
  * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by side with the other, as
  * far as values passed on between them say, counts as living at the same time. */
+#include "base/text.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -278,8 +279,26 @@ static void place_work(tri_pass *pass) {
     program->bytes[TRI_MEM_WORK] = bytes;
 }
 
-void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
+/* Offsets and sums of sizes are counted in 64 bits: all slots together, one after another, must stay far below that. */
+static tri_status check_sizes(const tri_program *program, const tri_counts *max) {
+    const double most = 0x1p56; /* 64 PiB; workspaces are a few times a slot's size */
+    char a[32];
+    double bytes = 0;
+    for (int s = 0; s < program->n_slots; s++) {
+        const tri_slot *slot = &program->slot[s];
+        if (slot->parent < 0)
+            bytes += (double)tri__slot_rows(slot, max) * (double)slot->cols * (double)tri__dtype_bytes(slot->dtype);
+    }
+    if (bytes < most) return TRI_OK;
+    return tri__fail(TRI_RESOURCE,
+                     "the buffers of rank %d come to %s, more than any machine has: take a smaller --batch-size, a shorter --max-sen-len, "
+                     "or a smaller model",
+                     program->rank, tri__text_bytes(bytes, a));
+}
+
+tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max) {
     tri_program *program = pass->program;
+    TRI_TRY(check_sizes(program, max));
     program->max = *max;
     program->second = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
@@ -291,4 +310,5 @@ void tri__pass_memory(tri_pass *pass, const tri_counts *max) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if (is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
     place_work(pass);
+    return TRI_OK;
 }

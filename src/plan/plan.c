@@ -24,8 +24,7 @@ tri_status tri__passes_own(tri_pass *pass, int training) {
     TRI_TRY(tri__pass_precision(pass));
     const tri_counts *max = training ? &pass->in->max : &pass->in->max_infer;
     tri__pass_offload(pass, max);
-    tri__pass_memory(pass, max);
-    return TRI_OK;
+    return tri__pass_memory(pass, max);
 }
 
 /* Tokens of a text in the largest microbatch. */

@@ -146,7 +146,7 @@ tri_status tri__pass_shard(tri_pass *pass);
 void tri__pass_tensor_sums(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);
 void tri__pass_offload(tri_pass *pass, const tri_counts *max);
-void tri__pass_memory(tri_pass *pass, const tri_counts *max);
+tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max);
 
 /* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike: the first has all. */
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
