@@ -6,23 +6,22 @@ VERSION := 0.1.0
 SONAME := libtrident.so.0
 CC := gcc
 BUILD ?= build
+$(if $(word 2,$(BUILD)),$(error BUILD='$(BUILD)': make cannot have a build folder with a blank in its name; take another))
 PREFIX ?= /usr/local
 CFLAGS ?= -O3 -g
 OPENMP ?= -fopenmp
 PKGS := jansson libutf8proc
 
-# What this machine has is looked up once for each build folder: tools/deps first, then BLAS (BLIS first: 83-86 % of the fp32
-# peak on arm64, OpenBLAS 72-75 %), MPI, CUDA. `make clean` forgets it.
+# What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up each time, in
+# about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make demo` and `make test` install it.
 ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan fuzz,$(MAKECMDGOALS)),all),)
--include $(BUILD)/found.mk
+include $(BUILD)/found.mk
 endif
-$(BUILD)/found.mk: tools/deps
-	@CC='$(CC)' BLAS='$(or $(BLAS),any)' OPENMP='$(OPENMP)' tools/deps
-	@mkdir -p $(@D)
-	@{ echo 'int main(void) { return 0; }' | $(CC) -x c - -lblis -o /dev/null 2>/dev/null && echo 'BLAS ?= blis' || echo 'BLAS ?= openblas'; \
-	   echo "PKG_CFLAGS := $$(pkg-config --cflags $(PKGS))"; echo "PKG_LIBS := $$(pkg-config --libs $(PKGS))"; \
-	   echo "MPI := $$(command -v mpicc)"; echo "NVCC := $$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)"; } > $@.tmp
-	@mv $@.tmp $@
+SETS_UP := $(filter demo test,$(MAKECMDGOALS))
+HAS_TESTS := $(filter test check soak check-tsan test-cuda sanitize-cuda $(BUILD)/tests/%,$(MAKECMDGOALS))
+ASKED_BLAS := $(if $(filter command environment,$(origin BLAS)),$(BLAS),any)
+$(BUILD)/found.mk: always
+	@CC='$(CC)' BLAS='$(ASKED_BLAS)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) $(if $(HAS_TESTS),--tests) --write '$@'
 
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
   -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc -I. $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
@@ -165,7 +164,7 @@ check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 # Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
 SECONDS ?= 60
 fuzz:
-	@CC='$(FUZZ_CC)' OPENMP= FUZZ=1 tools/deps
+	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC='$(FUZZ_CC)' OPENMP= CFLAGS='$(FUZZ_CFLAGS)' fuzzers
 	@fuzz/run build-fuzz $(SECONDS) $(TARGET)
 FUZZ_CC := clang
@@ -173,20 +172,22 @@ FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,
   -fno-sanitize-recover=all -Wno-unknown-pragmas -Wno-unused-parameter
 fuzzers: $(FUZZERS)
 
+# DESTDIR and PREFIX may hold blanks.
+INTO = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-	  $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(BUILD)/trident $(DESTDIR)$(PREFIX)/bin/trident
-	install -m 644 include/trident.h $(DESTDIR)$(PREFIX)/include/trident.h
-	install -m 644 $(BUILD)/libtrident.a $(DESTDIR)$(PREFIX)/lib/libtrident.a
-	install -m 755 $(BUILD)/libtrident.so $(DESTDIR)$(PREFIX)/lib/libtrident.so.$(VERSION)
-	$(if $(MPI),install -m 755 $(MPI_PLUGIN) $(DESTDIR)$(PREFIX)/lib/libtrident_mpi.so)
-	if [ -e $(BUILD)/libtrident_cuda.so ]; then install -m 755 $(BUILD)/libtrident_cuda.so $(DESTDIR)$(PREFIX)/lib/libtrident_cuda.so; fi
-	ln -sf libtrident.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libtrident.so
+	install -d '$(INTO)/bin' '$(INTO)/include' '$(INTO)/lib/pkgconfig' '$(INTO)/share/man/man1' \
+	  '$(INTO)/share/bash-completion/completions'
+	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
+	install -m 644 include/trident.h '$(INTO)/include/trident.h'
+	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
+	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
+	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/libtrident_mpi.so')
+	if [ -e $(BUILD)/libtrident_cuda.so ]; then install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
+	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
+	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' trident.pc.in \
-	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/trident.pc
-	$(BUILD)/trident man > $(DESTDIR)$(PREFIX)/share/man/man1/trident.1
-	$(BUILD)/trident completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/trident
+	  > '$(INTO)/lib/pkgconfig/trident.pc'
+	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
+	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'
 clean:
 	rm -rf $(BUILD)

@@ -1,0 +1,96 @@
+# Building: what is missing is said and installed only when asked; installing works in folders with blanks. Nothing real is installed
+# here: compilers and apt-get are stand-ins that write down what they were asked.
+. "$(dirname "$0")/cli_lib.sh"
+root=$(dirname "$TRI_BUILD")
+[ -x "$root/tools/deps" ] || { echo "not a build folder inside the sources"; exit 77; }
+mkdir tools
+cat >tools/cc <<'END'
+#!/bin/sh
+program=$(cat)
+for name in $LACKS; do case "$program $*" in *"$name"*) exit 1 ;; esac; done
+END
+cat >tools/apt-get <<'END'
+#!/bin/sh
+echo "apt-get $*" >>"$NOTES"
+END
+cat >tools/sudo <<'END'
+#!/bin/sh
+[ "$1" = -n ] && shift && exec "$@"
+exit 1
+END
+cat >tools/update-alternatives <<'END'
+#!/bin/sh
+case $1 in
+--get-selections) grep -q install "$NOTES" 2>/dev/null && now=new || now=old && echo "libblas.so.3-any auto /usr/lib/$now/libblas.so.3" ;;
+--set) echo "set $*" >>"$NOTES" ;;
+esac
+END
+chmod +x tools/*
+export NOTES=$work/notes
+
+# deps "LACKING" ARGS...: tools/deps on a machine without these.
+deps() {
+    last_command="tools/deps $2"
+    rm -f "$NOTES"
+    LACKS=$1 CC=$work/tools/cc PATH=$work/tools:$PATH "$root/tools/deps" $2 >"$out" 2>"$err"
+    code=$?
+}
+
+deps "" ""
+expect_code 0
+deps "cmocka" ""
+expect_code 0 # only tests need it
+deps "cmocka" "--tests"
+expect_code 71
+expect_text "$err" "missing: libcmocka-dev" "tools/deps --install --tests"
+deps "jansson" ""
+expect_code 71
+expect_text "$err" "missing: libjansson-dev" "tools/deps --install"
+expect "looking installs nothing" test ! -e "$NOTES"
+TRIDENT_NO_INSTALL=1 deps "jansson" --install
+expect_code 71
+expect "TRIDENT_NO_INSTALL=1 installs nothing" test ! -e "$NOTES"
+deps "jansson" --install
+expect_text "$err" "will install with apt-get: libjansson-dev" "installed, but a trial link still fails"
+expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libjansson-dev" "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
+deps "lblis" --install
+expect_code 0 # OpenBLAS is there: it is used, and nothing installed
+expect "a BLAS that is there is enough" test ! -e "$NOTES"
+BLAS=openblas deps "lopenblas" ""
+expect_code 71
+expect_text "$err" "missing: libopenblas-dev" "BLAS=openblas"
+
+# What was found is written again only when it changed; without pkg-config the usual names serve.
+printf '#!/bin/sh\nexit 1\n' >tools/pkg-config && chmod +x tools/pkg-config
+deps "" "--write found.mk"
+expect_text found.mk "PKG_LIBS := -ljansson -lutf8proc" "BLAS ?= blis"
+before=$(stat -c %y found.mk)
+deps "" "--write found.mk"
+expect "found.mk is left alone" test "$before" = "$(stat -c %y found.mk)"
+printf '#!/bin/sh\n' >tools/mpicc && chmod +x tools/mpicc
+deps "" "--write found.mk"
+expect_text found.mk "MPI := $work/tools/mpicc"
+
+# Every target but demo and test only names what is missing, before it compiles anything.
+if command -v make >/dev/null && [ -z "${TRI_SANITIZED:-}" ]; then
+    last_command="make all"
+    LACKS=jansson PATH=$work/tools:$PATH make -C "$root" BUILD="$work/none" CC="$work/tools/cc" all >"$out" 2>"$err"
+    code=$?
+    expect_code 2
+    expect_text "$err" "missing: libjansson-dev"
+    expect "nothing was compiled" test ! -d "$work/none/src"
+    expect "nothing was installed" test ! -e "$NOTES"
+
+fi
+install=(make -C "$root" BUILD="${TRI_BUILD#"$root"/}" DESTDIR="$work/a folder" PREFIX="/opt/tri dent" install)
+if ! command -v make >/dev/null || "${install[@]}" -n 2>/dev/null | grep -q '"  CC '; then
+    echo "make install is not tried: it would compile here (another compiler or other flags than make's own)"
+else
+    last_command="make install"
+    "${install[@]}" >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    expect "the binary runs where it was installed" test -n "$("$work/a folder/opt/tri dent/bin/trident" --version)"
+    expect "pkg-config's file" grep -q 'prefix=/opt/tri dent' "$work/a folder/opt/tri dent/lib/pkgconfig/trident.pc"
+fi
+finish
