@@ -77,7 +77,7 @@ static tri_status agree(const tri_session *s) {
     json_decref(told);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_counts *max = &s->engine.plan.train.program->max;
-    uint64_t digest = tri__hash64(tri__dataset_digest(s->train), text, strlen(text));
+    uint64_t digest = tri__hash64(s->train->digest, text, strlen(text));
     digest = tri__hash64(digest, tri_version(), strlen(tri_version()));
     digest = tri__hash64(digest, &s->engine.model.n_elements, sizeof s->engine.model.n_elements);
     digest = tri__hash64(digest, max->of, sizeof max->of);
@@ -204,7 +204,7 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
-    s->batch = tri__loader_next(s->loader, &s->waited);
+    TRI_TRY(tri__loader_next(s->loader, &s->batch, &s->waited));
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = 1 / s->batch->weight;
