@@ -49,6 +49,7 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
 tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
     int starts_here = settings->given.nproc_per_node && settings->nproc_per_node > 1;
+    launch->stop = cli->stop;
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
     /* A launcher of one process started the one that starts ranks. */
     if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
