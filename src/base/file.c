@@ -143,6 +143,14 @@ close:
     return status;
 }
 
+void tri__file_start(const char *path, char *text, size_t size) {
+    size_t used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0) n = read(fd, text + used, size - 1 - used);
+    text[used] = 0;
+    if (fd >= 0) close(fd);
+}
+
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
         ssize_t part = write(fd, (const char *)data + done, size - done);

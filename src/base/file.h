@@ -21,6 +21,8 @@ tri_status tri__file_open(const char *path, int *fd, size_t *size);
 /* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
  * regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
+/* The first size - 1 bytes of one of the system's files, which have no length, and a 0 byte; "" when it cannot be read. */
+void tri__file_start(const char *path, char *text, size_t size);
 /* To a temporary sibling, fsync, rename. */
 tri_status tri__file_write(const char *path, const void *data, size_t size);
 /* All of it or an error; restarts after signals and short writes. `path` stands in the message. */

@@ -2,15 +2,14 @@
 #include "base/lock.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 static const double FIRST_PAUSE = 0.001, LONGEST_PAUSE = 0.05; /* seconds */
 
@@ -44,10 +43,7 @@ const char *tri__lock_holder(int fd, char out[static 32]) {
     char text[16384]; /* more locks than fit are not looked at: it is only for words */
     struct stat file;
     long process = 0;
-    int locks = open("/proc/locks", O_RDONLY | O_CLOEXEC);
-    ssize_t n = locks >= 0 ? read(locks, text, sizeof text - 1) : -1;
-    if (locks >= 0) close(locks);
-    text[n > 0 ? n : 0] = 0;
+    tri__file_start("/proc/locks", text, sizeof text);
     if (fstat(fd, &file) == 0) process = holder_in(text, &file);
     if (process > 0) snprintf(out, 32, "process %ld", process);
     else strcpy(out, "another process");

@@ -37,7 +37,7 @@ const tri_command tri__commands[] = {
             .example = "trident digest run"),
     COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...", .summary = "list, check, compare and thin out checkpoints",
             .example = "trident checkpoint verify run"),
-    COMMAND(supervise, .words = " -- COMMAND...", .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
+    COMMAND(supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...", .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
             .example = "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
     COMMAND(tokenize, .words = " [FILE...]", .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),

@@ -167,6 +167,15 @@ static tri_status slurm_names(lookup_function *lookup, tri_launch *out) {
     return set_run(out, "SLURM_JOB_ID", job, ".", step ? step : "");
 }
 
+/* srun's --mpi=pmix and --mpi=pmi2 leave variables of their own; --mpi=none neither, and then every task is a world of one to its MPI. */
+static tri_mpi_kind find_mpi(lookup_function *lookup, tri_launcher launcher) {
+    static const names pmix = {"PMIX_RANK"}, pmi = {"PMI_RANK"};
+    if (launcher == TRI_LAUNCHER_OPENMPI) return TRI_MPI_OPENMPI;
+    if (launcher == TRI_LAUNCHER_MPICH) return TRI_MPI_MPICH;
+    if (launcher != TRI_LAUNCHER_SLURM) return TRI_MPI_ANY;
+    return value_of(lookup, pmix, NULL) ? TRI_MPI_OPENMPI : value_of(lookup, pmi, NULL) ? TRI_MPI_MPICH : TRI_MPI_ANY;
+}
+
 /* What is the machine's: left out, all ranks are on this one. */
 static tri_status read_machine(lookup_function *lookup, const source *from, tri_launch *out) {
     TRI_TRY(number_of(lookup, from->local_size, 1, out->size, 0, &out->local_size));
@@ -246,6 +255,8 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
     }
     if (!from && first == 0) return tri__fail(TRI_USAGE, "the environment has TRIDENT_FD but not RANK and WORLD_SIZE; unset it");
     if (!from) return TRI_OK;
+    out->mpi = find_mpi(lookup, from->launcher);
+    out->slurm = from->launcher == TRI_LAUNCHER_SLURM || (from->launcher == TRI_LAUNCHER_MPICH && !in_batch(lookup));
     TRI_TRY(read_machine(lookup, from, out));
     return read_rest(lookup, from, out);
 }

@@ -107,11 +107,25 @@ static tri_status agree(joining *join, tri_status mine) {
     return TRI_OK;
 }
 
+/* Which launcher would do, in words. A Slurm step says by --mpi for whom it is. */
+static tri_status wrong_launcher(const joining *join, const tri_launch *launch) {
+    const char *built_with = join->plugin->built_with;
+    int open_mpi = strncmp(built_with, "Open MPI", 8) == 0;
+    char way[256];
+    if (launch->slurm)
+        snprintf(way, sizeof way, "start it with `srun --mpi=%s` (`srun --mpi=list` says what this Slurm has; --mpi=%s is for %s)",
+                 open_mpi ? "pmix" : "pmi2", open_mpi ? "pmi2" : "pmix", open_mpi ? "MPICH" : "Open MPI");
+    else snprintf(way, sizeof way, "start it with the mpirun of %s", open_mpi ? "Open MPI" : "that MPI");
+    return tri__fail(TRI_USAGE,
+                     "%s says rank %d of %d, MPI says rank %d of %d: the plug-in was built with %s, which that launcher is not for; %s, or "
+                     "build with the other MPI's mpicc",
+                     tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size, built_with, way);
+}
+
 static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     tri_segment segment = {.fd = -1};
     if (join->size != launch->size || join->rank != launch->rank)
-        return tri__fail(TRI_USAGE, "%s says rank %d of %d, MPI says rank %d of %d: the plug-in is of another MPI than the launcher",
-                         tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size);
+        return wrong_launcher(join, launch);
     TRI_TRY(exchange_cards(join));
     find_machines(join);
     tri_status status = agree(join, meet(join, how, launch->stop, &segment));
@@ -137,7 +151,7 @@ tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_wor
     const char *library = "";
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));
-    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), &join.plugin));
+    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join.plugin));
     TRI_TRY(mpi_try(&join, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
     tri_status status = join_world(&join, how, launch, world);
     if (!join.opened) join.plugin->remote.close(join.state, 1);

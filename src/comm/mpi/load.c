@@ -10,9 +10,18 @@
  * sparse: without this check a shortage would be a SIGBUS later. */
 static const double MPI_SHARED_BYTES = 4.25 * 1024 * 1024;
 
-tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin) {
-    const char *why;
-    void *library = tri__library_open(TRI_MPI_PLUGIN_NAME, 1, &why); /* Open MPI's parts need its symbols */
+/* Names in the order in which they are tried. */
+static const char *const plugins[][2] = {
+    [TRI_MPI_ANY] = {TRI_MPI_PLUGIN_NAME, NULL},
+    [TRI_MPI_OPENMPI] = {"libtrident_mpi_openmpi.so", TRI_MPI_PLUGIN_NAME},
+    [TRI_MPI_MPICH] = {"libtrident_mpi_mpich.so", TRI_MPI_PLUGIN_NAME},
+};
+
+tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {
+    const char *why = NULL;
+    void *library = NULL;
+    for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
+        library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's parts need its symbols */
     if (!library)
         return tri__fail(TRI_USAGE, "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
                          "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",

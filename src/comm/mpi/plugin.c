@@ -8,6 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+/* MPICH's MPI_STATUSES_IGNORE is an address that no array has, which gcc takes for an array that is too small. */
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
+
 enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STRING };
 
 typedef enum what { NOTE, SEND, RECEIVE } what;
@@ -213,9 +218,24 @@ static int native(void *of, const char *name, const void *in, void *out, int64_t
     return -1;
 }
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#if defined OMPI_MAJOR_VERSION
+#define BUILT_WITH "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+#elif defined I_MPI_VERSION
+#define BUILT_WITH "Intel MPI " I_MPI_VERSION
+#elif defined MVAPICH2_VERSION
+#define BUILT_WITH "MVAPICH2 " MVAPICH2_VERSION
+#elif defined MPICH_VERSION
+#define BUILT_WITH "MPICH " MPICH_VERSION
+#else
+#define BUILT_WITH "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
+#endif
+
 __attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugin_table;
 const tri_mpi_plugin tri_mpi_plugin_table = {
     .version = TRI_MPI_PLUGIN_VERSION,
+    .built_with = BUILT_WITH,
     .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive, .test = test,
                .drop = drop, .leave = leave, .close = state_close, .words = words},
     .open = state_open,

@@ -4,11 +4,12 @@
 
 #include "comm/remote.h"
 
-enum { TRI_MPI_PLUGIN_VERSION = 1 };
+enum { TRI_MPI_PLUGIN_VERSION = 2 };
 #define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"
 
 typedef struct tri_mpi_plugin {
     int version;
+    const char *built_with; /* "Open MPI 4.1.4" */
     tri_remote remote;
     /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid for ever. */
     int (*open)(void **state, int *rank, int *size, const char **library);
