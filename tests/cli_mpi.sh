@@ -59,6 +59,28 @@ else
     echo "left out: a small /dev/shm (mount namespaces are not allowed here)"
 fi
 
+# ---- A launcher of another MPI than the plug-in's: no PMI, as under `srun --mpi=none` ----
+runs env SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=2 "$test" join digest
+expect_code 2
+expect_text "$out" "Slurm (srun) says rank 1 of 2, MPI says rank 0 of 1: the plug-in was built with Open MPI" "\`srun --mpi=pmix\`"
+run doctor
+expect_text "$out" "plug-in built with Open MPI"
+
+# ---- Two MPIs on one machine: the launcher decides which plug-in is loaded ----
+if [ -e "$TRI_BUILD/libtrident_mpi_mpich.so" ] && command -v mpirun.mpich >/dev/null; then
+    runs mpirun.mpich -np 4 "$test" join digest
+    expect_code 0
+    digests "$out" >"$work/have"
+    expect "the same bits under MPICH's mpirun" cmp -s "$work/want" "$work/have"
+    runs mpirun.openmpi --oversubscribe -np 4 "$test" join digest
+    expect_code 0
+    runs env PMI_RANK=1 PMI_SIZE=2 SLURM_STEP_ID=0 "$test" join digest
+    expect_code 2
+    expect_text "$out" "the plug-in was built with MPICH" "\`srun --mpi=pmi2\`"
+else
+    echo "left out: two MPIs (mpicc.openmpi and mpicc.mpich are not both here)"
+fi
+
 # ---- The plug-in is missing ----
 mkdir -p elsewhere/tests && cp "$test" elsewhere/tests/
 runs "${local[@]}" elsewhere/tests/test_exchange join digest

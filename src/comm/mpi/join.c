@@ -110,12 +110,11 @@ static tri_status agree(joining *join, tri_status mine) {
 /* Which launcher would do, in words. A Slurm step says by --mpi for whom it is. */
 static tri_status wrong_launcher(const joining *join, const tri_launch *launch) {
     const char *built_with = join->plugin->built_with;
-    int open_mpi = strncmp(built_with, "Open MPI", 8) == 0;
     char way[256];
     if (launch->slurm)
-        snprintf(way, sizeof way, "start it with `srun --mpi=%s` (`srun --mpi=list` says what this Slurm has; --mpi=%s is for %s)",
-                 open_mpi ? "pmix" : "pmi2", open_mpi ? "pmi2" : "pmix", open_mpi ? "MPICH" : "Open MPI");
-    else snprintf(way, sizeof way, "start it with the mpirun of %s", open_mpi ? "Open MPI" : "that MPI");
+        snprintf(way, sizeof way, "start it with `srun --mpi=%s` (`srun --mpi=list` says what this Slurm has)",
+                 tri__mpi_srun_type(built_with));
+    else snprintf(way, sizeof way, "start it with the mpirun of that MPI");
     return tri__fail(TRI_USAGE,
                      "%s says rank %d of %d, MPI says rank %d of %d: the plug-in was built with %s, which that launcher is not for; %s, or "
                      "build with the other MPI's mpicc",

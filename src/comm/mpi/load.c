@@ -4,6 +4,8 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 /* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its files are
@@ -31,6 +33,24 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
         return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together",
                          TRI_MPI_PLUGIN_NAME);
     return TRI_OK;
+}
+
+void tri__mpi_list(char *out, size_t size) {
+    static const char *const names[] = {TRI_MPI_PLUGIN_NAME, "libtrident_mpi_openmpi.so", "libtrident_mpi_mpich.so"};
+    out[0] = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *why;
+        void *library = tri__library_open(names[i], 0, &why);
+        const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+        size_t used = strlen(out);
+        if (!plugin) continue;
+        snprintf(out + used, size - used, "%s%s (%s)", used ? ", " : "",
+                 plugin->version == TRI_MPI_PLUGIN_VERSION ? plugin->built_with : "of another version", names[i]);
+    }
+}
+
+const char *tri__mpi_srun_type(const char *built_with) {
+    return !built_with[0] || strncmp(built_with, "Open MPI", 8) == 0 ? "pmix" : "pmi2";
 }
 
 tri_status tri__mpi_check_shared(const char *folder, int ranks) {
