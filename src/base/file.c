@@ -95,6 +95,13 @@ tri_status tri__file_map(const char *path, tri_map *map) {
     return map_open(path, fd, size, map);
 }
 
+tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_TRY(open_listed(folder, name, path, fd));
+    return regular_size(path, *fd, size);
+}
+
 tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map) {
     *map = (tri_map){0};
     char path[TRI_PATH_MAX];

@@ -15,6 +15,8 @@ tri_status tri__file_map(const char *path, tri_map *map);   /* regular files onl
 /* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
  * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming the link. */
 tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map);
+/* A descriptor for reading of such a name, and the size: as tri__file_open. */
+tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
 void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
 /* A descriptor for reading, and the size. Refuses what is no regular file, and does not wait for a pipe. */
 tri_status tri__file_open(const char *path, int *fd, size_t *size);
