@@ -5,21 +5,11 @@
 
 #include "base/status.h"
 
-/* A whole file, read-only in memory. */
-typedef struct tri_map {
-    const char *data; /* [size]; "" when the file is empty */
-    size_t size;
-} tri_map;
-
-tri_status tri__file_map(const char *path, tri_map *map);   /* regular files only */
-/* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
- * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming the link. */
-tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map);
-/* A descriptor for reading of such a name, and the size: as tri__file_open. */
-tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
-void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
 /* A descriptor for reading, and the size. Refuses what is no regular file, and does not wait for a pipe. */
 tri_status tri__file_open(const char *path, int *fd, size_t *size);
+/* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
+ * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming the link. */
+tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
 /* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
  * regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
