@@ -1,6 +1,7 @@
 /* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI links the machines. */
 #include "comm/mpi/mpi.h"
 
+#include "base/clock.h"
 #include "comm/link.h"
 #include "comm/mpi/load.h"
 #include "comm/rendezvous.h"
@@ -26,6 +27,8 @@ typedef struct card {
 
 typedef struct joining {
     const tri_mpi_plugin *plugin;
+    const tri_stop *stop;
+    double deadline;     /* of the gathering at hand */
     void *state;
     int rank, size, opened; /* opened: a world has taken over the plug-in's state */
     card *all;           /* [size] */
@@ -38,6 +41,21 @@ static tri_status mpi_try(const joining *join, int error, const char *what) {
     if (!error) return TRI_OK;
     join->plugin->remote.words(error, words, sizeof words);
     return tri__fail(TRI_IO, "MPI failed to %s: %s", what, words);
+}
+
+static int go_on(void *context) {
+    const joining *join = context;
+    return !tri__stop_signalled(join->stop) && tri__clock() < join->deadline;
+}
+
+/* Everyone's card into join->all. */
+static tri_status gather(joining *join, const card *mine, const char *what) {
+    join->deadline = tri__clock() + MEET_SECONDS;
+    int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
+    if (error >= 0) return mpi_try(join, error, what);
+    TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
+    return tri__fail(TRI_RESOURCE, "waited %g s for the %d ranks to meet through MPI; some have not come. See their machines' messages",
+                     MEET_SECONDS, join->size);
 }
 
 /* Host name, boot and the namespaces that local sockets and processes live in. */
@@ -63,7 +81,7 @@ static tri_status exchange_cards(joining *join) {
     join->here = calloc(n, sizeof(int));
     if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of)
         return tri__fail(TRI_RESOURCE, "no memory for a world of %d ranks", join->size);
-    return mpi_try(join, join->plugin->gather(join->state, &mine, join->all, sizeof mine), "gather the names of machines");
+    return gather(join, &mine, "gather the names of machines");
 }
 
 /* Machines are numbered by their first rank; ranks of a machine by their order in the world. */
@@ -100,7 +118,7 @@ static tri_status agree(joining *join, tri_status mine) {
     card *all = join->all;
     card said = {.failed = mine};
     snprintf(said.machine, sizeof said.machine, "%s", mine == TRI_OK ? "" : tri_error());
-    tri_status status = mpi_try(join, join->plugin->gather(join->state, &said, all, sizeof said), "agree that all machines are ready");
+    tri_status status = gather(join, &said, "agree that all machines are ready");
     if (mine != TRI_OK || status != TRI_OK) return mine != TRI_OK ? mine : status;
     for (int r = 0; r < join->size; r++)
         if (all[r].failed) return tri__fail((tri_status)all[r].failed, "rank %d could not join: %s", r, all[r].machine);
@@ -146,7 +164,7 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
 }
 
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    joining join = {0};
+    joining join = {.stop = launch->stop};
     const char *library = "";
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));

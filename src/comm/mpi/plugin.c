@@ -196,8 +196,17 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
     return error;
 }
 
-static int gather(void *of, const void *mine, void *all, int bytes) {
-    return MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other);
+static int gather(void *of, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context) {
+    const struct timespec pause = {.tv_nsec = 200 * 1000};
+    MPI_Request request;
+    int done = 0, error = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other, &request);
+    if (!error) error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    while (!error && !done) {
+        if (!go_on(context)) return -1;
+        nanosleep(&pause, NULL);
+        error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    return error;
 }
 
 static int native(void *of, const char *name, const void *in, void *out, int64_t count, int root) {
