@@ -245,8 +245,8 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
         if (sources[i].launcher == TRI_LAUNCHER_SLURM && in_batch(lookup)) {
             out->batch = 1;
             if (!from && found.size > 1)
-                return tri__fail(TRI_USAGE, "a Slurm batch script has %d tasks, but only srun starts them: run `srun trident ...`, or "
-                                            "start ranks on this machine with --nproc-per-node", found.size);
+                return tri__fail(TRI_USAGE, "a Slurm batch script has %d tasks, but only srun starts them: run `srun --mpi=pmix "
+                                            "trident ...` (--mpi=pmi2 for MPICH), or start ranks on this machine with --nproc-per-node", found.size);
             continue;
         }
         int second = from ? stronger(lookup, from, out, &sources[i], &found) : 1;
