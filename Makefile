@@ -29,8 +29,10 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes
 LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
-# The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
-MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so)
+# The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it. Where there are two MPIs
+# (Debian's mpicc.openmpi and mpicc.mpich), each has one more, and the launcher decides which is loaded.
+MPI_EACH := $(if $(MPI),$(if $(shell command -v mpicc.openmpi),$(if $(shell command -v mpicc.mpich),openmpi mpich)))
+MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so) $(MPI_EACH:%=$(BUILD)/libtrident_mpi_%.so)
 LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%,$(sort $(shell find src -name '*.c'))))
 # So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what comes later.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -74,9 +76,9 @@ $(BUILD)/libtrident.so: $(LIB_OBJECTS)
 	@$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
 $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 	@ln -sf $(<F) $@
-$(BUILD)/libtrident_mpi.so: src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/remote.h $(BUILD)/flags
+$(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/remote.h $(BUILD)/flags
 	@echo "  MPICC $@"
-	@$(MPI) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Isrc -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
+	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Isrc -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
@@ -181,7 +183,7 @@ install: all
 	install -m 644 include/trident.h '$(INTO)/include/trident.h'
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
 	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
-	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/libtrident_mpi.so')
+	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')
 	if [ -e $(BUILD)/libtrident_cuda.so ]; then install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'

@@ -8,7 +8,7 @@
 
 /* What tri__st_open promises: each entry lies in the data, entries touch and make it up, names find them again. */
 static void check_file(const tri_st_file *file) {
-    int64_t cursor = 0, data = (int64_t)file->map.size - (int64_t)(file->data - file->map.data);
+    int64_t cursor = 0, data = (int64_t)file->size - (int64_t)file->data;
     for (int i = 0; i < file->n; i++) {
         const tri_st_entry *entry = &file->entry[i];
         int64_t bytes = (int64_t)tri__dtype_bytes(entry->dtype), n = (entry->end - entry->begin) / bytes;

@@ -81,7 +81,22 @@ fi
 
 run doctor
 expect_code 0
-expect_text "$out" cpu blas threads memory mpi cuda hwloc
+expect_text "$out" cpu blas threads memory mpi slurm cuda hwloc
+# What srun offers: as Slurm 22 and later say it, as older ones do, and one that says nothing.
+mkdir bin
+list() { printf '#!/bin/sh\n%s\n' "$1" >bin/srun && chmod +x bin/srun; }
+list 'printf "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: pmix_v4\n"'
+PATH=$work/bin:$PATH run doctor
+expect_text "$out" "/bin/srun; --mpi can be none pmi2 pmix (Open MPI needs pmix, MPICH pmi2)"
+list 'printf "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n" >&2'
+PATH=$work/bin:$PATH run doctor
+expect_text "$out" "/bin/srun; --mpi can be cray_shasta none pmi2 (Open MPI"
+list 'exec sleep 60'
+begin=$(date +%s)
+PATH=$work/bin:$PATH run doctor
+expect_code 0
+expect "a srun that says nothing is not waited for" test $(($(date +%s) - begin)) -lt 30
+rm -r bin
 run doctor --json
 expect_code 0
 expect_text "$out" '"blas":{"found":true' '"version"'

@@ -120,7 +120,7 @@ refuses 2 "--local-ranks-filter 2" -- $(train) --nproc-per-node 2 --local-ranks-
 
 # Several machines: MPI, and how.
 refuses 2 "mpirun -np 8 -H h1:4,HOST2:4 trident train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1" \
-    "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmix trident train" "--nnodes above 1" -- $(train) --nnodes 2 --nproc-per-node 4 --rdzv-endpoint h1:29400 --node_rank=1
+    "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmi" "--nnodes above 1" -- $(train) --nnodes 2 --nproc-per-node 4 --rdzv-endpoint h1:29400 --node_rank=1
 refuses 2 "--rdzv-endpoint" "mpirun -np 2" -- $(train) --nproc-per-node 2 --rdzv-endpoint=localhost:0
 refuses 2 "--rdzv-backend" "mpirun" -- $(train) --nproc-per-node 2 --rdzv-backend c10d
 SLURM_JOB_NODELIST='n[08-10]' refuses 2 "-H n08:2,n09:2 trident" -- $(train) --nproc-per-node 2 --nnodes 2

@@ -59,6 +59,28 @@ else
     echo "left out: a small /dev/shm (mount namespaces are not allowed here)"
 fi
 
+# ---- A launcher of another MPI than the plug-in's: no PMI, as under `srun --mpi=none` ----
+runs env SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=2 "$test" join digest
+expect_code 2
+expect_text "$out" "Slurm (srun) says rank 1 of 2, MPI says rank 0 of 1: the plug-in was built with Open MPI" "\`srun --mpi=pmix\`"
+run doctor
+expect_text "$out" "plug-in built with Open MPI"
+
+# ---- Two MPIs on one machine: the launcher decides which plug-in is loaded ----
+if [ -e "$TRI_BUILD/libtrident_mpi_mpich.so" ] && command -v mpirun.mpich >/dev/null; then
+    runs mpirun.mpich -np 4 "$test" join digest
+    expect_code 0
+    digests "$out" >"$work/have"
+    expect "the same bits under MPICH's mpirun" cmp -s "$work/want" "$work/have"
+    runs mpirun.openmpi --oversubscribe -np 4 "$test" join digest
+    expect_code 0
+    runs env PMI_RANK=1 PMI_SIZE=2 SLURM_STEP_ID=0 "$test" join digest
+    expect_code 2
+    expect_text "$out" "the plug-in was built with MPICH" "\`srun --mpi=pmi2\`"
+else
+    echo "left out: two MPIs (mpicc.openmpi and mpicc.mpich are not both here)"
+fi
+
 # ---- The plug-in is missing ----
 mkdir -p elsewhere/tests && cp "$test" elsewhere/tests/
 runs "${local[@]}" elsewhere/tests/test_exchange join digest
@@ -135,7 +157,30 @@ END
     runs "${two[@]}" "$test" join die
     expect "a rank that died on the other host ends the job" test "$code" != 0
     expect "somebody says which" grep -q 'rank 3' "$out" "$err"
-    else
+
+    # The machines lose each other: ranks fail after 1.25 timeouts, mpirun goes on (for more than 560 s), and is ended 10 s later. Then the
+    # link is back, and the run goes on from its last commit.
+    mkdir apart && cp data/train.csv apart
+    long=(train --config "$work/config.json" --data-path "$work/apart" --epochs 20 --batch-size 16 --seed 1 --threads 1 --save-every 1000
+        --save-steps 5 --progress-timeout 2 --quiet)
+    run "${long[@]}" --nproc-per-node 4 --output-dir "$work/whole"
+    expect_code 0
+    last_command="trident supervise -- mpirun, and the link goes down"
+    "$trident" supervise --max-restarts 1 -- "${two[@]}" "$trident" "${long[@]}" --output-dir "$work/parted" >"$out" 2>"$err" &
+    pid=$!
+    until [ -e parted/checkpoint-10 ] || [ ! -d "/proc/$pid" ]; do sleep 0.05; done
+    ip -n "tri_a$id" link set "ta$id" down
+    begin=$(date +%s)
+    until grep -q '^trident: the ranks have failed' "$err" || [ ! -d "/proc/$pid" ] || [ $(($(date +%s) - begin)) -gt 60 ]; do sleep 0.05; done
+    expect "mpirun is ended, 10 s after its ranks have failed" test $(($(date +%s) - begin)) -lt 40
+    expect_text parted/error.json '"code": 76' "gave no sign of life"
+    ip -n "tri_a$id" link set "ta$id" up
+    wait "$pid"
+    code=$?
+    expect_code 0
+    expect_text "$err" "start 2 of 2"
+    expect "after a partition, the same weights" test "$("$trident" digest whole)" = "$("$trident" digest parted)"
+else
     echo "left out: two hosts (network namespaces are not allowed here: $(head -n 1 "$err"))"
 fi
 finish

@@ -169,6 +169,37 @@ kill -TERM "$pid"
 stop
 expect_code 143
 expect "and ends with its supervisor" gone 2000 "${ranks[@]}"
+
+# A launcher that outlives its ranks, is deaf to SIGTERM, and has a child in another process group: both are ended 15 s after the ranks' error.json,
+# and the launcher is started again. The run folder is that of `trident train` in its command, or --output-dir.
+mkdir over over2
+cat >outlives <<'END'
+#!/bin/bash
+[ "$2" = train ] && folder=$4 || folder=over2 # trident train --output-dir FOLDER
+echo start >>"$folder/starts"
+[ "$(wc -l <"$folder/starts")" = 1 ] || exit 0
+trap "" TERM
+setsid sleep 300 &
+echo $! >"$folder/child"
+echo "{\"code\": 76, \"message\": \"rank 1: gave no sign of life\", \"time\": $(date +%s)}" >"$folder/error.json"
+while :; do sleep 1; done
+END
+chmod +x outlives
+echo '{"code": 76, "message": "of an earlier run", "time": 1}' >over2/error.json
+"$trident" supervise --max-restarts 1 --output-dir over2 -- ./outlives >over2/out 2>over2/err &
+second=$!
+run supervise --max-restarts 1 -- ./outlives trident train --output-dir over
+expect_code 0
+expect_text "$err" "the ranks have failed (over/error.json)" "start 2 of 2"
+expect "started twice" test "$(wc -l <over/starts)" = 2
+expect "nothing of the first start is left" gone 1 "$(cat over/child)"
+last_command="trident supervise --output-dir over2 -- ./outlives"
+wait "$second"
+code=$?
+expect_code 0
+expect_text over2/err "the ranks have failed (over2/error.json)"
+expect "started twice" test "$(wc -l <over2/starts)" = 2
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
     under_mpi() { # FOLDER: in the background

@@ -215,29 +215,24 @@ static int remove_folder(void **state) {
 
 static void test_files(void **state) {
     (void)state;
-    tri_map map;
+    int fd;
     char *text = NULL;
     size_t size = 0;
     alarm(20); /* a FIFO must not be waited for */
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
-    expect_error(tri__file_map(in_folder("fifo"), &map), TRI_IO, "no regular file");
+    expect_error(tri__file_open(in_folder("fifo"), &fd, &size), TRI_IO, "no regular file");
     expect_error(tri__file_read(in_folder("fifo"), 10, &text, &size), TRI_IO, "no regular file");
     expect_error(tri__file_write(in_folder("fifo"), "x", 1), TRI_IO, "no regular file");
-    expect_error(tri__file_map("/dev/zero", &map), TRI_IO, "no regular file");
+    expect_error(tri__file_open("/dev/zero", &fd, &size), TRI_IO, "no regular file");
     alarm(0);
-    expect_error(tri__file_map(in_folder("none"), &map), TRI_NOINPUT, "none: No such file");
+    expect_error(tri__file_open(in_folder("none"), &fd, &size), TRI_NOINPUT, "none: No such file");
     expect_error(tri__file_read(in_folder("none"), 10, &text, &size), TRI_NOINPUT, "none: No such file");
-    expect_error(tri__file_map(folder, &map), TRI_IO, "is a folder");
+    expect_error(tri__file_open(folder, &fd, &size), TRI_IO, "is a folder");
     expect_error(tri__file_read(folder, 10, &text, &size), TRI_IO, "is a folder");
     expect_error(tri__file_write(folder, "x", 1), TRI_IO, "no regular file");
     expect_error(tri__file_write(in_folder("none/x"), "x", 1), TRI_IO, "No such file");
 
     assert_int_equal(tri__file_write(in_folder("empty"), "", 0), TRI_OK);
-    assert_int_equal(tri__file_map(in_folder("empty"), &map), TRI_OK);
-    assert_int_equal(map.size, 0);
-    assert_string_equal(map.data, "");
-    tri__file_unmap(&map);
-    tri__file_unmap(&map);
     assert_int_equal(tri__file_read(in_folder("empty"), 0, &text, &size), TRI_OK);
     assert_int_equal(size, 0);
     assert_string_equal(text, "");
@@ -250,13 +245,12 @@ static void test_files(void **state) {
     assert_int_equal(size, 9);
     assert_memory_equal(text, "hello\0you", 10);
     free(text);
-    assert_int_equal(tri__file_map(in_folder("a"), &map), TRI_OK);
-    assert_int_equal(map.size, 9);
-    assert_memory_equal(map.data, "hello\0you", 9);
-    tri__file_unmap(&map);
+    assert_int_equal(tri__file_open(in_folder("a"), &fd, &size), TRI_OK);
+    assert_int_equal(size, 9);
+    close(fd);
     assert_true(tri__is_file(in_folder("a")) && !tri__is_folder(in_folder("a")));
     assert_true(tri__is_folder(folder) && !tri__is_file(folder) && !tri__is_file(in_folder("none")));
-    int fd = open("/dev/full", O_WRONLY);
+    fd = open("/dev/full", O_WRONLY);
     expect_error(tri__write_all(fd, "x", 1, "here.txt"), TRI_IO, "here.txt: No space");
     close(fd);
 }

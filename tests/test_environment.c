@@ -32,6 +32,48 @@ static tri_status detect(const char *text, tri_launch *out) {
     "SLURM_STEP_TASKS_PER_NODE=2(x2),1 SLURM_TASKS_PER_NODE=3(x3) SLURM_STEP_NODELIST=n[08-10]"
 #define OMPI(rank, size) "OMPI_COMM_WORLD_RANK=" #rank " OMPI_COMM_WORLD_SIZE=" #size " "
 
+/* Which MPI a launcher is for, and whether it is Slurm's step. */
+static void finds_the_mpi(void **state) {
+    (void)state;
+    static const struct {
+        const char *environment;
+        tri_mpi_kind mpi;
+        int slurm;
+    } cases[] = {
+        {"RANK=0 WORLD_SIZE=2", TRI_MPI_ANY, 0},
+        {OMPI(0, 2) "PMIX_RANK=0", TRI_MPI_OPENMPI, 0},
+        {"PMI_RANK=0 PMI_SIZE=2", TRI_MPI_MPICH, 0},
+        {"PMI_RANK=0 PMI_SIZE=2 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=2", TRI_MPI_MPICH, 1},
+        {"PMIX_RANK=0 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=2", TRI_MPI_OPENMPI, 1},
+        {"SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=2", TRI_MPI_ANY, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_launch launch;
+        if (detect(cases[i].environment, &launch) != TRI_OK) fail_msg("%s: %s", cases[i].environment, tri_error());
+        if (launch.mpi != cases[i].mpi || launch.slurm != cases[i].slurm)
+            fail_msg("%s: %d, %d", cases[i].environment, launch.mpi, launch.slurm);
+    }
+}
+
+/* Jobs whose ids differ only in what is cut off would meet. */
+static void run_ids_are_not_cut(void **state) {
+    (void)state;
+    static const char *const names[] = {"RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=", OMPI(0, 2) "OMPI_MCA_ess_base_jobid=",
+                                        "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_JOB_ID="};
+    for (int i = 0; i < 3; i++)
+        for (int n = TRI_RUN_ID_BYTES - 4; n <= TRI_RUN_ID_BYTES + 2; n++) {
+            char text[512], id[128];
+            tri_launch launch;
+            memset(id, '7', sizeof id), id[n] = 0;
+            snprintf(text, sizeof text, "%s%s", names[i], id);
+            int added = i < 2 ? 0 : 2; /* ".0", the step's id */
+            tri_status status = detect(text, &launch);
+            assert_int_equal(status, n + added <= TRI_RUN_ID_BYTES ? TRI_OK : TRI_USAGE);
+            if (status == TRI_OK) assert_int_equal(strlen(launch.run), n + added);
+            else assert_non_null(strstr(tri_error(), "at most 95 are accepted"));
+        }
+}
+
 static void finds_the_launcher(void **state) {
     (void)state;
     static const struct {
@@ -184,7 +226,7 @@ static void reads_hosts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_launcher), cmocka_unit_test(refuses),     cmocka_unit_test(tells_a_batch_script),
+        cmocka_unit_test(finds_the_mpi), cmocka_unit_test(run_ids_are_not_cut), cmocka_unit_test(finds_the_launcher), cmocka_unit_test(refuses),     cmocka_unit_test(tells_a_batch_script),
         cmocka_unit_test(reads_tasks),        cmocka_unit_test(reads_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

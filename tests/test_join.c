@@ -55,7 +55,7 @@ static void alone_without_a_launcher(void **state) {
     assert_int_equal(tri_heap_alloc(world, 1 << 20, &memory), TRI_OK);
     tri_heap_free(world, memory);
     tri_heap_free(world, NULL);
-    assert_int_equal(tri__world_meet(world, 1), TRI_OK);
+    assert_int_equal(tri__world_meet(world, 1, NULL), TRI_OK);
     tri_world_close(world);
     tri_world_close(NULL);
     tri_ranks hasty = {.progress_timeout = 0.01};
@@ -245,8 +245,11 @@ static void missing_ranks_are_named(void **state) {
     assert_int_equal(tri__world_open(&segment, 1, &nodes, NULL, NULL, &world), TRI_OK);
     assert_int_equal(tri_world_rank(world), 3);
     assert_int_equal(tri_world_size(world), 6);
-    assert_int_equal(tri__world_meet(world, 0.1), TRI_RESOURCE);
+    assert_int_equal(tri__world_meet(world, 0.1, NULL), TRI_RESOURCE);
     assert_non_null(strstr(tri_error(), "missing: rank 1, 5"));
+    tri_stop stop = {.signal = SIGTERM};
+    assert_int_equal(tri__world_meet(world, 600, &stop), TRI_STOPPED);
+    assert_non_null(strstr(tri_error(), "stopped (SIGTERM)"));
     tri_world_close(world);
     tri__segment_close(&segment);
 }

@@ -24,6 +24,12 @@ static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t fir
     return loader;
 }
 
+static const tri_batch *next(tri_loader *loader, double *waited) {
+    const tri_batch *batch;
+    assert_int_equal(tri__loader_next(loader, &batch, waited), TRI_OK);
+    return batch;
+}
+
 /* A part against the data it was made of. */
 static void check_part(const tri_dataset *data, const tri_micro *part) {
     static const int base[2] = {0, 2};
@@ -35,11 +41,11 @@ static void check_part(const tri_dataset *data, const tri_micro *part) {
         double squares = 0;
         assert_int_equal(part->seq[t][0], 0);
         for (int64_t i = 0; i < part->n; i++) {
-            int64_t row = part->row[i], start = data->text[t].start[row], length = data->text[t].start[row + 1] - start;
+            int64_t row = part->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
             assert_int_equal(part->seq[t][i + 1] - part->seq[t][i], length);
             for (int64_t k = 0; k < length; k++) {
                 int64_t at = part->seq[t][i] + k;
-                assert_int_equal(part->ids[t][at], data->text[t].ids[start + k]);
+                assert_int_equal(part->ids[t][at], made_id(row, t, k));
                 assert_int_equal(part->pos[t][at], base[t] + k);
                 assert_int_equal(part->key[t][2 * at], row);
                 assert_int_equal(part->key[t][2 * at + 1], k);
@@ -54,7 +60,7 @@ static void check_part(const tri_dataset *data, const tri_micro *part) {
         assert_int_equal(part->keyn[2 * i], part->row[i]);
         assert_int_equal(part->keyn[2 * i + 1], 0);
         for (int c = 0; c < data->n_columns; c++)
-            assert_true(part->numbers[i * data->n_columns + c] == data->numbers[part->row[i] * data->n_columns + c]);
+            assert_true(part->numbers[i * data->n_columns + c] == made_number(data, part->row[i], c));
     }
 }
 
@@ -105,7 +111,7 @@ static void replicas_share_a_batch(void **state) {
         tri__sampler_maxima(&sampler, 1, &spec.maxima);
         assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
         for (int64_t k = 0; k < tri__sampler_batches(&mine); k++) {
-            const tri_batch *batch = tri__loader_next(loader, NULL);
+            const tri_batch *batch = next(loader, NULL);
             const int64_t *rows;
             int32_t part[16];
             int64_t n = tri__sampler_batch(&mine, 0, k, &rows), at[2] = {0}, tokens = 0;
@@ -126,7 +132,7 @@ static void replicas_share_a_batch(void **state) {
             assert_true(batch->weight == weight);
             assert_int_equal(batch->tokens, tokens);
         }
-        assert_null(tri__loader_next(loader, NULL));
+        assert_null(next(loader, NULL));
         tri__loader_close(loader);
         tri__sampler_close(&sampler);
     }
@@ -149,14 +155,14 @@ static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, i
     for (int64_t epoch = first_epoch; epoch < 3; epoch++, k = 0)
         for (; k < tri__sampler_batches(&mine); k++) {
             double waited = -1;
-            const tri_batch *batch = tri__loader_next(loader, &waited);
+            const tri_batch *batch = next(loader, &waited);
             assert_non_null(batch);
             assert_true(waited >= 0);
             if (slow && k % 4 == 0) pause_a_little(500); /* the thread is far ahead: it must not touch this batch */
             check_batch(&mine, batch, epoch, k);
         }
-    assert_null(tri__loader_next(loader, NULL));
-    assert_null(tri__loader_next(loader, NULL));
+    assert_null(next(loader, NULL));
+    assert_null(next(loader, NULL));
     tri__loader_close(loader);
     tri__sampler_close(&sampler);
     tri__sampler_close(&mine);
@@ -177,7 +183,7 @@ static void batches_hold_what_they_should(void **state) {
         run(one, 1000, 1, 1, 0, 0, workers, 0);
     }
     run(one, 3, 5, 1, 0, 0, 3, 0); /* more parts than rows */
-    free((void *)one->labels);
+    free(one->labels);
     one->labels = NULL;
     run(one, 16, 2, 1, 0, 0, 2, 0);
     made_dataset_free(both);
@@ -207,7 +213,7 @@ static void closes_at_any_moment(void **state) {
     assert_int_equal(tri__sampler_open(&sampler, data, 16, 2, 1, 3), TRI_OK);
     for (int round = 0; round < 60; round++) {
         tri_loader *loader = open_loader(&sampler, 3, 0, 0, 1 + round % 4);
-        for (int i = 0; i < round % 6; i++) assert_non_null(tri__loader_next(loader, NULL));
+        for (int i = 0; i < round % 6; i++) assert_non_null(next(loader, NULL));
         if (round % 3 == 0) pause_a_little(200);
         tri__loader_close(loader);
     }

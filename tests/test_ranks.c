@@ -54,7 +54,7 @@ static void wait_for_waiters(board *board, int n) {
 static tri_status count_ranks(tri_world *world, void *context) {
     board *board = context;
     EXPECT(tri_world_size(world) == RANKS);
-    TRI_TRY(tri__world_meet(world, 10));
+    TRI_TRY(tri__world_meet(world, 10, NULL));
     atomic_fetch_add(&board->done, 1 << (4 * tri_world_rank(world)));
     return TRI_OK;
 }
@@ -444,7 +444,7 @@ static tri_status fail_on_two(tri_world *world, void *context) {
     board *board = context;
     tri_control *control = world->segment.control;
     int rank = tri_world_rank(world);
-    TRI_TRY(tri__world_meet(world, 10));
+    TRI_TRY(tri__world_meet(world, 10, NULL));
     if (rank == 1 || rank == 2) {
         uint64_t bits = board->random >> (20 * rank); /* up to 0.25 ms apart, or up to 5 */
         double until = tri__clock() + 1e-6 * (double)(board->random & 1 ? bits & 0xFF : bits % 5000);

@@ -29,7 +29,7 @@ static const char *path_of(uint64_t key, char out[static TRI_PATH_MAX]) {
 static tri_store_writer *begin(const tri_store_origin *origin) {
     char path[TRI_PATH_MAX];
     tri_store_writer *writer;
-    assert_int_equal(tri__store_create(path_of(origin->key.low, path), origin, &writer), TRI_OK);
+    assert_int_equal(tri__store_create(path_of(origin->key.low, path), origin, NULL, &writer), TRI_OK);
     return writer;
 }
 
@@ -76,14 +76,16 @@ static void open_ones_stay(void **state) {
     const tri_key key = {1, 1};
     char path[TRI_PATH_MAX];
     tri_store writers = made(1, 10, 7), readers;
-    assert_int_equal(tri__store_open(path_of(1, path), &key, &readers), TRI_OK);
+    assert_int_equal(tri__store_open(path_of(1, path), &key, NULL, &readers), TRI_OK);
     assert_int_equal(clean(11, 7), 0);
     tri__store_close(&writers);
     assert_int_equal(clean(11, 7), 0);
-    assert_int_equal(((const int64_t *)readers.section[TRI_SECTION_START0])[0], 0);
+    int64_t start = 1;
+    assert_int_equal(tri__store_read(&readers, TRI_SECTION_START0, 0, sizeof start, &start), TRI_OK);
+    assert_int_equal(start, 0);
     tri__store_close(&readers);
     assert_int_equal(clean(11, 7), 1);
-    assert_int_equal(tri__store_open(path, &key, &readers), TRI_NOINPUT);
+    assert_int_equal(tri__store_open(path, &key, NULL, &readers), TRI_NOINPUT);
 }
 
 /* A process is killed while it makes a store. As long as it lives its file stays. */
@@ -98,7 +100,7 @@ static void what_the_dead_left_goes(void **state) {
         tri_store_writer *writer;
         char path[TRI_PATH_MAX];
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
-        if (tri__store_path(folder, &origin.key, path) != TRI_OK || tri__store_create(path, &origin, &writer) != TRI_OK) _exit(1);
+        if (tri__store_path(folder, &origin.key, path) != TRI_OK || tri__store_create(path, &origin, NULL, &writer) != TRI_OK) _exit(1);
         if (write(ready[1], "r", 1) != 1) _exit(1);
         for (;;) pause();
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -73,6 +74,32 @@ static void all_leave(void **state) {
         assert_int_equal(v.rank[i].life, TRI_LIFE_LEFT);
         assert_true(v.rank[i].peak_bytes > 0);
     }
+    tri__verdict_free(&v);
+}
+
+static void own_handler(int signal) { (void)signal; }
+
+/* A program that ignores SIGCHLD while ranks run: the kernel then forgets how they ended. */
+static void *ignore_ends(void *context) {
+    struct sigaction now;
+    do sigaction(SIGCHLD, NULL, &now);
+    while (now.sa_handler == own_handler); /* until the supervisor has set its own */
+    signal(SIGCHLD, SIG_IGN);
+    return context;
+}
+
+static void a_lost_exit_code_is_said(void **state) {
+    (void)state;
+    pthread_t thread;
+    signal(SIGCHLD, own_handler);
+    assert_int_equal(pthread_create(&thread, NULL, ignore_ends, NULL), 0);
+    tri_verdict v = outcome(4, "die");
+    pthread_join(thread, NULL);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(v.failure.rank, 2);
+    assert_int_equal(v.code, TRI_INTERNAL);
+    for (int i = 0; i < 4; i++) assert_int_equal(v.rank[i].status, -1);
+    EXPECT_TEXT(&v, "rank 2: it ended, and its exit code is lost (wait4: No child processes)");
     tri__verdict_free(&v);
 }
 
@@ -474,6 +501,7 @@ int main(int argc, char **argv) {
     soak_select(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_leave),
+        cmocka_unit_test(a_lost_exit_code_is_said),
         cmocka_unit_test(a_killed_rank_ends_all),
         cmocka_unit_test(failures_are_named),
         cmocka_unit_test(last_words_are_the_cause),

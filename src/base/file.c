@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,42 +72,11 @@ static tri_status open_listed(const char *folder, const char *name, const char *
     return status;
 }
 
-/* Takes the descriptor. */
-static tri_status map_open(const char *path, int fd, size_t size, tri_map *map) {
-    tri_status status = TRI_OK;
-    if (size == 0) {
-        *map = (tri_map){.data = "", .size = 0};
-    } else {
-        void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) status = fail_errno("map", path, TRI_IO);
-        else *map = (tri_map){.data = data, .size = size};
-    }
-    close(fd);
-    return status;
-}
-
-tri_status tri__file_map(const char *path, tri_map *map) {
-    *map = (tri_map){0};
-    int fd = -1;
-    size_t size = 0;
-    TRI_TRY(tri__file_open(path, &fd, &size));
-    return map_open(path, fd, size, map);
-}
-
-tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map) {
-    *map = (tri_map){0};
+tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size) {
     char path[TRI_PATH_MAX];
-    int fd = -1;
-    size_t size = 0;
     TRI_TRY(tri__path_join(path, folder, name));
-    TRI_TRY(open_listed(folder, name, path, &fd));
-    TRI_TRY(regular_size(path, fd, &size));
-    return map_open(path, fd, size, map);
-}
-
-void tri__file_unmap(tri_map *map) {
-    if (map->size) munmap((void *)map->data, map->size);
-    *map = (tri_map){0};
+    TRI_TRY(open_listed(folder, name, path, fd));
+    return regular_size(path, *fd, size);
 }
 
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size) {
@@ -141,6 +109,14 @@ close:
     free(data);
     close(fd);
     return status;
+}
+
+void tri__file_start(const char *path, char *text, size_t size) {
+    size_t used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0) n = read(fd, text + used, size - 1 - used);
+    text[used] = 0;
+    if (fd >= 0) close(fd);
 }
 
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {

@@ -5,22 +5,16 @@
 
 #include "base/status.h"
 
-/* A whole file, read-only in memory. */
-typedef struct tri_map {
-    const char *data; /* [size]; "" when the file is empty */
-    size_t size;
-} tri_map;
-
-tri_status tri__file_map(const char *path, tri_map *map);   /* regular files only */
-/* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
- * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming the link. */
-tri_status tri__file_map_listed(const char *folder, const char *name, tri_map *map);
-void tri__file_unmap(tri_map *map);                         /* accepts a zeroed map */
 /* A descriptor for reading, and the size. Refuses what is no regular file, and does not wait for a pipe. */
 tri_status tri__file_open(const char *path, int *fd, size_t *size);
+/* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
+ * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming the link. */
+tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
 /* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
  * regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
+/* The first size - 1 bytes of one of the system's files, which have no length, and a 0 byte; "" when it cannot be read. */
+void tri__file_start(const char *path, char *text, size_t size);
 /* To a temporary sibling, fsync, rename. */
 tri_status tri__file_write(const char *path, const void *data, size_t size);
 /* All of it or an error; restarts after signals and short writes. `path` stands in the message. */

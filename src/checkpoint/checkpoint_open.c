@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* of a tensor; of those that do not continue each other */
 
@@ -141,6 +142,17 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
     return TRI_OK;
 }
 
+/* Every shard stays open. Where that is more than the soft limit of open files, it is raised as far as this process may. */
+static tri_status need_files(const char *path, size_t shards) {
+    enum { OTHERS = 64 };
+    rlim_t need = (rlim_t)shards + OTHERS;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need || shards < OTHERS) return TRI_OK;
+    if (limit.rlim_max >= need && setrlimit(RLIMIT_NOFILE, &(struct rlimit){need, limit.rlim_max}) == 0) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "%s: its %zu files need %llu open ones, and the limit is %llu: raise it (`ulimit -n %llu`)", path, shards,
+                     (unsigned long long)need, (unsigned long long)limit.rlim_max, (unsigned long long)need);
+}
+
 /* Opens the shards among the files, whose names tri__manifest_check has found plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
     static const char suffix[] = ".safetensors";
@@ -148,6 +160,7 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     size_t i;
     checkpoint->shard = calloc(json_array_size(files) + 1, sizeof *checkpoint->shard);
     if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(need_files(checkpoint->path, json_array_size(files)));
     json_array_foreach(files, i, row) {
         const char *name = json_string_value(json_object_get(row, "name"));
         size_t length = strlen(name);
@@ -261,26 +274,20 @@ int tri__checkpoint_count(const tri_checkpoint *checkpoint) { return (int)json_o
 
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor) {
     const json_t *row = json_array_get(json_object_get(checkpoint->manifest, "tensors"), (size_t)index);
-    const json_t *slices = json_object_get(row, "slices");
     TRI_TRY(parse_tensor(checkpoint, row, tensor));
     tensor->slice = tri__slice_whole(&tensor->shape);
-    if (json_array_size(slices) != 1) return TRI_OK;
-    stored part;
-    TRI_TRY(parse_slice(checkpoint, json_array_get(slices, 0), tensor, &part));
-    tensor->data = (void *)(part.file->data + part.entry->begin);
     return TRI_OK;
 }
 
 typedef struct copy {
     char *into;
-    const char *from;
+    const stored *from;
     int64_t bytes; /* an element */
 } copy;
 
 static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t count) {
     const copy *c = context;
-    memcpy(c->into + into * c->bytes, c->from + from * c->bytes, (size_t)(count * c->bytes));
-    return TRI_OK;
+    return tri__st_read(c->from->file, c->from->entry, from, count, c->into + into * c->bytes);
 }
 
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
@@ -299,7 +306,7 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
     json_array_foreach(json_object_get(row, "slices"), i, slice) {
         stored part;
         TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
-        copy c = {.into = piece->data, .from = part.file->data + part.entry->begin, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};
+        copy c = {.into = piece->data, .from = &part, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};
         TRI_TRY(tri__slice_overlap(&tensor.shape, &piece->slice, &part.slice, copy_run, &c, &filled));
     }
     if (filled != piece->slice.end - piece->slice.begin) return bad_row(checkpoint, piece->name, "its slices leave a gap");

@@ -12,7 +12,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tri_piece *)a)->name, ((const tri_piece *)b)->name);
 }
 
-/* The tensor's bytes come from where they lie, or, scattered over several slices, through a buffer. */
+/* The tensor's bytes come from where they lie in memory, or from the checkpoint through a buffer. */
 static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor, char hex[static 33]) {
     size_t bytes = (size_t)tri__shape_count(&tensor.shape) * tri__dtype_bytes(tensor.dtype);
     void *buffer = NULL;

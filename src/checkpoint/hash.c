@@ -1,6 +1,10 @@
 /* hash.c - the one place that includes xxHash. */
 #include "checkpoint/hash.h"
 
+#include "base/read_at.h"
+
+#include <stdlib.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -33,4 +37,20 @@ void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size) { XXH3_1
 void tri__hasher_close(tri_hasher *hasher, char hex[static 33]) {
     write_hex(XXH3_128bits_digest(&hasher->state), hex);
     XXH3_freeState(&hasher->state);
+}
+
+tri_status tri__hash_file(int fd, uint64_t at, uint64_t size, const char *path, char hex[static 33]) {
+    enum { PIECE = 1 << 18 };
+    char *piece = malloc(PIECE);
+    tri_hasher *hasher = NULL;
+    tri_status status = piece ? tri__hasher_open(&hasher) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    for (uint64_t done = 0; status == TRI_OK && done < size;) {
+        size_t part = size - done < PIECE ? (size_t)(size - done) : PIECE;
+        status = tri__read_at(fd, at + done, piece, part, path);
+        if (status == TRI_OK) tri__hasher_add(hasher, piece, part);
+        done += part;
+    }
+    if (hasher) tri__hasher_close(hasher, hex);
+    free(piece);
+    return status;
 }

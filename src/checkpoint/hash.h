@@ -4,7 +4,12 @@
 
 #include "base/status.h"
 
+#include <stdint.h>
+
 void tri__hash(const void *data, size_t size, char hex[static 33]);
+
+/* Of bytes [at, at + size) of an open file; `path` stands in messages. */
+tri_status tri__hash_file(int fd, uint64_t at, uint64_t size, const char *path, char hex[static 33]);
 
 /* In parts: open, add, close. */
 typedef struct tri_hasher tri_hasher;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
 static const char opening[] = "{\n", sum_begin[] = " \"checksum\": \"", sum_end[] = "\",\n";
@@ -50,12 +51,14 @@ tri_status tri__json_save_exact(const char *path, const json_t *value) {
 }
 
 static tri_status list_unknown(const char *path, const char *name, json_t *files) {
-    tri_map map;
-    TRI_TRY(tri__file_map(path, &map));
+    int fd;
+    size_t size;
     char hex[33];
-    tri__hash(map.data, map.size, hex);
-    json_t *row = json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)map.size, "xxh3", hex);
-    tri__file_unmap(&map);
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    tri_status status = tri__hash_file(fd, 0, size, path, hex);
+    close(fd);
+    TRI_TRY(status);
+    json_t *row = json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)size, "xxh3", hex);
     return json_array_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
@@ -119,8 +122,8 @@ static void name_tensor(const char *folder, const char *name, const json_t *mani
             const tri_st_entry *entry = in && tensor && !strcmp(in, name) ? tri__st_find(&file, tensor) : NULL;
             char hex[33];
             if (!entry || !hash) continue;
-            tri__hash(file.data + entry->begin, (size_t)(entry->end - entry->begin), hex);
-            if (!strcmp(hex, hash)) continue;
+            uint64_t at = file.data + (uint64_t)entry->begin, bytes = (uint64_t)(entry->end - entry->begin);
+            if (tri__hash_file(file.fd, at, bytes, file.path, hex) != TRI_OK || !strcmp(hex, hash)) continue;
             snprintf(words, 256, "tensor '%s'", text_of(row, "name"));
             tri__st_close(&file);
             return;
@@ -145,18 +148,20 @@ static tri_status check_file(const char *folder, const json_t *manifest, const j
     if (!name || !hash || !json_is_integer(bytes))
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
     if (!is_listed_name(name)) return tri__fail(TRI_DATA, "%s/%s: '%s' is no plain file name", folder, file_name, name);
-    char hex[33];
-    tri_map map;
-    TRI_TRY(tri__file_map_listed(folder, name, &map));
+    char hex[33], path[TRI_PATH_MAX];
+    int fd;
+    size_t size;
+    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
     tri_status status = TRI_OK;
-    if ((json_int_t)map.size != json_integer_value(bytes)) {
-        status = tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, map.size,
+    if ((json_int_t)size != json_integer_value(bytes)) {
+        status = tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, size,
                            (long long)json_integer_value(bytes));
     } else if (deep) {
-        tri__hash(map.data, map.size, hex);
-        if (strcmp(hex, hash) != 0) status = damaged(folder, name, manifest, hex, hash);
+        status = tri__hash_file(fd, 0, size, path, hex);
+        if (status == TRI_OK && strcmp(hex, hash) != 0) status = damaged(folder, name, manifest, hex, hash);
     }
-    tri__file_unmap(&map);
+    close(fd);
     return status;
 }
 

@@ -4,10 +4,12 @@
 #include "checkpoint/safetensors.h"
 
 #include "base/limits.h"
+#include "base/read_at.h"
 #include "layout/float16.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LENGTH_BYTES = 8 };
 static const char metadata_key[] = "__metadata__";
@@ -123,55 +125,71 @@ static tri_status parse_header(tri_st_file *file) {
     return TRI_OK;
 }
 
-static tri_status open_mapped(tri_st_file *file) {
+/* text: room for the header, and a byte more. */
+static tri_status read_header(tri_st_file *file, uint64_t header_bytes, char *text) {
     const char *path = file->path;
-    if (file->map.size < LENGTH_BYTES) return tri__fail(TRI_DATA, "%s: too short for a safetensors file", path);
-    uint64_t header_bytes;
-    memcpy(&header_bytes, file->map.data, LENGTH_BYTES);
-    if (header_bytes > TRI_LIMIT_JSON_FILE)
-        return tri__fail(TRI_DATA, "%s: header of %llu bytes, the limit is %d; is this a safetensors file?", path,
-                         (unsigned long long)header_bytes, TRI_LIMIT_JSON_FILE);
-    if (header_bytes > file->map.size - LENGTH_BYTES)
-        return tri__fail(TRI_DATA, "%s: header of %llu bytes, but the file has %zu; is it cut short?", path,
-                         (unsigned long long)header_bytes, file->map.size);
-    const char *text = file->map.data + LENGTH_BYTES;
+    TRI_TRY(tri__read_at(file->fd, LENGTH_BYTES, text, header_bytes, path));
     if (header_bytes == 0 || text[0] != '{') return tri__fail(TRI_DATA, "%s: the header does not begin with '{'", path);
     TRI_TRY(check_signs(path, text, header_bytes));
     TRI_TRY(tri__json_parse(text, header_bytes, path, TRI_DATA, &file->header));
-    file->data = text + header_bytes;
+    file->data = LENGTH_BYTES + header_bytes;
     TRI_TRY(parse_header(file));
-    TRI_TRY(check_ranges(file, file->map.size - LENGTH_BYTES - header_bytes));
+    TRI_TRY(check_ranges(file, file->size - file->data));
     return index_entries(file);
 }
 
-/* `status`: what mapping `map` gave; takes the map. */
-static tri_status open_map(const char *path, tri_status status, tri_map map, tri_st_file *file) {
-    *file = (tri_st_file){.path = strdup(path), .map = map};
-    if (status == TRI_OK && !file->path) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    if (status == TRI_OK) status = open_mapped(file);
+static tri_status check_file(tri_st_file *file) {
+    const char *path = file->path;
+    if (file->size < LENGTH_BYTES) return tri__fail(TRI_DATA, "%s: too short for a safetensors file", path);
+    uint64_t header_bytes;
+    TRI_TRY(tri__read_at(file->fd, 0, &header_bytes, LENGTH_BYTES, path));
+    if (header_bytes > TRI_LIMIT_JSON_FILE)
+        return tri__fail(TRI_DATA, "%s: header of %llu bytes, the limit is %d; is this a safetensors file?", path,
+                         (unsigned long long)header_bytes, TRI_LIMIT_JSON_FILE);
+    if (header_bytes > file->size - LENGTH_BYTES)
+        return tri__fail(TRI_DATA, "%s: header of %llu bytes, but the file has %zu; is it cut short?", path,
+                         (unsigned long long)header_bytes, file->size);
+    char *text = malloc(header_bytes + 1);
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: no memory for its header of %llu bytes", path, (unsigned long long)header_bytes);
+    tri_status status = read_header(file, header_bytes, text);
+    free(text);
+    return status;
+}
+
+/* Takes the descriptor. */
+static tri_status take(const char *path, int fd, size_t size, tri_st_file *file) {
+    *file = (tri_st_file){.path = strdup(path), .fd = fd, .size = size};
+    if (!file->path) {
+        close(fd);
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    }
+    tri_status status = check_file(file);
     if (status != TRI_OK) tri__st_close(file);
     return status;
 }
 
 tri_status tri__st_open(const char *path, tri_st_file *file) {
-    tri_map map;
-    tri_status status = tri__file_map(path, &map);
-    return open_map(path, status, map, file);
+    int fd;
+    size_t size;
+    *file = (tri_st_file){0};
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    return take(path, fd, size, file);
 }
 
 tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file) {
     char path[TRI_PATH_MAX];
-    tri_map map;
+    int fd;
+    size_t size;
     *file = (tri_st_file){0};
     TRI_TRY(tri__path_join(path, folder, name));
-    tri_status status = tri__file_map_listed(folder, name, &map);
-    return open_map(path, status, map, file);
+    TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
+    return take(path, fd, size, file);
 }
 
 void tri__st_close(tri_st_file *file) {
     free(file->entry);
     json_decref(file->header);
-    tri__file_unmap(&file->map);
+    if (file->path) close(file->fd);
     free(file->path);
     *file = (tri_st_file){0};
 }
@@ -185,22 +203,24 @@ const char *tri__st_metadata(const tri_st_file *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, metadata_key), key));
 }
 
-/* The data of foreign files need not be aligned: all access is by memcpy. */
+tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out) {
+    int64_t bytes = (int64_t)tri__dtype_bytes(entry->dtype);
+    TRI_ASSERT(begin >= 0 && n >= 0 && begin + n <= (entry->end - entry->begin) / bytes);
+    return tri__read_at(file->fd, file->data + (uint64_t)(entry->begin + begin * bytes), out, (size_t)(n * bytes), file->path);
+}
+
 tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out) {
-    size_t bytes = tri__dtype_bytes(entry->dtype);
-    TRI_ASSERT(begin >= 0 && n >= 0 && begin + n <= (entry->end - entry->begin) / (int64_t)bytes);
-    const char *from = file->data + entry->begin + begin * (int64_t)bytes;
-    if (entry->dtype == TRI_F32) {
-        if (n) memcpy(out, from, (size_t)n * sizeof *out);
-        return TRI_OK;
-    }
+    enum { PIECE = 4096 };
+    if (entry->dtype == TRI_F32) return tri__st_read(file, entry, begin, n, out);
     if (entry->dtype != TRI_F16 && entry->dtype != TRI_BF16)
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s; weights must be F32, F16 or BF16", file->path, entry->name,
                          tri__dtype_file_name(entry->dtype));
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        out[i] = entry->dtype == TRI_F16 ? tri__from_f16(half) : tri__from_bf16(half);
+    for (int64_t at = 0; at < n;) {
+        uint16_t half[PIECE];
+        int64_t count = n - at < PIECE ? n - at : PIECE;
+        TRI_TRY(tri__st_read(file, entry, begin + at, count, half));
+        for (int64_t i = 0; i < count; i++) out[at + i] = entry->dtype == TRI_F16 ? tri__from_f16(half[i]) : tri__from_bf16(half[i]);
+        at += count;
     }
     return TRI_OK;
 }

@@ -14,9 +14,10 @@ typedef struct tri_st_entry {
 } tri_st_entry;
 
 typedef struct tri_st_file {
-    char *path;
-    tri_map map;
-    const char *data;      /* start of the data in the map */
+    char *path;            /* NULL: closed */
+    int fd;                /* read by position, and not mapped: somebody may cut the file short meanwhile */
+    size_t size;
+    uint64_t data;         /* where in the file the data begins */
     tri_st_entry *entry;   /* [n], by offset */
     int n;
     json_t *header;        /* owns the names */
@@ -24,12 +25,14 @@ typedef struct tri_st_file {
 
 /* Every rule of the reference reader; TRI_DATA naming the file, the tensor and the rule. */
 tri_status tri__st_open(const char *path, tri_st_file *file);
-/* A shard whose name an index or a manifest gave: as tri__file_map_listed. */
+/* A shard whose name an index or a manifest gave: as tri__file_open_listed. */
 tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file *file);
 void tri__st_close(tri_st_file *file);
 const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name);
 const char *tri__st_metadata(const tri_st_file *file, const char *key); /* NULL when absent */
-/* Elements [begin, begin + n) of a tensor as fp32, from F32, F16 or BF16. */
+/* Elements [begin, begin + n) of a tensor as they are. TRI_IO when they are no longer there. */
+tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out);
+/* The same as fp32, from F32, F16 or BF16. */
 tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out);
 
 /* What was written: hashes are taken on the way. */

@@ -147,7 +147,7 @@ static tri_status plan(tri_settings *settings, result *r) {
 
 static tri_status run(const lab *b, tri_line *l, tri_settings *settings, result *r) {
     TRI_TRY(plan(settings, r));
-    tri_status status = tri__run_prepare(settings);
+    tri_status status = tri__run_prepare(settings, b->cli->stop);
     if (status == TRI_RESOURCE) {
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;

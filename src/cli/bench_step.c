@@ -152,7 +152,7 @@ static tri_status run(const bench *b, result *r) {
     tri_status status = parse_run(b, &settings);
     if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &before);
     double begun = tri__clock();
-    if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, &s);
+    if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, NULL, &s);
     r->opened = tri__clock() - begun;
     if (status == TRI_OK) status = time_steps(b, s, begun, r);
     if (status == TRI_OK) status = mark_step(s, r);

@@ -111,10 +111,8 @@ static tri_status prune(const tri_settings *settings, const char *path) {
 
 /* ---- diff ---- */
 
-/* A whole tensor: its own bytes, or read into a buffer that the caller frees. */
+/* A whole tensor, read into a buffer that the caller frees. */
 static tri_status read_whole(const tri_checkpoint *checkpoint, tri_piece *tensor, void **buffer) {
-    *buffer = NULL;
-    if (tensor->data) return TRI_OK;
     size_t bytes = (size_t)tri__shape_count(&tensor->shape) * tri__dtype_bytes(tensor->dtype);
     tensor->data = *buffer = malloc(bytes + 1);
     if (!*buffer) return tri__fail(TRI_RESOURCE, "no memory for the %zu bytes of tensor '%s'", bytes, tensor->name);
@@ -127,7 +125,7 @@ static int find_tensor(const tri_checkpoint *checkpoint, const char *name, tri_p
     return 0;
 }
 
-/* Elements that differ, and the largest difference; data need not be aligned. */
+/* Elements that differ, and the largest difference. */
 static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ, double *most) {
     size_t each = tri__dtype_bytes(a->dtype);
     *differ = 0, *most = 0;

@@ -123,7 +123,7 @@ static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *set
     tri_cli cli = *d->cli;
     cli.argv = l->argv;
     cli.out = cli.err;
-    TRI_TRY(tri__run_prepare(settings));
+    TRI_TRY(tri__run_prepare(settings, cli.stop));
     tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
     d->cli->reported = cli.reported;
     return status;

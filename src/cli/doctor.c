@@ -1,9 +1,11 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are
- * probed by loading them; nothing is started but a GPU, which is asked for its name. */
+ * probed by loading them; nothing is started but a GPU, which is asked for its name, and srun, which lists its types of MPI. */
 #include "cli/cli.h"
+#include "cli/slurm_types.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "comm/mpi/load.h"
 #include "device/device.h"
 #include "report/table.h"
 
@@ -28,7 +30,7 @@
 typedef struct finding {
     const char *name;
     int found;
-    char detail[160];
+    char detail[400];
     const char *cost; /* what its absence costs; NULL when it cannot be absent */
 } finding;
 
@@ -136,16 +138,23 @@ static int on_path(const char *path, const char *program, char out[static TRI_PA
     return 0;
 }
 
+/* A plug-in that loads is what counts: mpirun and MPI's library alone start nothing. */
 static void probe_mpi(const tri_cli *cli, finding *f) {
-    static const char *const names[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so", NULL};
-    char program[TRI_PATH_MAX];
+    char program[TRI_PATH_MAX], plugins[200];
     int launcher = on_path(cli->path, "mpirun", program);
-    const char *library = loads(names);
-    if (launcher && library)
-        FOUND(f, "%.100s, %s", program, library);
-    else if (launcher || library)
-        snprintf(f->detail, sizeof f->detail, "%s found, %s missing", launcher ? "mpirun" : library,
-                 launcher ? "libmpi" : "mpirun");
+    tri__mpi_list(plugins, sizeof plugins);
+    if (plugins[0]) FOUND(f, "plug-in built with %s; %.80s", plugins, launcher ? program : "no mpirun on the PATH");
+    else
+        snprintf(f->detail, sizeof f->detail, "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
+                 launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
+}
+
+/* Which --mpi to give srun is a matter of the plug-in's MPI. */
+static void probe_slurm(const tri_cli *cli, finding *f) {
+    char program[TRI_PATH_MAX], types[120];
+    if (!on_path(cli->path, "srun", program)) return;
+    tri__slurm_types(program, types, sizeof types);
+    FOUND(f, "%.80s; --mpi can be %s (Open MPI needs pmix, MPICH pmi2)", program, types[0] ? types : "nothing that `srun --mpi=list` would say");
 }
 
 /* The plug-in, and a GPU that answers: then its name and free memory. */
@@ -184,6 +193,7 @@ static const struct {
     {"memory", "plans cannot be compared with what is free", probe_memory},
     {"/dev/shm", "nothing of Trident's: its ranks share memory without a name; MPI may need it", probe_shm},
     {"mpi", "ranks stay on one machine", probe_mpi},
+    {"slurm", "srun does not start ranks", probe_slurm},
     {"cuda", "training computes on the CPU", probe_cuda},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };

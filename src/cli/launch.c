@@ -49,6 +49,7 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
 tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
     int starts_here = settings->given.nproc_per_node && settings->nproc_per_node > 1;
+    launch->stop = cli->stop;
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
     /* A launcher of one process started the one that starts ranks. */
     if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
@@ -116,14 +117,8 @@ static int is_crash(const tri_verdict *v) {
     return v->failed && !v->stopped && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
 }
 
-static tri_status asked_to_stop(const tri_cli *cli) {
-    char why[32];
-    if (!cli->stop || !atomic_load(&cli->stop->signal)) return TRI_OK;
-    return tri__fail(TRI_STOPPED, "stopped (%s) while no rank ran; run again to go on", tri__stop_text(cli->stop, why));
-}
-
 static tri_status start_once(tri_cli *cli, const tri_settings *settings, const char *folder, tri_supervised *what, tri_verdict *verdict) {
-    TRI_TRY(asked_to_stop(cli));
+    TRI_TRY(tri__stop_check(cli->stop, "no rank ran"));
     fflush(cli->out);
     fflush(cli->err);
     TRI_TRY(tri__supervise(what, verdict));

@@ -1,6 +1,7 @@
 /* machines.c - the same run on several machines: what mpirun and srun would be told. */
 #include "cli/launch.h"
 
+#include "comm/mpi/load.h"
 #include "comm/slurm.h"
 
 #include <ctype.h>
@@ -57,9 +58,11 @@ static void print_hosts(tri_cli *cli, const tri_settings *s) {
 
 void tri__print_machines(tri_cli *cli, const tri_settings *s) {
     long long here = (long long)s->nproc_per_node, all = (long long)s->world_size;
+    char plugins[200];
     fprintf(cli->err, "mpirun -np %lld -H ", all);
     print_hosts(cli, s);
     print_command(cli);
-    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=pmix", (long long)s->nodes, all, here);
+    tri__mpi_list(plugins, sizeof plugins);
+    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=%s", (long long)s->nodes, all, here, tri__mpi_srun_type(plugins));
     print_command(cli);
 }

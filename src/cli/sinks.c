@@ -1,6 +1,7 @@
 /* sinks.c - opens what a run's events go to, and remembers how it ended. */
 #include "cli/sinks.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "report/sinks.h"
 #include "train/run.h"
@@ -49,7 +50,8 @@ static tri_status watch_emit(void *context, const tri_event *event) {
 static void write_error(const watch *w, tri_status status) {
     char *message = strdup(tri_error());
     json_t *object =
-        json_pack("{s:i, s:s*, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step);
+        json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step, "time",
+                  (json_int_t)tri__clock_wall());
     if (object) tri__json_save(w->error, object);
     json_decref(object);
     if (message) tri__fail(status, "%s", message);

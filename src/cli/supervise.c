@@ -1,40 +1,140 @@
 /* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole job when it is asked
- * to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is started again when the job crashed. */
+ * to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is started again when the job crashed. A launcher
+ * may outlive its job (mpirun, when machines lost each other): ranks that failed have written error.json, and then it is ended. */
 #include "cli/signals.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CANNOT_START = 127 }; /* as shells have it */
+enum { CANNOT_START = 127, ERROR_BYTES = 1 << 20 }; /* as shells have it; most of an error.json */
+/* Seconds: that a launcher has to end after its ranks reported a failure; then after SIGTERM; and after SIGKILL, when nothing more can be
+ * done. */
+static const double LEAVE = 10, TERMINATE = 5, KILL = 5, LOOK = 0.2;
 
-static tri_status start(char *const *argv, pid_t *pid) {
-    fflush(NULL);
-    *pid = fork();
-    if (*pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setpgid(0, 0); /* a key on the terminal reaches this process alone */
-        execvp(argv[0], argv);
-        _exit(CANNOT_START);
-    }
-    return *pid > 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start %s: %s", argv[0], strerror(errno));
+typedef struct job {
+    tri_cli *cli;
+    char *const *argv;
+    pid_t pid;
+    char error[TRI_PATH_MAX];  /* error.json of the run folder; "": not known */
+    char *before;              /* what stood in it when the job began; NULL: nothing */
+    int code;                  /* that the ranks failed with; 0: they have not */
+    double failed, terminated, killed, looked; /* tri__clock() of the stages of ending, and of the last look at error.json; 0: not yet */
+} job;
+
+/* ---- the run folder ---- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
-/* Its exit code; a wish is passed on, once. A second one ends this process, and with it the command. */
-static int wait_for(const tri_cli *cli, pid_t pid) {
-    int status, told = 0;
-    for (;;) {
-        pid_t ended = waitpid(pid, &status, WNOHANG);
+/* What `trident train ...` inside the command calls its run folder; 0 when there is no such thing in it. */
+static int find_folder(char *const *argv, char out[static TRI_PATH_MAX]) {
+    int n = 0, at = 0, n_words = 0;
+    while (argv[n]) n++;
+    for (at = 1; at < n; at++)
+        if (!strcmp(argv[at], "train") && !strncmp(last_part(argv[at - 1]), "trident", 7)) break;
+    if (at >= n) return 0;
+    tri_settings settings;
+    tri_status status = tri__cli_settings(&settings, "train", n - at - 1, (const char *const *)argv + at + 1, NULL, 0, &n_words);
+    if (status == TRI_OK) status = tri__path_join(out, settings.output_dir, "error.json");
+    tri__settings_free(&settings);
+    return status == TRI_OK;
+}
+
+static char *read_error(const job *j) {
+    char *text = NULL;
+    size_t size;
+    return j->error[0] && tri__is_file(j->error) && tri__file_read(j->error, ERROR_BYTES, &text, &size) == TRI_OK ? text : NULL;
+}
+
+/* Whether the ranks have reported a failure since the job began. */
+static void look(job *j) {
+    double now = tri__clock();
+    if (j->failed || now - j->looked < LOOK) return;
+    j->looked = now;
+    char *text = read_error(j);
+    json_t *object = NULL;
+    if (text && (!j->before || strcmp(text, j->before)) && tri__json_parse(text, strlen(text), j->error, TRI_DATA, &object) == TRI_OK) {
+        int code = (int)json_integer_value(json_object_get(object, "code"));
+        j->failed = now;
+        j->code = code > 0 && code < 256 ? code : TRI_INTERNAL;
+    }
+    json_decref(object);
+    free(text);
+}
+
+/* ---- the launcher ---- */
+
+static tri_status start(job *j) {
+    fflush(NULL);
+    free(j->before);
+    j->before = read_error(j);
+    j->code = 0;
+    j->failed = j->terminated = j->killed = j->looked = 0;
+    j->pid = fork();
+    if (j->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        setpgid(0, 0); /* a key on the terminal reaches this process alone */
+        execvp(j->argv[0], j->argv);
+        _exit(CANNOT_START);
+    }
+    if (j->pid > 0) setpgid(j->pid, j->pid); /* whoever comes first */
+    return j->pid > 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start %s: %s", j->argv[0], strerror(errno));
+}
+
+/* Every process that the launcher has left: one whose parent ended is a child of this process (PR_SET_CHILD_SUBREAPER). */
+static void end_rest(void) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
+    for (double begin = tri__clock(); tri__clock() - begin < KILL; usleep(10 * 1000)) {
+        tri__file_start(path, text, sizeof text);
+        char *at = text, *end;
+        for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) kill((pid_t)pid, SIGKILL);
+        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+        if (at == text) return;
+    }
+}
+
+/* SIGTERM, then SIGKILL, to a launcher that goes on although its ranks have reported a failure. */
+static void hasten(job *j) {
+    double now = tri__clock();
+    if (!j->failed || j->killed) return;
+    if (!j->terminated && now - j->failed > LEAVE) {
+        j->terminated = now;
+        fprintf(j->cli->err, "trident: the ranks have failed (%s), and %s has gone on for %g s: it is ended\n", j->error, j->argv[0], LEAVE);
+        kill(-j->pid, SIGTERM);
+    } else if (j->terminated && now - j->terminated > TERMINATE) {
+        j->killed = now;
+        kill(-j->pid, SIGKILL);
+    }
+}
+
+/* Its exit code, or that of its ranks when it had to be ended; a wish is passed on, once. A second one ends this process, and with it the
+ * command. */
+static int wait_for(job *j) {
+    int status = 0, told = 0;
+    for (;; usleep(20 * 1000)) {
+        pid_t ended = waitpid(-1, &status, WNOHANG);
         if (ended < 0 && errno != EINTR) return TRI_INTERNAL;
-        if (ended == pid) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-        if (!told && atomic_load(&cli->stop->signal)) {
+        if (ended == j->pid && j->terminated) return j->code;
+        if (ended == j->pid) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (!told && atomic_load(&j->cli->stop->signal)) {
             told = 1;
-            kill(pid, SIGUSR1);
+            kill(j->pid, SIGUSR1);
         }
-        usleep(20 * 1000);
+        look(j);
+        hasten(j);
+        if (j->killed && tri__clock() - j->killed > KILL) return j->code; /* not even SIGKILL ends it */
     }
 }
 
@@ -47,18 +147,19 @@ static int is_final(int code) {
     return 0;
 }
 
-static tri_status supervise(tri_cli *cli, const tri_settings *settings, char *const *argv) {
-    tri__signals_take(cli);
+static tri_status supervise(job *j, const tri_settings *settings) {
+    const char *name = j->argv[0];
+    tri__signals_take(j->cli);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int64_t restarts = 0;; restarts++) {
-        pid_t pid;
-        TRI_TRY(start(argv, &pid));
-        int code = wait_for(cli, pid), asked = atomic_load(&cli->stop->signal);
+        TRI_TRY(start(j));
+        int code = wait_for(j), asked = atomic_load(&j->cli->stop->signal);
         if (code == TRI_OK) return TRI_OK;
-        if (code == CANNOT_START) return tri__fail(TRI_NOINPUT, "%s: cannot be started; is it on the PATH?", argv[0]);
+        if (code == CANNOT_START) return tri__fail(TRI_NOINPUT, "%s: cannot be started; is it on the PATH?", name);
+        end_rest(); /* it would be in the way of the next start, and is of no use after the last */
         if (is_final(code) || asked || restarts == settings->max_restarts)
-            return tri__fail((tri_status)code, "%s ended with exit code %d%s", argv[0], code,
-                             code == TRI_STOPPED ? ": run again to go on" : "");
-        fprintf(cli->err, "trident: %s ended with exit code %d; start %lld of %lld\n", argv[0], code, (long long)restarts + 2,
+            return tri__fail((tri_status)code, "%s ended with exit code %d%s", name, code, code == TRI_STOPPED ? ": run again to go on" : "");
+        fprintf(j->cli->err, "trident: %s ended with exit code %d; start %lld of %lld\n", name, code, (long long)restarts + 2,
                 (long long)settings->max_restarts + 1);
     }
 }
@@ -66,11 +167,18 @@ static tri_status supervise(tri_cli *cli, const tri_settings *settings, char *co
 tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     int split = 0, n_words = 0;
+    job j = {.cli = cli};
     while (split < n && strcmp(args[split], "--") != 0) split++;
     tri_status status = tri__cli_settings(&settings, "supervise", split, args, NULL, 0, &n_words);
     if (status == TRI_OK && split + 1 >= n)
         status = tri__fail(TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
-    if (status == TRI_OK) status = supervise(cli, &settings, (char *const *)(args + split + 1));
+    if (status == TRI_OK) {
+        j.argv = (char *const *)(args + split + 1);
+        if (settings.given.output_dir) status = tri__path_join(j.error, settings.output_dir, "error.json");
+        else if (!find_folder(j.argv, j.error)) j.error[0] = 0;
+    }
+    if (status == TRI_OK) status = supervise(&j, &settings);
+    free(j.before);
     tri__settings_free(&settings);
     return status;
 }

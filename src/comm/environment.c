@@ -147,14 +147,33 @@ static tri_status slurm_local_size(lookup_function *lookup, tri_launch *out) {
     return tri__fail(TRI_USAGE, "the environment says %s=%.80s, which does not say how many tasks machine %d has", name, tasks, out->node);
 }
 
-static void slurm_names(lookup_function *lookup, tri_launch *out) {
+/* Jobs whose ids differ only after a cut would meet. */
+static tri_status set_run(tri_launch *out, const char *name, const char *first, const char *dot, const char *second) {
+    size_t n = strlen(first) + strlen(dot) + strlen(second);
+    if (n > TRI_RUN_ID_BYTES)
+        return tri__fail(TRI_USAGE, "the run id in the environment's %s has %zu bytes; at most %d are accepted: choose a shorter one", name, n,
+                         TRI_RUN_ID_BYTES);
+    snprintf(out->run, sizeof out->run, "%s%s%s", first, dot, second);
+    return TRI_OK;
+}
+
+static tri_status slurm_names(lookup_function *lookup, tri_launch *out) {
     static const names lists = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"};
     const char *list = value_of(lookup, lists, NULL), *job = lookup("SLURM_JOB_ID"), *step = lookup("SLURM_STEP_ID");
     if (list && !out->host[0] && !tri__slurm_host(list, 0, out->host, sizeof out->host)) out->host[0] = 0;
-    if (!job || !*job) return;
-    snprintf(out->run, sizeof out->run, "%.30s.%.30s", job, step ? step : "");
+    if (!job || !*job) return TRI_OK;
     size_t digits = strlen(job);
     if (!out->port) out->port = PORT_SLURM + atoi(digits > 4 ? job + digits - 4 : job);
+    return set_run(out, "SLURM_JOB_ID", job, ".", step ? step : "");
+}
+
+/* srun's --mpi=pmix and --mpi=pmi2 leave variables of their own; --mpi=none neither, and then every task is a world of one to its MPI. */
+static tri_mpi_kind find_mpi(lookup_function *lookup, tri_launcher launcher) {
+    static const names pmix = {"PMIX_RANK"}, pmi = {"PMI_RANK"};
+    if (launcher == TRI_LAUNCHER_OPENMPI) return TRI_MPI_OPENMPI;
+    if (launcher == TRI_LAUNCHER_MPICH) return TRI_MPI_MPICH;
+    if (launcher != TRI_LAUNCHER_SLURM) return TRI_MPI_ANY;
+    return value_of(lookup, pmix, NULL) ? TRI_MPI_OPENMPI : value_of(lookup, pmi, NULL) ? TRI_MPI_MPICH : TRI_MPI_ANY;
 }
 
 /* What is the machine's: left out, all ranks are on this one. */
@@ -187,12 +206,12 @@ static tri_status read_rest(lookup_function *lookup, const source *from, tri_lau
     static const names port = {"MASTER_PORT"}, fd = {"TRIDENT_FD"};
     TRI_TRY(number_of(lookup, port, 1, 65535, 0, &out->port));
     if (from->launcher == TRI_LAUNCHER_OWN) TRI_TRY(number_of(lookup, fd, 0, 1 << 20, -1, &out->fd));
-    const char *host = lookup("MASTER_ADDR"), *run = value_of(lookup, from->run, NULL);
+    const char *host = lookup("MASTER_ADDR"), *name, *run = value_of(lookup, from->run, &name);
     if (host && strlen(host) >= sizeof out->host)
         return tri__fail(TRI_USAGE, "the environment's MASTER_ADDR is too long to be the name of a machine");
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
-    snprintf(out->run, sizeof out->run, "%.63s", run ? run : "");
-    if (from->launcher == TRI_LAUNCHER_SLURM) slurm_names(lookup, out);
+    if (run) TRI_TRY(set_run(out, name, run, "", ""));
+    if (from->launcher == TRI_LAUNCHER_SLURM) TRI_TRY(slurm_names(lookup, out));
     if (from->launcher == TRI_LAUNCHER_TORCHRUN && !out->port) out->port = PORT_TORCHRUN;
     if (!out->host[0] && out->nodes == 1) snprintf(out->host, sizeof out->host, "127.0.0.1");
     return TRI_OK;
@@ -226,8 +245,8 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
         if (sources[i].launcher == TRI_LAUNCHER_SLURM && in_batch(lookup)) {
             out->batch = 1;
             if (!from && found.size > 1)
-                return tri__fail(TRI_USAGE, "a Slurm batch script has %d tasks, but only srun starts them: run `srun trident ...`, or "
-                                            "start ranks on this machine with --nproc-per-node", found.size);
+                return tri__fail(TRI_USAGE, "a Slurm batch script has %d tasks, but only srun starts them: run `srun --mpi=pmix "
+                                            "trident ...` (--mpi=pmi2 for MPICH), or start ranks on this machine with --nproc-per-node", found.size);
             continue;
         }
         int second = from ? stronger(lookup, from, out, &sources[i], &found) : 1;
@@ -236,6 +255,8 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
     }
     if (!from && first == 0) return tri__fail(TRI_USAGE, "the environment has TRIDENT_FD but not RANK and WORLD_SIZE; unset it");
     if (!from) return TRI_OK;
+    out->mpi = find_mpi(lookup, from->launcher);
+    out->slurm = from->launcher == TRI_LAUNCHER_SLURM || (from->launcher == TRI_LAUNCHER_MPICH && !in_batch(lookup));
     TRI_TRY(read_machine(lookup, from, out));
     return read_rest(lookup, from, out);
 }

@@ -3,7 +3,7 @@
 #ifndef TRI_COMM_ENVIRONMENT_H
 #define TRI_COMM_ENVIRONMENT_H
 
-#include "base/status.h"
+#include "base/stop.h"
 
 typedef enum tri_launcher {
     TRI_LAUNCHER_NONE,      /* one process, not launched */
@@ -15,16 +15,24 @@ typedef enum tri_launcher {
     TRI_LAUNCHER_COUNT
 } tri_launcher;
 
+/* Whose ranks the launcher's variables are for: Open MPI speaks PMIx, MPICH (Intel MPI, MVAPICH) PMI. */
+typedef enum tri_mpi_kind { TRI_MPI_ANY, TRI_MPI_OPENMPI, TRI_MPI_MPICH } tri_mpi_kind;
+
+enum { TRI_RUN_ID_BYTES = 95 }; /* longer ones are refused */
+
 typedef struct tri_launch {
     tri_launcher launcher;
+    tri_mpi_kind mpi;             /* TRI_MPI_ANY: it does not say, or is no MPI launcher */
     int rank, size;               /* in the world */
     int local, local_size;        /* on this machine; all ranks are on it where nobody said otherwise */
     int node, nodes;              /* this machine's number; machines */
     int fd;                       /* TRIDENT_FD; -1 */
     int port;                     /* MASTER_PORT; torchrun's and Slurm's own rule where it is left out; 0: none */
+    int slurm;                    /* a step of Slurm, whose --mpi says for which MPI it is */
     int batch;                    /* a Slurm batch script or salloc shell: nobody has started tasks here yet */
     char host[256];               /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
-    char run[64];                 /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
+    char run[TRI_RUN_ID_BYTES + 1]; /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
+    const tri_stop *stop;         /* ends the wait for other ranks early; NULL: nobody asks. Not the launcher's: whoever joins sets it */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */

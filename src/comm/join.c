@@ -21,8 +21,8 @@ static tri_status open_owned(tri_segment *segment, int local, tri_world **world)
 }
 
 /* Waits for the others; whoever cannot go on is everyone's failure. */
-static tri_status go_on(tri_status status, const tri_ranks *how, tri_world **world) {
-    if (status == TRI_OK) status = tri__world_meet(*world, meet_seconds(how));
+static tri_status go_on(tri_status status, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
+    if (status == TRI_OK) status = tri__world_meet(*world, meet_seconds(how), launch->stop);
     if (status == TRI_OK) return TRI_OK;
     if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
     tri_world_close(*world);
@@ -50,26 +50,28 @@ static tri_status join_own(const tri_ranks *how, const tri_launch *launch, tri_w
     tri_status status = TRI_OK;
     if ((*world)->rank != launch->rank)
         status = tri__fail(TRI_DISAGREE, "the launcher says rank %d, its shared memory rank %d", launch->rank, (*world)->rank);
-    return go_on(status, how, world);
+    return go_on(status, how, launch, world);
 }
 
 /* On one machine a rank's place is its rank, whatever LOCAL_RANK says. */
 static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    char key[96];
+    char key[TRI_RUN_ID_BYTES + 16];
     tri_segment segment;
     if (launch->local_size != launch->size)
         return tri__fail(TRI_USAGE,
-                         "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or `srun -n %d`",
+                         "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or "
+                         "`srun --mpi=pmix -n %d` (--mpi=pmi2 for MPICH)",
                          launch->size, launch->local_size, launch->size, launch->size);
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
-    tri_meeting meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how)};
+    tri_meeting meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
+                           .stop = launch->stop};
     tri_segment_spec spec = {.n = launch->size,
                              .world = launch->size,
                              .heap_bytes = how->heap_bytes,
                              .progress_timeout = how->progress_timeout};
     TRI_TRY(tri__rendezvous(&meeting, &spec, &segment));
     TRI_TRY(open_owned(&segment, launch->rank, world));
-    return go_on(tri__watcher_open(*world), how, world);
+    return go_on(tri__watcher_open(*world), how, launch, world);
 }
 
 tri_status tri__world_join_launch(const tri_ranks *how, const tri_launch *launch, tri_world **world) {

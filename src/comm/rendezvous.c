@@ -3,6 +3,7 @@
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 static const char MAGIC[8] = "TRIMEET";
 static const double HELLO_SECONDS = 1;    /* for one who has connected to say who it is */
 static const double ANSWER_SECONDS = 1;   /* that the answer may come later than the meeting's end */
+enum { LOOK_MS = 50 };                    /* a wait looks so often whether a signal has ended it */
 
 typedef struct hello {
     char magic[8];
@@ -42,19 +44,28 @@ static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec)
     return said;
 }
 
-static tri_status name_socket(const tri_meeting *meeting, struct sockaddr_un *name, socklen_t *length) {
+/* A key that is too long for the name of a socket stands there as its hash. */
+static socklen_t name_socket(const tri_meeting *meeting, struct sockaddr_un *name) {
+    char *text = name->sun_path + 1;
+    size_t room = sizeof name->sun_path - 1, length = strlen(meeting->key);
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* sun_path[0] = 0: abstract, without a file */
-    int used = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
-    if (used >= (int)sizeof name->sun_path - 1)
-        return tri__fail(TRI_USAGE, "the job's name \"%s\" is too long to meet under", meeting->key);
-    *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
-    return TRI_OK;
+    int used = snprintf(text, room, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
+    if (used >= (int)room) {
+        uint64_t low = tri__hash64(0, meeting->key, length), high = tri__hash64(low, meeting->key, length);
+        used = snprintf(text, room, "trident.%u.%016llx%016llx", (unsigned)geteuid(), (unsigned long long)high, (unsigned long long)low);
+    }
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
 
+/* No call on it blocks: connecting to a listener that accepts nobody would, for good. */
 static tri_status open_socket(int *fd) {
-    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *fd >= 0 ? TRI_OK
                     : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
+}
+
+static tri_status check_stop(const tri_meeting *meeting) {
+    return tri__stop_check(meeting->stop, "the %d ranks of this machine met", meeting->n);
 }
 
 static int same_user(int fd) {
@@ -63,14 +74,14 @@ static int same_user(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* Until the descriptor is readable; 0 when the time is over. */
-static int readable(int fd, double deadline) {
+/* Until the descriptor is readable; 0 when the time is over, or a signal asked for the end. A signal may reach another thread, so the wait
+ * is in short pieces. */
+static int readable(int fd, double deadline, const tri_stop *stop) {
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
         double left = deadline - tri__clock();
-        int got = poll(&poll_fd, 1, left > 0 ? (int)(left * 1e3) + 1 : 0);
-        if (got > 0) return 1;
-        if (got == 0 && tri__clock() >= deadline) return 0;
+        if (poll(&poll_fd, 1, left <= 0 ? 0 : left * 1e3 < LOOK_MS ? (int)(left * 1e3) + 1 : LOOK_MS) > 0) return 1;
+        if (tri__stop_signalled(stop) || tri__clock() >= deadline) return 0;
     }
 }
 
@@ -83,17 +94,17 @@ static void short_pause(void) {
 
 static tri_status listen_on(const tri_meeting *meeting, double deadline, int *out) {
     struct sockaddr_un name;
-    socklen_t length = 0;
+    socklen_t length = name_socket(meeting, &name);
     int fd;
-    TRI_TRY(name_socket(meeting, &name, &length));
     TRI_TRY(open_socket(&fd));
     while (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, meeting->n) != 0) {
         int cause = errno;
-        if (cause == EADDRINUSE && tri__clock() < deadline) {
+        if (cause == EADDRINUSE && tri__clock() < deadline && !tri__stop_signalled(meeting->stop)) {
             short_pause(); /* a job that is just ending */
             continue;
         }
         close(fd);
+        TRI_TRY(check_stop(meeting));
         return cause == EADDRINUSE
                    ? tri__fail(TRI_USAGE, "another job meets under \"%s\" on this machine: give each its own MASTER_PORT", meeting->key)
                    : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
@@ -128,11 +139,11 @@ static tri_status compare(const hello *theirs, const hello *own) {
 }
 
 /* One who connected. Strangers are dropped without a word; *place is where its socket belongs, 0 for none. */
-static tri_status greet(int fd, const hello *own, const int *fds, double deadline, int *place) {
+static tri_status greet(int fd, const tri_meeting *meeting, const hello *own, const int *fds, double deadline, int *place) {
     hello theirs;
     double soon = tri__clock() + HELLO_SECONDS;
     *place = 0;
-    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline) ||
+    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline, meeting->stop) ||
         recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs || memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
         return TRI_OK;
     TRI_TRY(compare(&theirs, own));
@@ -153,18 +164,20 @@ static void say(int fd, const answer *words, int segment_fd) {
         control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
         memcpy(CMSG_DATA(&control.head), &segment_fd, sizeof segment_fd);
     }
-    sendmsg(fd, &message, MSG_NOSIGNAL); /* one who is gone by now will be missed when all join */
+    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* one who is gone by now will be missed when all join */
 }
 
 /* Collects everyone's socket in fds[1..n-1]. Who says something wrong gets the answer too: fds[0] is its place. */
 static tri_status collect(int listener, const tri_meeting *meeting, const hello *own, double deadline, int *fds) {
     for (int came = 1; came < meeting->n;) {
         int place;
-        if (!readable(listener, deadline)) return name_missing(meeting, fds);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) continue;
+        int there = readable(listener, deadline, meeting->stop);
+        TRI_TRY(check_stop(meeting));
+        if (!there) return name_missing(meeting, fds);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN)) continue;
         if (fd < 0) return tri__fail(TRI_RESOURCE, "cannot accept a rank of this machine: %s (see ulimit -n)", strerror(errno));
-        tri_status status = greet(fd, own, fds, deadline, &place);
+        tri_status status = greet(fd, meeting, own, fds, deadline, &place);
         if (status != TRI_OK) fds[0] = fd;
         else if (!place) close(fd);
         else fds[place] = fd, came++;
@@ -194,11 +207,22 @@ static tri_status host(const tri_meeting *meeting, const tri_segment_spec *spec,
 
 /* ---- The others ---- */
 
+/* cause: of the last attempt. Nobody there is another thing than somebody who accepts nobody. */
+static tri_status no_host(const tri_meeting *meeting, int cause) {
+    char time[32];
+    tri__text_seconds(meeting->seconds, time);
+    if (cause == EAGAIN)
+        return tri__fail(TRI_RESOURCE,
+                         "waited %s to meet under \"%s\": a process of this machine holds that name and accepts nobody. Is it local rank 0, "
+                         "and stopped? Otherwise give the job another MASTER_PORT",
+                         time, meeting->key);
+    return tri__fail(TRI_RESOURCE,
+                     "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same MASTER_PORT?", time);
+}
+
 static tri_status connect_to(const tri_meeting *meeting, double deadline, int *out) {
     struct sockaddr_un name;
-    socklen_t length = 0;
-    char time[32];
-    TRI_TRY(name_socket(meeting, &name, &length));
+    socklen_t length = name_socket(meeting, &name);
     for (;;) {
         int fd;
         TRI_TRY(open_socket(&fd));
@@ -212,11 +236,8 @@ static tri_status connect_to(const tri_meeting *meeting, double deadline, int *o
         close(fd);
         if (cause != ECONNREFUSED && cause != EAGAIN && cause != EINTR)
             return tri__fail(TRI_RESOURCE, "cannot meet the other ranks under \"%s\": %s", meeting->key, strerror(cause));
-        if (tri__clock() >= deadline)
-            return tri__fail(TRI_RESOURCE,
-                             "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same "
-                             "MASTER_PORT?",
-                             tri__text_seconds(meeting->seconds, time));
+        TRI_TRY(check_stop(meeting));
+        if (tri__clock() >= deadline) return no_host(meeting, cause);
         short_pause();
     }
 }
@@ -248,7 +269,9 @@ static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec
     TRI_TRY(connect_to(meeting, deadline, &fd));
     tri_status status = TRI_OK;
     ssize_t sent = send(fd, &own, sizeof own, MSG_NOSIGNAL);
-    if (sent != (ssize_t)sizeof own || !readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS))
+    int answered = sent == (ssize_t)sizeof own && readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS, meeting->stop);
+    if (!answered) status = check_stop(meeting);
+    if (!answered && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "local rank 0 of this machine does not answer: is it stopped?");
     if (status == TRI_OK) status = hear(fd, &words, &segment_fd);
     close(fd);

@@ -188,17 +188,16 @@ static tri_status name_missing(tri_world *world, double seconds) {
                      tri__text_seconds(seconds, time), text);
 }
 
-tri_status tri__world_meet(tri_world *world, double seconds) {
+tri_status tri__world_meet(tri_world *world, double seconds, const tri_stop *stop) {
     tri_control *control = world->segment.control;
     double begin = tri__clock();
     tri_idle idle = {0};
     tri_status status = TRI_OK;
     tri__world_waits(world, 1);
     while (atomic_load(&control->joined) < (uint32_t)world->segment.n && (status = tri__world_check(world)) == TRI_OK) {
-        if (tri__clock() - begin > seconds) {
-            status = name_missing(world, seconds);
-            break;
-        }
+        status = tri__stop_check(stop, "the ranks of this machine joined");
+        if (status == TRI_OK && tri__clock() - begin > seconds) status = name_missing(world, seconds);
+        if (status != TRI_OK) break;
         tri__idle(control, world->local, &idle);
     }
     tri__world_waits(world, 0);

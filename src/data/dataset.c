@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "data/dataset_build.h"
+#include "data/dataset_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 enum { KEY_VERSION = 2, READ_BYTES = 1 << 20 };
 
-/* A dataset, and what its pointers point into. */
+/* A dataset, and the store it reads. */
 typedef struct whole {
     tri_dataset data; /* first: what the outside sees */
     tri_store store;
@@ -143,23 +144,40 @@ static tri_status read_bad(const char *path, whole *w) {
     return TRI_OK;
 }
 
-/* A mapped store as a dataset. */
-static tri_status look_in(const char *path, whole *w, tri_preprocess **fitted) {
+static tri_status parse_notes(whole *w) {
     const tri_store *store = &w->store;
-    TRI_TRY(tri__json_parse(store->section[TRI_SECTION_NOTES], store->bytes[TRI_SECTION_NOTES], path, TRI_DATA, &w->notes));
-    TRI_TRY(read_bad(path, w));
-    if (fitted) TRI_TRY(tri__preprocess_parse(json_object_get(w->notes, "preprocessing"), path, fitted));
-    w->data.n = store->rows;
-    w->data.n_columns = (int)store->width;
-    w->data.n_texts = store->bytes[TRI_SECTION_START1] ? 2 : 1;
-    w->data.numbers = store->section[TRI_SECTION_NUMBERS];
-    w->data.labels = store->bytes[TRI_SECTION_LABELS] || !store->rows ? store->section[TRI_SECTION_LABELS] : NULL;
-    w->data.text[0] = (tri_text_column){store->section[TRI_SECTION_START0], store->section[TRI_SECTION_IDS0]};
-    if (w->data.n_texts > 1) w->data.text[1] = (tri_text_column){store->section[TRI_SECTION_START1], store->section[TRI_SECTION_IDS1]};
-    return TRI_OK;
+    size_t bytes = store->bytes[TRI_SECTION_NOTES];
+    char *text = malloc(bytes + 1);
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", store->path);
+    tri_status status = tri__store_read(store, TRI_SECTION_NOTES, 0, bytes, text);
+    if (status == TRI_OK) status = tri__json_parse(text, bytes, store->path, TRI_DATA, &w->notes);
+    free(text);
+    return status;
+}
+
+/* What the store's rows must keep to; preprocess: of these rows. */
+static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
+    tri_row_limits limits = {.max_len = spec->max_len, .n_classes = preprocess->n_classes, .n_texts = preprocess->text[1].n ? 2 : 1,
+                             .width = preprocess->width, .need_labels = spec->need_labels};
+    for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
+    return limits;
+}
+
+/* An open store as a dataset. fitted: preprocessing from the store, NULL: it is at hand. */
+static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const tri_preprocess *at_hand, whole *w,
+                          tri_preprocess **fitted) {
+    TRI_TRY(parse_notes(w));
+    TRI_TRY(read_bad(w->store.path, w));
+    if (fitted) TRI_TRY(tri__preprocess_parse(json_object_get(w->notes, "preprocessing"), w->store.path, fitted));
+    const tri_preprocess *preprocess = fitted ? *fitted : at_hand;
+    if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
+        return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
+    tri_row_limits limits = find_limits(spec, preprocess);
+    return tri__dataset_take(&w->store, &limits, &w->data);
 }
 
 static void forget(whole *w) {
+    tri__dataset_drop(&w->data);
     tri__store_close(&w->store);
     json_decref(w->notes);
     *w = (whole){0};
@@ -211,7 +229,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
-    if (status == TRI_OK) status = tri__store_create(path, origin, &writer);
+    if (status == TRI_OK) status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
     if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
     if (status == TRI_OK) status = write_notes(bad, fit ? preprocess : NULL, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
@@ -219,8 +237,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
         status = tri__store_commit(writer, rows, preprocess->width, &w->store);
         writer = NULL;
     }
-    if (status == TRI_OK) status = look_in(path ? path : spec->path, w, NULL);
-    if (status == TRI_OK && !path) w->data.memory = (int64_t)w->store.map.size;
+    if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);
+    if (status == TRI_OK && !path) w->data.memory += (int64_t)w->store.file_bytes;
     tri__store_abandon(writer);
     tri__table_close(table);
     if (bad) tri__bad_list_free(bad);
@@ -258,10 +276,12 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     if (!spec->cache) return make(spec, fit, NULL, &origin, &stamp, w, fitted);
     TRI_TRY(find_origin(spec, fit, &origin, &stamp));
     TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
-    tri_status status = tri__store_open(path, &origin.key, &w->store);
-    if (status == TRI_OK) status = look_in(path, w, fitted);
+    tri_status status = tri__store_open(path, &origin.key, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &w->store);
+    if (status == TRI_OK) status = look_in(spec, fit, spec->preprocess, w, fit ? fitted : NULL);
     w->data.from_store = status == TRI_OK;
-    if (status == TRI_OK || status == TRI_RESOURCE) return status;
+    if (status == TRI_OK) return TRI_OK;
+    if (fit) tri__preprocess_free(*fitted), *fitted = NULL;
+    if (status != TRI_NOINPUT && status != TRI_DATA && status != TRI_IO) return status;
     forget(w);
     if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
     return make(spec, fit, path, &origin, &stamp, w, fitted);

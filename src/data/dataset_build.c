@@ -119,6 +119,7 @@ static tri_status number_pass(build *b) {
     TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_NUMBERS));
     for (int64_t first = 0; first < b->table_rows; first += PIECE) {
         int64_t count = b->table_rows - first < PIECE ? b->table_rows - first : PIECE;
+        TRI_TRY(tri__stop_check(b->spec->stop, "%s was being read", b->spec->path));
         read_piece(b, first, count);
         TRI_TRY(write_piece(b, first, count));
         for (int64_t row = first; row < first + count; row++) {
@@ -165,6 +166,7 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
     b->start[0] = 0;
     for (int64_t first = 0; first < b->table_rows; first += PIECE) {
         int64_t end = b->table_rows - first < PIECE ? b->table_rows : first + PIECE, count = (end - first + BLOCK - 1) / BLOCK;
+        TRI_TRY(tri__stop_check(b->spec->stop, "%s was being tokenised", b->spec->path));
 #pragma omp parallel for schedule(dynamic) num_threads(b->spec->threads)
         for (int64_t k = 0; k < count; k++) {
             int64_t from = first + k * BLOCK, to = from + BLOCK < end ? from + BLOCK : end;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,8 @@ struct tri_loader {
     pthread_cond_t changed;
     int64_t last;          /* guarded by the lock: batches in all, once it is known; -1 */
     int stop;              /* guarded by the lock */
+    tri_status failed;     /* guarded by the lock: why there are no more batches than those that are full; TRI_OK */
+    char why[512];
 };
 
 /* Takes bytes, aligned to 64, at *at; with base NULL only counts. */
@@ -80,11 +83,12 @@ static size_t lay_out(tri_loader *loader, char *base) {
     return at;
 }
 
-static void add_text(const tri_loader *loader, tri_micro *micro, int text, int64_t row) {
-    const tri_text_column *from = &loader->spec.sampler->data->text[text];
-    int64_t length = from->start[row + 1] - from->start[row], at = micro->tokens[text];
+static tri_status add_text(const tri_loader *loader, tri_micro *micro, int text, int64_t row) {
+    const tri_dataset *data = loader->spec.sampler->data;
+    const int64_t *start = data->text[text].start;
+    int64_t length = start[row + 1] - start[row], at = micro->tokens[text];
     TRI_ASSERT(at + length <= loader->spec.maxima.tokens[text]);
-    memcpy(micro->ids[text] + at, from->ids + from->start[row], (size_t)length * sizeof *micro->ids[text]);
+    TRI_TRY(tri__dataset_ids(data, text, row, micro->ids[text] + at));
     for (int64_t i = 0; i < length; i++) {
         micro->pos[text][at + i] = loader->spec.position_base[text] + (int32_t)i;
         micro->key[text][2 * (at + i)] = (int32_t)row;
@@ -93,19 +97,19 @@ static void add_text(const tri_loader *loader, tri_micro *micro, int text, int64
     micro->tokens[text] = at + length;
     micro->seq[text][micro->n + 1] = (int32_t)(at + length);
     micro->squares[text] += (double)length * (double)length;
+    return TRI_OK;
 }
 
-static void add_row(const tri_loader *loader, tri_micro *micro, int64_t row) {
+static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t row) {
     const tri_dataset *data = loader->spec.sampler->data;
     TRI_ASSERT(micro->n < loader->spec.maxima.rows);
-    for (int t = 0; t < data->n_texts; t++) add_text(loader, micro, t, row);
-    size_t columns = (size_t)data->n_columns;
-    if (columns)
-        memcpy(micro->numbers + (size_t)micro->n * columns, data->numbers + (size_t)row * columns, columns * sizeof(float));
+    for (int t = 0; t < data->n_texts; t++) TRI_TRY(add_text(loader, micro, t, row));
+    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, micro->numbers + micro->n * data->n_columns));
     micro->labels[micro->n] = data->labels ? data->labels[row] : 0;
     micro->keyn[2 * micro->n] = (int32_t)row;
     micro->keyn[2 * micro->n + 1] = 0;
     micro->row[micro->n++] = row;
+    return TRI_OK;
 }
 
 static void pad_text(const tri_loader *loader, tri_micro *micro, int text) {
@@ -116,7 +120,7 @@ static void pad_text(const tri_loader *loader, tri_micro *micro, int text) {
     memset(micro->key[text] + 2 * at, 0, 2 * more * sizeof *micro->key[text]);
 }
 
-static void fill(const tri_loader *loader, buffer *into) {
+static tri_status fill(const tri_loader *loader, buffer *into) {
     const tri_dataset *data = loader->spec.sampler->data;
     tri_batch *batch = &into->batch;
     batch->tokens = 0, batch->weight = 0;
@@ -128,12 +132,13 @@ static void fill(const tri_loader *loader, buffer *into) {
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t row = into->rows[i];
         int p = into->part[i] - loader->spec.first_part;
-        if (p >= 0 && p < batch->parts) add_row(loader, &batch->part[p], row);
+        if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
         for (int t = 0; t < data->n_texts; t++) batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0] : 1.0;
     }
     for (int p = 0; p < batch->parts; p++)
         for (int t = 0; t < data->n_texts; t++) pad_text(loader, &batch->part[p], t);
+    return TRI_OK;
 }
 
 /* Waits until the buffer is empty and takes it; 0 when the loader is being closed. */
@@ -172,10 +177,15 @@ static buffer *take(tri_loader *loader) {
 
 static void *work(void *context) {
     tri_loader *loader = context;
-    for (buffer *into; (into = take(loader));) {
-        fill(loader, into);
+    tri_status status = TRI_OK;
+    for (buffer *into; status == TRI_OK && (into = take(loader));) {
+        status = fill(loader, into);
         pthread_mutex_lock(&loader->lock);
-        into->stage = FULL;
+        if (status == TRI_OK) into->stage = FULL;
+        else if (loader->failed == TRI_OK) {
+            loader->failed = status;
+            snprintf(loader->why, sizeof loader->why, "%s", tri_error()); /* its text is this thread's */
+        }
         pthread_cond_broadcast(&loader->changed);
         pthread_mutex_unlock(&loader->lock);
     }
@@ -240,19 +250,22 @@ void tri__loader_close(tri_loader *loader) {
     free(loader);
 }
 
-const tri_batch *tri__loader_next(tri_loader *loader, double *waited) {
+tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double *waited) {
     double begin = tri__clock();
     buffer *from = &loader->buffers[loader->given % loader->n_buffers];
+    *batch = NULL;
     pthread_mutex_lock(&loader->lock);
     if (loader->held) {
         loader->buffers[(loader->given - 1) % loader->n_buffers].stage = EMPTY;
         loader->held = 0;
         pthread_cond_broadcast(&loader->changed);
     }
-    while (from->stage != FULL && loader->last != loader->given) pthread_cond_wait(&loader->changed, &loader->lock);
-    int got = from->stage == FULL;
-    if (got) loader->held = 1, loader->given++;
+    while (from->stage != FULL && loader->last != loader->given && loader->failed == TRI_OK)
+        pthread_cond_wait(&loader->changed, &loader->lock);
+    tri_status status = TRI_OK;
+    if (from->stage == FULL) loader->held = 1, loader->given++, *batch = &from->batch;
+    else if (loader->last != loader->given) status = tri__fail(loader->failed, "%s", loader->why);
     pthread_mutex_unlock(&loader->lock);
     if (waited) *waited = tri__clock() - begin;
-    return got ? &from->batch : NULL;
+    return status;
 }

@@ -1,7 +1,10 @@
 /* store.c - header, then sections aligned to 64 bytes. The header holds sizes, the key, the hash of all after it, and its own hash;
  * it is written last. A file appears under its name by rename, so readers see a whole store or none, and of several builders the
- * last wins. Byte order is the machine's own: another one fails the version. */
+ * last wins. Byte order is the machine's own: another one fails the version. A store is read and never mapped: whoever may write to the
+ * cache may also cut a file short, and a map of it would then end the process with SIGBUS. */
 #include "data/store.h"
+
+#include "base/read_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +19,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { ALIGN = 64, VERSION = 2, WIDTH_MAX = 1 << 25 };
+enum { ALIGN = 64, VERSION = 2, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
+static const double LOCK_SECONDS = 5, QUIET_SECONDS = 0.2; /* for a lock; of these, without a word */
 static const char MAGIC[8] = "TRITOKEN";
 
 typedef struct header {
@@ -91,15 +95,6 @@ static tri_status check_header(const char *path, const header *h, const tri_key 
     return TRI_OK;
 }
 
-/* Starts rise from 0 to the number of ids. */
-static int starts_rise(const tri_store *store, tri_section starts, tri_section ids) {
-    const int64_t *start = store->section[starts]; /* [rows + 1] */
-    if (!store->bytes[starts]) return store->bytes[ids] == 0;
-    int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t)), wrong = start[0] != 0 || start[store->rows] != tokens;
-    for (int64_t row = 0; row < store->rows; row++) wrong |= start[row + 1] < start[row];
-    return !wrong;
-}
-
 int tri__store_superseded(int fd, const tri_store_origin *origin) {
     header h;
     if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.magic, MAGIC, sizeof MAGIC)) return 0;
@@ -108,73 +103,92 @@ int tri__store_superseded(int fd, const tri_store_origin *origin) {
     return h.version == VERSION && h.header_hash == hash_header(&h) && h.origin.place == origin->place && other;
 }
 
-static void find_sections(tri_store *store) {
-    const header *h = (const header *)store->map.data;
-    store->rows = h->rows, store->width = h->width;
-    for (int s = 0; s < TRI_SECTION_COUNT; s++)
-        store->section[s] = store->map.data + h->section[s].offset, store->bytes[s] = h->section[s].bytes;
+/* Takes the descriptor. */
+static tri_status take_store(const char *path, int fd, const header *h, tri_store *out) {
+    *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"), .fd = fd, .file_bytes = h->file_bytes,
+                       .rows = h->rows, .width = h->width};
+    for (int s = 0; s < TRI_SECTION_COUNT; s++) out->offset[s] = h->section[s].offset, out->bytes[s] = h->section[s].bytes;
+    if (out->path) return TRI_OK;
+    close(fd);
+    return tri__fail(TRI_RESOURCE, "out of memory for a token store");
 }
 
-/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c). On a file system without
- * locks there is none, and nothing is removed. 0 when the file was removed before it was locked. */
-static int keep(int fd) {
+/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c), for a moment. On a file system
+ * without locks there is none, and nothing is removed. TRI_NOINPUT when the file was removed before it was locked. */
+static tri_status keep(int fd, const char *path, const tri_store_wait *wait) {
+    static const tri_store_wait usual = {0};
+    if (!wait) wait = &usual;
+    double seconds = wait->seconds > 0 ? wait->seconds : LOCK_SECONDS, quiet = seconds < QUIET_SECONDS ? seconds : QUIET_SECONDS;
+    char holder[32];
     struct stat info;
-    while (flock(fd, LOCK_SH) && errno == EINTR) continue;
-    return fstat(fd, &info) == 0 && info.st_nlink > 0;
+    tri_lock_result got = tri__lock(fd, LOCK_SH, quiet, wait->stop);
+    if (got == TRI_LOCK_HELD && quiet < seconds) {
+        tri__say(wait->log, TRI_LOG_INFO, "%s is locked by %s: waiting for it, up to %g s", path, tri__lock_holder(fd, holder), seconds);
+        got = tri__lock(fd, LOCK_SH, seconds - quiet, wait->stop);
+    }
+    if (got == TRI_LOCK_STOPPED) return tri__stop_check(wait->stop, "%s was locked by %s", path, tri__lock_holder(fd, holder));
+    if (got == TRI_LOCK_HELD)
+        return tri__fail(TRI_BUSY, "%s has been locked by %s for %g s: end that, or let --cache-dir name another folder", path,
+                         tri__lock_holder(fd, holder), seconds);
+    if (fstat(fd, &info) == 0 && info.st_nlink > 0) return TRI_OK;
+    return tri__fail(TRI_NOINPUT, "%s was just removed", path);
 }
 
-static tri_status map_store(const char *path, int fd, size_t size, tri_store *out) {
-    void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED) return fail_errno("map", path);
-    *out = (tri_store){.map = {.data = data, .size = size}, .fd = fd};
-    return TRI_OK;
+/* The hash of all after the header, read a piece at a time. */
+static tri_status check_body(const char *path, int fd, const header *h) {
+    char *buffer = malloc(READ_BYTES);
+    XXH3_state_t *hash = XXH3_createState();
+    tri_status status = buffer && hash ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    if (hash) XXH3_64bits_reset(hash);
+    for (uint64_t at = BODY; status == TRI_OK && at < h->file_bytes;) {
+        size_t part = h->file_bytes - at < READ_BYTES ? (size_t)(h->file_bytes - at) : READ_BYTES;
+        status = tri__read_at(fd, at, buffer, part, path);
+        if (status == TRI_OK) XXH3_64bits_update(hash, buffer, part);
+        at += part;
+    }
+    if (status == TRI_OK && XXH3_64bits_digest(hash) != h->body_hash) status = damaged(path, "its content is damaged");
+    XXH3_freeState(hash);
+    free(buffer);
+    return status;
 }
 
-static tri_status map_locked(const char *path, tri_store *out) {
+tri_status tri__store_open(const char *path, const tri_key *key, const tri_store_wait *wait, tri_store *out) {
+    *out = (tri_store){0};
     int fd;
     size_t size;
+    header h;
     TRI_TRY(tri__file_open(path, &fd, &size));
-    tri_status status = !keep(fd)     ? tri__fail(TRI_NOINPUT, "%s was just removed", path)
-                        : size < BODY ? damaged(path, "is cut short")
-                                      : map_store(path, fd, size, out);
-    if (status != TRI_OK) close(fd);
+    tri_status status = keep(fd, path, wait);
+    if (status == TRI_OK && size < BODY) status = damaged(path, "is cut short");
+    if (status == TRI_OK) status = tri__read_at(fd, 0, &h, sizeof h, path);
+    if (status == TRI_OK) status = check_header(path, &h, key, size);
+    if (status == TRI_OK) status = check_body(path, fd, &h);
+    if (status == TRI_OK) return take_store(path, fd, &h, out);
+    close(fd);
     return status;
 }
 
-tri_status tri__store_open(const char *path, const tri_key *key, tri_store *out) {
-    *out = (tri_store){0};
-    tri_store store = {0};
-    TRI_TRY(map_locked(path, &store));
-    const header *h = (const header *)store.map.data;
-    tri_status status = check_header(path, h, key, store.map.size);
-    if (status == TRI_OK) {
-        madvise((void *)store.map.data, store.map.size, MADV_WILLNEED);
-        if (XXH3_64bits(store.map.data + BODY, store.map.size - BODY) != h->body_hash) status = damaged(path, "its content is damaged");
-    }
-    if (status == TRI_OK) {
-        find_sections(&store);
-        if (!starts_rise(&store, TRI_SECTION_START0, TRI_SECTION_IDS0) || !starts_rise(&store, TRI_SECTION_START1, TRI_SECTION_IDS1))
-            status = damaged(path, "its rows are out of order");
-    }
-    if (status == TRI_OK) *out = store;
-    else tri__store_close(&store);
-    return status;
+tri_status tri__store_read(const tri_store *store, tri_section section, size_t at, size_t bytes, void *out) {
+    TRI_ASSERT(at <= store->bytes[section] && bytes <= store->bytes[section] - at);
+    return tri__read_at(store->fd, store->offset[section] + at, out, bytes, store->path);
 }
 
 void tri__store_close(tri_store *store) {
-    if (store->map.size) close(store->fd);
-    tri__file_unmap(&store->map);
+    if (store->path) close(store->fd);
+    free(store->path);
     *store = (tri_store){0};
 }
 
-static tri_status open_temporary(tri_store_writer *w) {
+static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait) {
     for (int attempt = 0; attempt < 100; attempt++) {
         int length = snprintf(w->temporary, TRI_PATH_MAX, "%s.tmp-%ld-%d", w->path, (long)getpid(), attempt);
         if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "the path is too long: %s", w->path);
         w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0 && keep(w->fd)) return TRI_OK;
-        if (w->fd >= 0) close(w->fd);
-        else if (errno != EEXIST) break;
+        if (w->fd < 0 && errno != EEXIST) break;
+        if (w->fd < 0) continue;
+        tri_status status = keep(w->fd, w->temporary, wait);
+        if (status != TRI_NOINPUT) return status;
+        close(w->fd);
         w->fd = -1;
     }
     tri_status status = fail_errno("create", w->temporary);
@@ -182,7 +196,7 @@ static tri_status open_temporary(tri_store_writer *w) {
     return status;
 }
 
-tri_status tri__store_create(const char *path, const tri_store_origin *origin, tri_store_writer **out) {
+tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait, tri_store_writer **out) {
     *out = NULL;
     tri_store_writer *w = calloc(1, sizeof *w);
     if (!w) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
@@ -196,7 +210,7 @@ tri_status tri__store_create(const char *path, const tri_store_origin *origin, t
     else XXH3_64bits_reset(w->hash);
     if (status == TRI_OK && path) {
         status = tri__path_join(w->path, "", path);
-        if (status == TRI_OK) status = open_temporary(w);
+        if (status == TRI_OK) status = open_temporary(w, wait);
     } else if (status == TRI_OK && (w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) {
         status = fail_errno("create", w->path);
     }
@@ -248,10 +262,9 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
 tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, tri_store *out) {
     *out = (tri_store){0};
     tri_status status = finish(w, rows, width);
-    if (status == TRI_OK) status = map_store(w->path, w->fd, w->at, out);
     if (status == TRI_OK) {
-        w->fd = -1; /* the store's now */
-        find_sections(out);
+        status = take_store(w->path, w->fd, &w->header, out);
+        w->fd = -1; /* the store's now, or closed */
     }
     tri__store_abandon(w);
     return status;

@@ -79,8 +79,8 @@ tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t ba
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&sampler, 1, &spec.maxima);
     tri_status status = tri__loader_open(&spec, &loader);
-    double waited;
-    for (const tri_batch *next; status == TRI_OK && (next = tri__loader_next(loader, &waited));) {
+    const tri_batch *next = NULL;
+    while (status == TRI_OK && (status = tri__loader_next(loader, &next, NULL)) == TRI_OK && next) {
         tri_feed feed;
         tri__feed(&next->part[0], engine, &inv, NULL, &feed);
         status = check_room(program, &feed.counts);

@@ -22,7 +22,7 @@ typedef struct exporter {
     tri_assets assets;
     tri_arena arena;          /* of the pieces */
     tri_piece *weights;       /* whole tensors */
-    void **held;              /* [n_weights] memory of those that the checkpoint has in slices; NULL */
+    void **held;              /* [n_weights] their memory */
     int n_weights;
 } exporter;
 
@@ -42,7 +42,6 @@ static tri_status read_weights(exporter *e) {
         TRI_TRY(tri__checkpoint_tensor(e->checkpoint, i, piece));
         if (is_moment(piece->name)) continue;
         int index = e->n_weights++;
-        if (piece->data) continue;
         piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) + 1);
         if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", piece->name);
         TRI_TRY(tri__checkpoint_read(e->checkpoint, piece));

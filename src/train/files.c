@@ -1,6 +1,6 @@
 /* files.c - finding data files, taking a run folder. */
 #include "train/files.h"
-#include "base/clock.h"
+#include "base/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,26 +55,26 @@ static tri_status held(int fd, const char *folder) {
                      holder[0] ? holder : "unknown");
 }
 
-tri_status tri__folder_lock(const char *folder, int *lock) {
+/* Fails as the lock's result says; cause: errno of it. */
+static tri_status not_locked(tri_lock_result result, int fd, const char *folder, int cause, const tri_stop *stop) {
+    if (result == TRI_LOCK_STOPPED) return tri__stop_check(stop, "%s was in use by another run", folder);
+    if (result == TRI_LOCK_HELD) return held(fd, folder);
+    return tri__fail(TRI_IO, "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an --output-dir on a "
+                     "file system with locks (of NFS: with lockd, or mounted with -o local_lock=flock)", folder, strerror(cause));
+}
+
+tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock) {
     char path[TRI_PATH_MAX], text[32];
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(tri__path_join(path, folder, ".lock"));
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
-    double until = tri__clock() + LOCK_SECONDS;
-    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (tri__clock() > until) {
-            tri_status status = held(fd, folder);
-            close(fd);
-            return status;
-        }
-        usleep(50 * 1000);
-    }
+    tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
-        close(fd);
-        return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
-    }
-    *lock = fd;
-    return TRI_OK;
+    tri_status status = result == TRI_LOCK_TAKEN ? TRI_OK : not_locked(result, fd, folder, errno, stop);
+    if (status == TRI_OK && (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n))
+        status = tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    if (status == TRI_OK) *lock = fd;
+    else close(fd);
+    return status;
 }

@@ -3,6 +3,7 @@
 #define TRI_TRAIN_FILES_H
 
 #include "base/file.h"
+#include "base/stop.h"
 
 /* Paths; "" for what is not there. */
 typedef struct tri_data_files {
@@ -13,7 +14,8 @@ typedef struct tri_data_files {
 tri_status tri__data_files(const char *path, tri_data_files *files);
 
 /* Takes a run folder for this process: makes it, proves that it can be written, locks it. Waits 5 s for another run, then
- * TRI_BUSY naming the process that holds it. *lock is closed to release it. */
-tri_status tri__folder_lock(const char *folder, int *lock);
+ * TRI_BUSY naming the process that holds it; TRI_STOPPED when `stop` (NULL: nobody asks) ended the wait; TRI_IO on a file system
+ * without locks. *lock is closed to release it. */
+tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock);
 
 #endif

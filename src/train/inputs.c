@@ -28,6 +28,7 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
                               .threads = tri__threads(in->settings),
                               .bad_rows = (tri_bad_rows)in->settings->bad_rows,
                               .cache = in->cache[0] ? in->cache : NULL,
+                              .stop = in->stop,
                               .log = in->log};
 }
 

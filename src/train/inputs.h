@@ -9,6 +9,7 @@ typedef struct tri_inputs {
     const tri_settings *settings;
     const tri_assets *assets;
     const tri_log *log;
+    const tri_stop *stop;     /* ends the reading of tables early; NULL: nobody asks. Set after tri__inputs_make */
     char cache[TRI_PATH_MAX]; /* folder of token stores; "": none */
 } tri_inputs;
 

@@ -283,9 +283,11 @@ static tri_status run(loop *l) {
 
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop) {
     loop l = {.begun_step = -1, .saved_step = -1, .stop = stop};
-    tri_status status = tri__session_open(settings, world, sink, &l.s);
+    tri_status status = tri__session_open(settings, world, sink, stop, &l.s);
+    int agreed = status == TRI_OK; /* a run under way stops by agreement; one that begins, when any rank hears of it */
     if (status == TRI_OK) status = run(&l);
-    if (status != TRI_OK && status != TRI_STOPPED && world && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
+    if (status != TRI_OK && !(agreed && status == TRI_STOPPED) && world && world->failed == TRI_OK)
+        tri_world_fail(world, status, tri_error());
     tri__recorder_close(&l.recorder);
     tri__stage_clock_close(&l.clock);
     tri__scores_free(&l.valid);

@@ -16,7 +16,7 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,simulate,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, .scope = "train,eval,predict,plan,simulate,config",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
-    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,export,config",
+    ROW(TEXT, output_dir, .value = "./outputs", .scope = "train,demo,export,supervise,config",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to be made"),
     ROW(TEXT, models_dir, .scope = "train,plan,simulate,inspect,tokenize,config",
         .help = "folder that holds the folders of tokenizers and encoders"),

@@ -12,12 +12,13 @@
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
 static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
-                             const char *beside, const char *path, tri_counts *max, int *columns) {
+                             const tri_stop *stop, const char *beside, const char *path, tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
     tri_inputs inputs;
     TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
+    inputs.stop = stop;
     tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
@@ -29,12 +30,12 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
 }
 
 static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
-                             const char *beside, tri_counts *max, int *columns) {
+                             const tri_stop *stop, const char *beside, tri_counts *max, int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
         if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
-        return count_file(s, place, assets, log, beside, files.train, max, columns);
+        return count_file(s, place, assets, log, stop, beside, files.train, max, columns);
     }
     *columns = s->model.tab_field_list.n;
     if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
@@ -94,7 +95,7 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
     return TRI_OK;
 }
 
-static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const char *beside, planning *p) {
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside, planning *p) {
     tri_counts max;
     tri_place place;
     int columns = 0;
@@ -103,7 +104,8 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
     TRI_TRY(advise_order(settings, &place.mesh, log));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
-    TRI_TRY(count_rows(settings, &place, &p->assets, log, beside, &max, &columns));
+    TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
+    TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
     TRI_TRY(tri__staging_say(settings, &p->engine.in, log));
     return tri__engine_plan_all(&p->engine, &p->all);
@@ -119,7 +121,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     tri_log log = tri__sink_log(sink);
     *facts = NULL;
     *program = NULL;
-    tri_status status = plan_ranks(settings, &log, NULL, &p);
+    tri_status status = plan_ranks(settings, &log, NULL, NULL, &p);
     if (status == TRI_OK && settings->memory_limit) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
@@ -131,10 +133,10 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     return status;
 }
 
-tri_status tri__run_prepare(const tri_settings *settings) {
+tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop) {
     planning p = {0};
     tri_log silent = {0};
-    tri_status status = plan_ranks(settings, &silent, settings->output_dir, &p);
+    tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
     /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
     if (status == TRI_OK && (settings->memory_limit || !p.engine.device->apart))
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);

@@ -26,7 +26,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     const json_t *state = tri__checkpoint_state(checkpoint);
     const char *data = json_string_value(json_object_get(state, "data")), *build = json_string_value(json_object_get(state, "build"));
     char digest[24];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
     json_t *now = tri__session_recorded(s);
     if (!now) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,

@@ -28,8 +28,8 @@ void tri__predictions_free(tri_predictions *predictions);
 tri_status tri__run_export(const tri_settings *settings, json_t **facts);
 
 /* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with
- * the memory there is (TRI_RESOURCE with figures). */
-tri_status tri__run_prepare(const tri_settings *settings);
+ * the memory there is (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (NULL: nobody asks) ended it. */
+tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`, with --csv `csv`, with

@@ -33,7 +33,7 @@ static json_t *state_json(const tri_session *s) {
     const tri_settings *set = s->settings;
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
-    snprintf(data, sizeof data, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
+    snprintf(data, sizeof data, "%016llx", (unsigned long long)s->train->digest);
     json_t *state = json_pack("{s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "samples",
                               (json_int_t)samples, "rows",
                               (json_int_t)s->train->n, "global_batch", (json_int_t)s->sampler.batch, "replica_batch",

@@ -38,6 +38,7 @@ static tri_status load_tables(tri_session *s) {
     if (!files.train[0])
         return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
+    inputs.stop = s->stop;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
         tri__say(&s->log, TRI_LOG_WARN, "no validation table beside the training data: no validation, no best model");
@@ -77,7 +78,7 @@ static tri_status agree(const tri_session *s) {
     json_decref(told);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_counts *max = &s->engine.plan.train.program->max;
-    uint64_t digest = tri__hash64(tri__dataset_digest(s->train), text, strlen(text));
+    uint64_t digest = tri__hash64(s->train->digest, text, strlen(text));
     digest = tri__hash64(digest, tri_version(), strlen(tri_version()));
     digest = tri__hash64(digest, &s->engine.model.n_elements, sizeof s->engine.model.n_elements);
     digest = tri__hash64(digest, max->of, sizeof max->of);
@@ -132,17 +133,19 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
-    if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, &s->lock));
+    TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
+    if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, s->stop, &s->lock));
     TRI_TRY(open_engine(s));
     TRI_TRY(tri__session_open_saver(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     TRI_TRY(tri__engine_settle(&s->engine));
     TRI_TRY(tri__session_compare_replicas(s));
+    TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
     return open_loader(s);
 }
 
-tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, tri_session **out) {
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop, tri_session **out) {
     tri_place place;
     *out = NULL;
     TRI_TRY(tri__place_make(settings, world, 1, 0, &place));
@@ -150,6 +153,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
     s->settings = settings;
     s->place = place;
+    s->stop = stop;
     s->lead = place.rank == 0;
     s->lock = -1;
     s->began = tri__clock_wall();
@@ -204,7 +208,7 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
-    s->batch = tri__loader_next(s->loader, &s->waited);
+    TRI_TRY(tri__loader_next(s->loader, &s->batch, &s->waited));
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = 1 / s->batch->weight;

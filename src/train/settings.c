@@ -61,7 +61,7 @@ static void note(tri_settings *settings, const tri_option *row) {
         {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
         {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
         {"pp_size", &settings->given.pp_size},               {"device", &settings->given.device},
-        {"lab_model", &settings->given.lab_model},
+        {"lab_model", &settings->given.lab_model},           {"output_dir", &settings->given.output_dir},
     };
     for (size_t i = 0; i < sizeof related / sizeof *related; i++)
         if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;

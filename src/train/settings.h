@@ -59,7 +59,7 @@ typedef struct tri_settings {
     int check, json, quiet, no_color;
     struct {                       /* given by the user, rather than left at the default */
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
-            device, lab_model;
+            device, lab_model, output_dir;
     } given;
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;

@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
 
 static const double RESERVE = 30, TIMES = 3; /* seconds; steps and checkpoints */
@@ -12,7 +10,7 @@ static const double RESERVE = 30, TIMES = 3; /* seconds; steps and checkpoints *
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need) {
     if (world && atomic_load_explicit(&world->segment.control->stop, memory_order_relaxed)) return 1;
     if (!stop) return 0;
-    if (atomic_load_explicit(&stop->signal, memory_order_relaxed)) return 1;
+    if (tri__stop_signalled(stop)) return 1;
     return stop->deadline > 0 && tri__clock_wall() + RESERVE + TIMES * need > stop->deadline;
 }
 
@@ -24,9 +22,7 @@ tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, 
 }
 
 const char *tri__stop_text(const tri_stop *stop, char out[static 32]) {
-    int number = stop ? atomic_load(&stop->signal) : 0;
-    const char *name = number ? sigabbrev_np(number) : NULL;
-    if (name) snprintf(out, 32, "SIG%s", name);
+    if (tri__stop_signalled(stop)) tri__stop_name(stop, out);
     else if (stop && stop->deadline > 0 && tri__stop_asked(stop, NULL, 0)) strcpy(out, "the job's end is near");
     else strcpy(out, "another rank was asked to");
     return out;

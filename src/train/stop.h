@@ -3,15 +3,8 @@
 #ifndef TRI_TRAIN_STOP_H
 #define TRI_TRAIN_STOP_H
 
+#include "base/stop.h"
 #include "comm/world.h"
-
-#include <stdatomic.h>
-
-/* Filled by whoever receives signals and reads the environment. */
-typedef struct tri_stop {
-    atomic_int signal;         /* the first that asked; 0: none */
-    double deadline;           /* seconds since 1970 at which the job will be killed; 0: none */
-} tri_stop;
 
 /* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a checkpoint take; so
  * many, three times, are left before the deadline, and half a minute more. */

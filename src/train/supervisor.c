@@ -146,16 +146,25 @@ static void judge(supervisor *s, int i, int status) {
                           "it ended with exit code 0 without leaving the others: a program closes its world last");
 }
 
+/* A rank ended, and somebody else has taken its exit code: another thread that waits for all children, or SIGCHLD is ignored again. */
+static void judge_unknown(supervisor *s, int i, int cause) {
+    tri_control *control = s->segment.control;
+    if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || s->verdict->rank[i].by_us || atomic_load(&control->abort)) return;
+    tri__control_fail(control, i, TRI_INTERNAL, "it ended, and its exit code is lost (wait4: %s): something else in this process collects "
+                      "its children", strerror(cause));
+}
+
 static void collect(supervisor *s, int i) {
     struct rusage usage = {0};
-    int status;
+    int status = -1;
     pid_t pid;
     do pid = wait4(s->child[i].pid, &status, WNOHANG, &usage);
     while (pid < 0 && errno == EINTR);
     if (pid == 0) return;
-    if (WIFSIGNALED(status)) judge(s, i, status); /* at once: others wait for it */
+    if (pid < 0) status = -1, judge_unknown(s, i, errno);
+    else if (WIFSIGNALED(status)) judge(s, i, status); /* at once: others wait for it */
     for (int k = 0; k < 2; k++) tri__stream_drain(&s->streams, i, k);
-    if (!WIFSIGNALED(status)) judge(s, i, status); /* its last words are the cause */
+    if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last words are the cause */
     close(s->child[i].pidfd);
     s->child[i].pidfd = -1;
     s->alive--;
@@ -345,9 +354,8 @@ static void conclude(supervisor *s) {
     v->out_of_memory = tri__oom_kills() > s->oom_before;
     v->committed = atomic_load(&control->committed) - 1;
     v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
-    /* Ranks that end by a signal that asked them to have not failed. */
-    int asked = v->stopped && (!failed || v->failure.code == TRI_STOPPED || is_wish(v->failure.code - 128));
-    v->failed = failed && !asked;
+    /* Ranks that stop, or end by a signal that asked them to, have not failed. */
+    v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && is_wish(v->failure.code - 128));
     v->hung &= v->failed;
     if (v->failed) v->code = v->failure.code;
     else if (failed ? v->failure.code != TRI_STOPPED : s->killed > 0) v->code = 128 + v->stopped;

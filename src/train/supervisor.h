@@ -25,7 +25,7 @@ typedef struct tri_supervised {
 
 /* How one rank ended, and where it was. */
 typedef struct tri_rank_end {
-    int status;                  /* as wait4 gives it; -1: it could not be ended */
+    int status;                  /* as wait4 gives it; -1: it could not be ended, or how it ended is not known */
     int64_t peak_bytes;          /* most memory it held at once */
     int by_us;                   /* the signal that the supervisor ended it with; 0: none */
     uint32_t life, phase, waiting;

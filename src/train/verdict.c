@@ -65,7 +65,7 @@ static void add(words *w, const char *format, ...) {
 
 const char *tri__end_text(int status, char out[static 64]) {
     const char *name = status != -1 && WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
-    if (status == -1) snprintf(out, 64, "still there");
+    if (status == -1) snprintf(out, 64, "still there, or its end is not known");
     else if (WIFSIGNALED(status)) snprintf(out, 64, "killed by signal %d (SIG%s)", WTERMSIG(status), name ? name : "?");
     else snprintf(out, 64, "exit code %d", WEXITSTATUS(status));
     return out;

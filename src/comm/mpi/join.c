@@ -1,6 +1,7 @@
 /* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI links the machines. */
 #include "comm/mpi/mpi.h"
 
+#include "base/clock.h"
 #include "comm/link.h"
 #include "comm/mpi/load.h"
 #include "comm/rendezvous.h"
@@ -26,6 +27,8 @@ typedef struct card {
 
 typedef struct joining {
     const tri_mpi_plugin *plugin;
+    const tri_stop *stop;
+    double deadline;     /* of the gathering at hand */
     void *state;
     int rank, size, opened; /* opened: a world has taken over the plug-in's state */
     card *all;           /* [size] */
@@ -38,6 +41,21 @@ static tri_status mpi_try(const joining *join, int error, const char *what) {
     if (!error) return TRI_OK;
     join->plugin->remote.words(error, words, sizeof words);
     return tri__fail(TRI_IO, "MPI failed to %s: %s", what, words);
+}
+
+static int go_on(void *context) {
+    const joining *join = context;
+    return !tri__stop_signalled(join->stop) && tri__clock() < join->deadline;
+}
+
+/* Everyone's card into join->all. */
+static tri_status gather(joining *join, const card *mine, const char *what) {
+    join->deadline = tri__clock() + MEET_SECONDS;
+    int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
+    if (error >= 0) return mpi_try(join, error, what);
+    TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
+    return tri__fail(TRI_RESOURCE, "waited %g s for the %d ranks to meet through MPI; some have not come. See their machines' messages",
+                     MEET_SECONDS, join->size);
 }
 
 /* Host name, boot and the namespaces that local sockets and processes live in. */
@@ -63,7 +81,7 @@ static tri_status exchange_cards(joining *join) {
     join->here = calloc(n, sizeof(int));
     if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of)
         return tri__fail(TRI_RESOURCE, "no memory for a world of %d ranks", join->size);
-    return mpi_try(join, join->plugin->gather(join->state, &mine, join->all, sizeof mine), "gather the names of machines");
+    return gather(join, &mine, "gather the names of machines");
 }
 
 /* Machines are numbered by their first rank; ranks of a machine by their order in the world. */
@@ -83,12 +101,13 @@ static void find_machines(joining *join) {
         if (nodes->node_of[r] == nodes->node_of[join->rank]) join->here[join->n_here++] = r;
 }
 
-static tri_status meet(joining *join, const tri_ranks *how, tri_segment *segment) {
+static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop, tri_segment *segment) {
     char key[64];
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
     snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random, join->nodes.node_of[join->rank]);
-    tri_meeting meeting = {.key = key, .local = join->nodes.local_of[join->rank], .n = join->n_here, .seconds = MEET_SECONDS};
+    tri_meeting meeting = {.key = key, .local = join->nodes.local_of[join->rank], .n = join->n_here, .seconds = MEET_SECONDS,
+                           .stop = stop};
     tri_segment_spec spec = {.n = join->n_here, .world = join->size, .world_rank = join->here, .heap_bytes = how->heap_bytes,
                              .progress_timeout = how->progress_timeout};
     return tri__rendezvous(&meeting, &spec, segment);
@@ -99,21 +118,34 @@ static tri_status agree(joining *join, tri_status mine) {
     card *all = join->all;
     card said = {.failed = mine};
     snprintf(said.machine, sizeof said.machine, "%s", mine == TRI_OK ? "" : tri_error());
-    tri_status status = mpi_try(join, join->plugin->gather(join->state, &said, all, sizeof said), "agree that all machines are ready");
+    tri_status status = gather(join, &said, "agree that all machines are ready");
     if (mine != TRI_OK || status != TRI_OK) return mine != TRI_OK ? mine : status;
     for (int r = 0; r < join->size; r++)
         if (all[r].failed) return tri__fail((tri_status)all[r].failed, "rank %d could not join: %s", r, all[r].machine);
     return TRI_OK;
 }
 
+/* Which launcher would do, in words. A Slurm step says by --mpi for whom it is. */
+static tri_status wrong_launcher(const joining *join, const tri_launch *launch) {
+    const char *built_with = join->plugin->built_with;
+    char way[256];
+    if (launch->slurm)
+        snprintf(way, sizeof way, "start it with `srun --mpi=%s` (`srun --mpi=list` says what this Slurm has)",
+                 tri__mpi_srun_type(built_with));
+    else snprintf(way, sizeof way, "start it with the mpirun of that MPI");
+    return tri__fail(TRI_USAGE,
+                     "%s says rank %d of %d, MPI says rank %d of %d: the plug-in was built with %s, which that launcher is not for; %s, or "
+                     "build with the other MPI's mpicc",
+                     tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size, built_with, way);
+}
+
 static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     tri_segment segment = {.fd = -1};
     if (join->size != launch->size || join->rank != launch->rank)
-        return tri__fail(TRI_USAGE, "%s says rank %d of %d, MPI says rank %d of %d: the plug-in is of another MPI than the launcher",
-                         tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size);
+        return wrong_launcher(join, launch);
     TRI_TRY(exchange_cards(join));
     find_machines(join);
-    tri_status status = agree(join, meet(join, how, &segment));
+    tri_status status = agree(join, meet(join, how, launch->stop, &segment));
     int local = join->nodes.local_of[join->rank];
     if (status == TRI_OK) status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
     if (status != TRI_OK) {
@@ -123,7 +155,7 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
     (*world)->owns_segment = 1;
     join->opened = 1;
     status = tri__watcher_open(*world);
-    if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS);
+    if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS, launch->stop);
     if (status == TRI_OK) return TRI_OK;
     if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
     tri_world_close(*world);
@@ -132,11 +164,11 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
 }
 
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    joining join = {0};
+    joining join = {.stop = launch->stop};
     const char *library = "";
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));
-    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), &join.plugin));
+    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join.plugin));
     TRI_TRY(mpi_try(&join, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
     tri_status status = join_world(&join, how, launch, world);
     if (!join.opened) join.plugin->remote.close(join.state, 1);

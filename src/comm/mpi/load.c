@@ -4,15 +4,26 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 /* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its files are
  * sparse: without this check a shortage would be a SIGBUS later. */
 static const double MPI_SHARED_BYTES = 4.25 * 1024 * 1024;
 
-tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin) {
-    const char *why;
-    void *library = tri__library_open(TRI_MPI_PLUGIN_NAME, 1, &why); /* Open MPI's parts need its symbols */
+/* Names in the order in which they are tried. */
+static const char *const plugins[][2] = {
+    [TRI_MPI_ANY] = {TRI_MPI_PLUGIN_NAME, NULL},
+    [TRI_MPI_OPENMPI] = {"libtrident_mpi_openmpi.so", TRI_MPI_PLUGIN_NAME},
+    [TRI_MPI_MPICH] = {"libtrident_mpi_mpich.so", TRI_MPI_PLUGIN_NAME},
+};
+
+tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {
+    const char *why = NULL;
+    void *library = NULL;
+    for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
+        library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's parts need its symbols */
     if (!library)
         return tri__fail(TRI_USAGE, "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
                          "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",
@@ -22,6 +33,24 @@ tri_status tri__mpi_load(const char *launcher, const tri_mpi_plugin **plugin) {
         return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together",
                          TRI_MPI_PLUGIN_NAME);
     return TRI_OK;
+}
+
+void tri__mpi_list(char *out, size_t size) {
+    static const char *const names[] = {TRI_MPI_PLUGIN_NAME, "libtrident_mpi_openmpi.so", "libtrident_mpi_mpich.so"};
+    out[0] = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *why;
+        void *library = tri__library_open(names[i], 0, &why);
+        const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+        size_t used = strlen(out);
+        if (!plugin) continue;
+        snprintf(out + used, size - used, "%s%s (%s)", used ? ", " : "",
+                 plugin->version == TRI_MPI_PLUGIN_VERSION ? plugin->built_with : "of another version", names[i]);
+    }
+}
+
+const char *tri__mpi_srun_type(const char *built_with) {
+    return !built_with[0] || strncmp(built_with, "Open MPI", 8) == 0 ? "pmix" : "pmi2";
 }
 
 tri_status tri__mpi_check_shared(const char *folder, int ranks) {

@@ -8,6 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+/* MPICH's MPI_STATUSES_IGNORE is an address that no array has, which gcc takes for an array that is too small. */
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
+
 enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STRING };
 
 typedef enum what { NOTE, SEND, RECEIVE } what;
@@ -191,8 +196,17 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
     return error;
 }
 
-static int gather(void *of, const void *mine, void *all, int bytes) {
-    return MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other);
+static int gather(void *of, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context) {
+    const struct timespec pause = {.tv_nsec = 200 * 1000};
+    MPI_Request request;
+    int done = 0, error = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other, &request);
+    if (!error) error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    while (!error && !done) {
+        if (!go_on(context)) return -1;
+        nanosleep(&pause, NULL);
+        error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    return error;
 }
 
 static int native(void *of, const char *name, const void *in, void *out, int64_t count, int root) {
@@ -213,9 +227,24 @@ static int native(void *of, const char *name, const void *in, void *out, int64_t
     return -1;
 }
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#if defined OMPI_MAJOR_VERSION
+#define BUILT_WITH "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+#elif defined I_MPI_VERSION
+#define BUILT_WITH "Intel MPI " I_MPI_VERSION
+#elif defined MVAPICH2_VERSION
+#define BUILT_WITH "MVAPICH2 " MVAPICH2_VERSION
+#elif defined MPICH_VERSION
+#define BUILT_WITH "MPICH " MPICH_VERSION
+#else
+#define BUILT_WITH "an MPI of version " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
+#endif
+
 __attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugin_table;
 const tri_mpi_plugin tri_mpi_plugin_table = {
     .version = TRI_MPI_PLUGIN_VERSION,
+    .built_with = BUILT_WITH,
     .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive, .test = test,
                .drop = drop, .leave = leave, .close = state_close, .words = words},
     .open = state_open,

@@ -4,16 +4,17 @@
 
 #include "comm/remote.h"
 
-enum { TRI_MPI_PLUGIN_VERSION = 1 };
+enum { TRI_MPI_PLUGIN_VERSION = 2 };
 #define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"
 
 typedef struct tri_mpi_plugin {
     int version;
+    const char *built_with; /* "Open MPI 4.1.4" */
     tri_remote remote;
     /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid for ever. */
     int (*open)(void **state, int *rank, int *size, const char **library);
-    /* Blocking, of all ranks: all[size][bytes] in rank order. */
-    int (*gather)(void *state, const void *mine, void *all, int bytes);
+    /* Of all ranks: all[size][bytes] in rank order. Waits for them as long as go_on(context) is not 0; then -1, and only close may follow. */
+    int (*gather)(void *state, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context);
     /* MPI's own blocking collective of all ranks, f32 sums, to compare with: name as "all_reduce"; count as in tri_collective.
      * -1: not a name it knows. */
     int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);

@@ -1,0 +1,28 @@
+/* stop.c - looks at the wish to end. */
+#include "base/stop.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int tri__stop_signalled(const tri_stop *stop) { return stop && atomic_load_explicit(&stop->signal, memory_order_relaxed) != 0; }
+
+const char *tri__stop_name(const tri_stop *stop, char out[static 32]) {
+    int number = stop ? atomic_load(&stop->signal) : 0;
+    const char *name = number ? sigabbrev_np(number) : NULL;
+    if (name) snprintf(out, 32, "SIG%s", name);
+    else if (number) snprintf(out, 32, "signal %d", number);
+    else out[0] = 0;
+    return out;
+}
+
+tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) {
+    char what[512], name[32];
+    va_list list;
+    if (!tri__stop_signalled(stop)) return TRI_OK;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    return tri__fail(TRI_STOPPED, "stopped (%s) while %s; run again to go on", tri__stop_name(stop, name), what);
+}
