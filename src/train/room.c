@@ -37,8 +37,9 @@ static int64_t need_of(const tri_programs *all, shares by) {
         for (int memory = 0; memory < by.memories; memory++) {
             int64_t need = 0;
             for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
-                const tri_program *const both[] = {all->infer[rank], all->train[rank]};
-                need += tri__room_need(both, all->train[rank] ? 2 : 1);
+                const tri_program *both[] = {tri__class_of(&all->infer, rank, NULL)->program, NULL};
+                if (all->train.n) both[1] = tri__class_of(&all->train, rank, NULL)->program;
+                need += tri__room_need(both, all->train.n ? 2 : 1);
             }
             if (need > most) most = need;
         }
@@ -50,9 +51,7 @@ static tri_status need_planned(const tri_plan_in *in, shares by, int64_t *most) 
     tri_arena arena;
     tri_programs all = {.world = tri__mesh_world(&in->mesh)};
     TRI_TRY(tri__arena_open(&arena, TRI_PLAN_ARENA));
-    all.train = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.train);
-    all.infer = tri__arena_alloc(&arena, (size_t)all.world * sizeof *all.infer);
-    tri_status status = tri__plan_programs(&arena, in, all.train, all.infer);
+    tri_status status = tri__plan_ranks(&arena, in, &all.train, &all.infer);
     if (status == TRI_OK) *most = need_of(&all, by);
     tri__arena_close(&arena);
     return status;

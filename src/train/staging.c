@@ -50,14 +50,13 @@ tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const 
     tri_plan_in in = *like;
     tri_hardware hardware;
     tri_timeline timeline;
-    const tri_program **train = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *train);
-    const tri_program **infer = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *infer);
+    tri_classes train, infer;
     in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
     TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
-    TRI_TRY(tri__plan_programs(arena, &in, train, infer));
+    TRI_TRY(tri__plan_ranks(arena, &in, &train, &infer));
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
-    TRI_TRY(tri__timeline(arena, train, in.mesh.pp, &costs, &timeline));
+    TRI_TRY(tri__timeline(arena, &train, &costs, &timeline));
     out->seconds = timeline.seconds;
     out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
