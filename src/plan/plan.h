@@ -127,8 +127,8 @@ typedef struct tri_pass {
     tri_planned out;
 } tri_pass;
 
-/* Passes in order: those before replicas differ, and the others. */
-tri_status tri__passes_shared(tri_pass *pass, int training);
+/* Passes in order: those before stages differ; then comes `schedule`; and those from where replicas differ. */
+tri_status tri__passes_template(tri_pass *pass, int training);
 tri_status tri__passes_own(tri_pass *pass, int training);
 /* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
 tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);

@@ -1,6 +1,7 @@
 /* ranks.c - the programs of all ranks of a mesh.
  *
- * Passes up to `schedule` know nothing of replicas: ranks that differ in their place on dp alone have them in common. What follows depends on
+ * Passes before `schedule` know nothing of stages, and `schedule` nothing of replicas: ranks that differ in their places on pp and dp, or on
+ * dp alone, have them in common. What follows depends on
  * which elements of each block of weights are a rank's own. Shards are equal runs of elements, so replicas side by side whose shards lie in
  * the same stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run are planned,
  * and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory is used again for each; of the
@@ -12,7 +13,7 @@
 /* Of training, or of prediction. */
 typedef struct side {
     int training;
-    tri_pass shared;               /* after `schedule` */
+    tri_pass template, shared;     /* before `schedule`, and after it */
     tri_classes *out;                /* NULL: not asked for */
     const tri_program *last;       /* the program kept last */
     tri_places places;
@@ -105,14 +106,15 @@ static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     return TRI_OK;
 }
 
-/* All replicas of one place on the other axes. */
+/* All replicas of one place on the other axes, from the template of its place on tp. */
 static tri_status plan_place(ranks *r, side *side, tri_coords at) {
-    int n, row = at.pp * r->in.mesh.tp + at.tp;
+    int n, row = tri__classes_row(&r->in.mesh, at);
     uint8_t *begins;
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
     side->places = (tri_places){.arena = r->keep};
-    side->shared = (tri_pass){.arena = &r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages, .places = &side->places};
-    TRI_TRY(tri__passes_shared(&side->shared, side->training));
+    side->shared = side->template;
+    side->shared.places = &side->places;
+    TRI_TRY(tri__pass_schedule(&side->shared, side->training ? r->in.n_mb : 1));
     TRI_TRY(tri__shard_runs(&side->shared, side->training, &n, &begins));
     if (row == 0) tri__classes_open(side->out, r->keep, &r->in.mesh, n);
     for (int begin = 0, end; begin < n; begin = end) {
@@ -122,16 +124,28 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
     return TRI_OK;
 }
 
+/* All ranks of one place on tp. */
+static tri_status plan_stages(ranks *r, side *side, int tp) {
+    tri_coords at = {.tp = tp};
+    r->in.rank = tri__mesh_rank(&r->in.mesh, at);
+    side->template = (tri_pass){.arena = &r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages};
+    TRI_TRY(tri__passes_template(&side->template, side->training));
+    size_t mark = r->scratch.used;
+    for (; at.pp < r->in.mesh.pp; at.pp++) {
+        TRI_TRY(plan_place(r, side, at));
+        tri__arena_rewind(&r->scratch, mark);
+    }
+    return TRI_OK;
+}
+
 static tri_status plan_all(ranks *r, const tri_plan_in *in) {
     TRI_TRY(tri__plan_settle(&r->scratch, in, &r->in, &r->stages));
     size_t mark = r->scratch.used;
-    tri_coords at = {{0}};
     for (int i = 0; i < 2; i++)
-        for (at.pp = 0; at.pp < in->mesh.pp && r->side[i].out; at.pp++)
-            for (at.tp = 0; at.tp < in->mesh.tp; at.tp++) {
-                TRI_TRY(plan_place(r, &r->side[i], at));
-                tri__arena_rewind(&r->scratch, mark);
-            }
+        for (int tp = 0; tp < in->mesh.tp && r->side[i].out; tp++) {
+            TRI_TRY(plan_stages(r, &r->side[i], tp));
+            tri__arena_rewind(&r->scratch, mark);
+        }
     return TRI_OK;
 }
 

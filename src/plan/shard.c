@@ -196,11 +196,13 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
     const tri_model *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
     const tri_param *param = &model->param[unit->first];
+    const tri_plan_in *in = s->pass->in;
     int64_t at = s->unit_at[u];
     mark(begins, s->n, each, at);
-    if (training) mark(begins, s->n, each, at + unit->split);
-    if (!training || s->pass->sharding.kind == TRI_SHARD_NONE) return;
-    mark(begins, s->n, each, at + unit->tokens);
+    if (!training) return;
+    if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, s->n, each, at + unit->split);
+    if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
+    if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, s->n, each, at + unit->tokens);
     for (int i = 1; i < unit->n; i++)
         if (param[i].decays != param[i - 1].decays) mark(begins, s->n, each, at + param[i].at);
 }

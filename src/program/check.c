@@ -456,9 +456,9 @@ static tri_status check_microbatches(const tri_classes *r) {
 static tri_status check_classes(const tri_classes *r) {
     const tri_mesh *mesh = &r->mesh;
     tri_coords at = {{0}};
-    for (at.pp = 0; at.pp < mesh->pp; at.pp++)
-        for (at.tp = 0; at.tp < mesh->tp; at.tp++) {
-            int row = at.pp * mesh->tp + at.tp, place = 0;
+    for (at.tp = 0; at.tp < mesh->tp; at.tp++)
+        for (at.pp = 0; at.pp < mesh->pp; at.pp++) {
+            int row = tri__classes_row(mesh, at), place = 0;
             for (int i = r->first[row]; i < r->first[row + 1]; i++) {
                 const tri_class *class = &r->at[i];
                 const tri_program *p = class->program;

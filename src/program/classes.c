@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+int tri__classes_row(const tri_mesh *mesh, tri_coords at) { return at.tp * mesh->pp + at.pp; }
+
 void tri__classes_open(tri_classes *r, tri_arena *arena, const tri_mesh *mesh, int period) {
     *r = (tri_classes){.mesh = *mesh, .world = tri__mesh_world(mesh), .period = period};
     r->first = tri__arena_alloc(arena, (size_t)(mesh->pp * mesh->tp + 1) * sizeof *r->first);
@@ -25,17 +27,17 @@ tri_status tri__classes_list(tri_classes *r, tri_arena *arena, const tri_program
     const tri_mesh *mesh = &programs[0]->mesh;
     tri__classes_open(r, arena, mesh, mesh->dp);
     tri_coords at = {{0}};
-    for (at.pp = 0; at.pp < mesh->pp; at.pp++)
-        for (at.tp = 0; at.tp < mesh->tp; at.tp++)
+    for (at.tp = 0; at.tp < mesh->tp; at.tp++)
+        for (at.pp = 0; at.pp < mesh->pp; at.pp++)
             for (at.dp = 0; at.dp < mesh->dp; at.dp++)
-                tri__classes_add(r, arena, at.pp * mesh->tp + at.tp,
+                tri__classes_add(r, arena, tri__classes_row(mesh, at),
                                (tri_class){.program = programs[tri__mesh_rank(mesh, at)], .begin = at.dp, .n = 1});
     return TRI_OK;
 }
 
 const tri_class *tri__class_of(const tri_classes *r, int rank, int *member) {
     tri_coords at = tri__mesh_coords(&r->mesh, rank);
-    int row = at.pp * r->mesh.tp + at.tp, place = at.dp % r->period, first = r->first[row];
+    int row = tri__classes_row(&r->mesh, at), place = at.dp % r->period, first = r->first[row];
     for (int step = r->first[row + 1] - first; step > 1;) { /* the last that begins at `place` or before */
         int half = step / 2;
         if (r->at[first + half].begin <= place) first += half, step -= half;

@@ -28,14 +28,15 @@ typedef struct tri_classes {
     tri_mesh mesh;
     int world;
     int period;            /* divides mesh.dp: replica d has the program of replica d % period */
-    tri_class *at;         /* those of the first place on pp and tp, tp fastest, then of the next; each by `begin` */
+    tri_class *at;         /* those of row 0, then of the next; each by `begin` */
     int n, cap;
-    int *first;            /* [pp * tp + 1] index of the first class of each place on pp and tp */
+    int *first;            /* [pp * tp + 1] index of the first class of each row */
 } tri_classes;
 
-/* No classes yet: they are added in order, all of one place on pp and tp before those of the next. */
+/* A row is what is of one place on pp and tp; its number: pp fastest. */
+int tri__classes_row(const tri_mesh *mesh, tri_coords at);
+/* No classes yet: they are added row by row. */
 void tri__classes_open(tri_classes *ranks, tri_arena *arena, const tri_mesh *mesh, int period);
-/* Adds a class of the place `row` = pp * TP + tp. */
 void tri__classes_add(tri_classes *ranks, tri_arena *arena, int row, tri_class added);
 /* One program for each rank, in order: every rank is a class. TRI_INTERNAL when they are not all ranks of one mesh. */
 tri_status tri__classes_list(tri_classes *ranks, tri_arena *arena, const tri_program *const *programs, int n);
