@@ -33,6 +33,7 @@ typedef struct root {
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
     int is_read;       /* since it was written: its sum is complete */
     int is_live;       /* it is among the live ones */
+    tri_mem mem;
     int64_t begin, end; /* bytes of its class */
 } root;
 
@@ -118,9 +119,8 @@ static int knows(checker *c, const root *r, range want) {
 }
 
 static int overlap(checker *c, int a, int b) {
-    int x = c->root_of[a], y = c->root_of[b];
-    const root *p = &c->root[x], *q = &c->root[y];
-    if (x != y) return c->program->slot[x].mem == c->program->slot[y].mem && p->begin < q->end && q->begin < p->end;
+    const root *p = &c->root[c->root_of[a]], *q = &c->root[c->root_of[b]];
+    if (p != q) return p->mem == q->mem && p->begin < q->end && q->begin < p->end;
     return compare(c, c->range[a].begin, c->range[b].end) < 0 && compare(c, c->range[b].begin, c->range[a].end) < 0;
 }
 
@@ -173,7 +173,7 @@ static void take_memory(checker *c, int at, int slot) {
 static void write_slot(checker *c, int slot) {
     int at = c->root_of[slot];
     if (!c->root[at].is_live) take_memory(c, at, slot);
-    know(c, &c->root[at], c->range[slot]);
+    if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
 }
 
 /* The place of each member in its group. It is the same in all runs of replicas, and within a run it grows steadily, or it varies. */
@@ -397,7 +397,7 @@ static tri_status check_slots(checker *c) {
             return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
         c->root_of[s] = s;
         c->range[s].end = fixed(tri__slot_rows(slot, &p->max) * slot->cols);
-        c->root[s] = (root){.taken_by = -1, .begin = slot->offset, .end = slot->offset + bytes};
+        c->root[s] = (root){.taken_by = -1, .mem = slot->mem, .begin = slot->offset, .end = slot->offset + bytes};
     }
     return TRI_OK;
 }

@@ -136,16 +136,19 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
 }
 
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage) {
-    int place = stages->pipeline.rank[stage];
+    enum { SHOWN = 16 }; /* runs of ranks; of more, also the last */
+    int place = stages->pipeline.rank[stage], runs = 0;
+    char run[32] = "";
     const char *text = "";
     for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
         int last = rank;
         if (tri__mesh_coords(mesh, rank).pp != place) continue;
         while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
-        text = tri__arena_print(arena, last > rank ? "%s%s%d-%d" : "%s%s%d", text, *text ? "," : "", rank, last);
+        snprintf(run, sizeof run, last > rank ? "%d-%d" : "%d", rank, last);
+        if (runs++ < SHOWN) text = tri__arena_print(arena, "%s%s%s", text, *text ? "," : "", run);
         rank = last;
     }
-    return text;
+    return runs > SHOWN ? tri__arena_print(arena, "%s,...,%s", text, run) : text;
 }
 
 static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
