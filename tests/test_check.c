@@ -357,10 +357,104 @@ static void mutations_of_pipelines(void **state) {
     mutate_all(cases, (const int[]){1, 2, 2, 2, 1}, 5);
 }
 
+/* ---- Classes: what is proven of them is proven of every member ---- */
+
+enum { CLASS_MUTATIONS = 500, MOST_RANKS = 16 };
+
+/* One change of what a class says: of its program, of what moves from member to member, or of where the next class begins. */
+static void mutate_class(tri_arena *arena, tri_classes *all, uint32_t *state) {
+    int at = (int)draw(state, all->n);
+    tri_class *class = &all->at[at];
+    tri_program *p = tri__arena_alloc(arena, sizeof *p);
+    switch (draw(state, 4)) {
+    case 0: /* one shift is another, or none */
+        if (!class->n_shifts) break;
+        tri_shift *shift = memcpy(tri__arena_alloc(arena, (size_t)class->n_shifts * sizeof *shift), class->shift,
+                                  (size_t)class->n_shifts * sizeof *shift);
+        class->shift = shift;
+        shift += draw(state, class->n_shifts);
+        shift->each = draw(state, 3) ? shift->each + 16 * (1 - 2 * (int)draw(state, 2)) : 0;
+        break;
+    case 1: /* a class takes the first member of the next one */
+        if (at + 1 == all->n || class[1].begin == 0 || class[1].n == 1) break;
+        tri_coords next = tri__mesh_coords(&all->mesh, class[1].program->rank);
+        next.dp++;
+        class[1].program = tri__classes_program(all, arena, tri__mesh_rank(&all->mesh, next));
+        class->n++, class[1].begin++, class[1].n--;
+        break;
+    default:
+        *p = copy_of(arena, class->program);
+        mutate(p, state);
+        class->program = p;
+    }
+}
+
+/* The verdict on classes is the one on the programs of all their members, checked one by one. */
+static void mutations_of_classes(void **state) {
+    (void)state;
+    static const struct {
+        int pp, dp;
+        tri_sharding sharding;
+    } cases[] = {{1, 8, {.bucket_mb = 0.01}}, {1, 12, {.kind = TRI_SHARD_ZERO1}}, {1, 16, {.kind = TRI_SHARD_ZERO2}},
+                 {2, 7, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}}, {1, 16, {.kind = TRI_SHARD_HYBRID, .size = 8, .prefetch = 1}}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    uint32_t rng = 0;
+    int caught = 0, fewer = 0;
+    for (int i = 0; i < CASES; i++) {
+        tiny t;
+        tri_classes was, infer;
+        tiny_open_rank(&t, "cpu", 1, 0, 0.1, 2, &(tiny_rank){cases[i].dp, 0, cases[i].sharding, cases[i].pp, {0}});
+        OK(tri__plan_ranks(&t.arena, &t.in, &was, &infer));
+        OK(tri__check_all(&was));
+        fewer += was.world - was.n;
+        for (int k = 0; k < CLASS_MUTATIONS / CASES; k++) {
+            size_t used = t.arena.used;
+            const tri_program *each[MOST_RANKS];
+            tri_classes is = was;
+            is.at = memcpy(tri__arena_alloc(&t.arena, (size_t)was.n * sizeof *is.at), was.at, (size_t)was.n * sizeof *is.at);
+            mutate_class(&t.arena, &is, &rng);
+            for (int rank = 0; rank < is.world; rank++) each[rank] = tri__classes_program(&is, &t.arena, rank);
+            tri_status want = tri__check(each, is.world), got = tri__check_all(&is);
+            if (got != want) fail_msg("case %d, mutation %d: of classes %d, of their members %d (%s)", i, k, got, want, tri_error());
+            caught += got != TRI_OK;
+            tri__arena_rewind(&t.arena, used);
+        }
+        tiny_close(&t);
+    }
+    print_message("    of %d mutations %d were caught\n", CLASS_MUTATIONS, caught);
+    assert_true(fewer > 0 && caught > CLASS_MUTATIONS / 3 && caught < CLASS_MUTATIONS);
+}
+
+/* One broken rank of a class is no member of it: among the programs of all ranks it is found, wherever it is. */
+static void one_of_a_class(void **state) {
+    (void)state;
+    tiny t;
+    tri_classes all, infer;
+    const tri_program *each[MOST_RANKS];
+    tiny_open_rank(&t, "cpu", 1, 0, 0.1, 2, &(tiny_rank){.dp = MOST_RANKS, .sharding = {.kind = TRI_SHARD_ZERO1}});
+    OK(tri__plan_ranks(&t.arena, &t.in, &all, &infer));
+    for (int victim = 0; victim < MOST_RANKS; victim++) {
+        for (int rank = 0; rank < MOST_RANKS; rank++) each[rank] = tri__classes_program(&all, &t.arena, rank);
+        OK(tri__check(each, MOST_RANKS));
+        tri_program late = copy_of(&t.arena, each[victim]), moved = copy_of(&t.arena, each[victim]);
+        int at = 0;
+        while (!tri__is_post(late.instr[at].op)) at++;
+        late.instr[at].attr.id ^= 1; /* another transfer than the others post */
+        for (int s = 0; s < moved.n_slots; s++)
+            if (strstr(moved.slot[s].name, ".own")) moved.slot[s].parent_at += 16; /* not its own shard */
+        each[victim] = &late;
+        assert_int_equal(tri__check(each, MOST_RANKS), TRI_INTERNAL);
+        each[victim] = &moved;
+        assert_int_equal(tri__check(each, MOST_RANKS), TRI_INTERNAL);
+    }
+    tiny_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
         cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations), cmocka_unit_test(mutations_of_pipelines),
+        cmocka_unit_test(mutations_of_classes), cmocka_unit_test(one_of_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,18 +144,19 @@ static double simulated(tiny *t, const tri_stage_time *time) {
     const tri_hardware hardware = {.f32 = 1e9, .half = 1e9, .attention = 1, .bytes = 1e30, .copy = 1e30, .ranks_per_node = 64,
                                    .near = {0, 1e30}, .far = {0, 1e30}, .overlap = 1};
     tri_unit_seconds unit[64];
-    const tri_program *train[8], *infer[8];
+    tri_classes train, infer;
     tri_timeline line;
     double end = 0;
     for (int u = 0; u < t->model.n_units; u++)
         unit[u] = (tri_unit_seconds){t->model.unit[u].name, time[u].forward, time[u].input, time[u].weight};
-    OK(tri__plan_programs(&t->arena, &t->in, train, infer));
+    OK(tri__plan_ranks(&t->arena, &t->in, &train, &infer));
     tri_costs costs = {.hardware = &hardware, .measured = unit, .n_measured = t->model.n_units};
-    OK(tri__timeline(&t->arena, train, t->in.mesh.pp, &costs, &line));
-    for (int rank = 0; rank < line.world; rank++)
-        for (int i = 0; i < train[rank]->n_instrs; i++)
-            if (tri__op_queue(train[rank]->instr[i].op) == TRI_QUEUE_COMPUTE && train[rank]->instr[i].mb >= 0)
-                end = fmax(end, line.rank[rank].end[i]);
+    OK(tri__timeline(&t->arena, &train, &costs, &line));
+    for (int rank = 0; rank < line.world; rank++) {
+        const tri_rank_timeline *one = tri__timeline_of(&line, rank);
+        for (int i = 0; i < one->program->n_instrs; i++)
+            if (tri__op_queue(one->program->instr[i].op) == TRI_QUEUE_COMPUTE && one->program->instr[i].mb >= 0) end = fmax(end, one->end[i]);
+    }
     return end;
 }
 

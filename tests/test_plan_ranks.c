@@ -1,82 +1,195 @@
-/* test_plan_ranks.c - programs of all ranks that are planned together are those that are planned one by one, to the letter; and what ranks
- * have in common is kept once. */
+/* test_plan_ranks.c - programs of all ranks that are planned together, in classes, are those that are planned one by one, to the letter; what
+ * is proven of classes is proven of every rank; simulated, they take the same time; and their memory grows with the classes, not the ranks. */
 #include "tiny.h"
 
 #include "program/text.h"
+#include "sim/timeline.h"
 
-enum { WORLD = 8 };
+enum { WORLD = 64, NEAR_BYTES = 1 << 12 };
 
-static void compare(tiny *t, tri_mesh mesh, const char *what) {
-    const tri_program *train[WORLD], *infer[WORLD];
-    int world = tri__mesh_world(&mesh);
-    t->in.mesh = mesh;
-    OK(tri__plan_programs(&t->arena, &t->in, train, infer));
-    OK(tri__check(train, world));
-    OK(tri__check(infer, world));
-    for (int rank = 0; rank < world; rank++) {
-        tri_plan plan;
-        t->in.rank = rank;
-        OK(tri__plan(&t->arena, &t->in, 1, &plan));
-        const tri_program *pairs[2][2] = {{train[rank], plan.train.program}, {infer[rank], plan.infer.program}};
-        for (int i = 0; i < 2; i++) {
-            char *got, *want;
-            OK(tri__program_text(pairs[i][0], &got));
-            OK(tri__program_text(pairs[i][1], &want));
-            if (strcmp(got, want) != 0) fail_msg("%s, rank %d: planned together it is another program", what, rank);
-            free(got), free(want);
-        }
+/* A job of tests: everything that plans of ranks may depend on. */
+typedef struct job {
+    tri_mesh mesh;
+    tri_shard_kind kind;
+    int half;                  /* 16 bits and full recomputation */
+    int64_t wrap;              /* parameters of a block; 0: a unit each */
+    unsigned offload;
+} job;
+
+static void open_job(tiny *t, const job *j) {
+    tiny_open(t, "cpu", 2, 3, 0.1, 2);
+    static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
+    t->encoder[1].num_attention_heads = 4; /* two ranks share a layer */
+    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
+    t->in.mesh = j->mesh;
+    t->in.sharding = (tri_sharding){.kind = j->kind, .size = j->mesh.dp % 8 == 0 ? 4 : j->mesh.dp % 2 == 0 ? 2 : 1, .prefetch = 1,
+                                    .wrap = j->wrap ? TRI_WRAP_SIZE : TRI_WRAP_LAYER, .wrap_min_params = j->wrap};
+    t->in.sequence_parallel = j->mesh.tp > 1;
+    t->in.precision = j->half ? TRI_BF16 : TRI_F32;
+    t->in.recompute = j->half ? TRI_RECOMPUTE_FULL : TRI_RECOMPUTE_NONE;
+    t->in.offload = j->offload;
+    t->target.ahead = j->offload ? NEAR_BYTES : 0;
+}
+
+static void fail_job(const job *j, int rank, const char *what) {
+    fail_msg("pp %d tp %d dp %d, sharding %d, half %d, wrap %d, offload %u, rank %d: %s", j->mesh.pp, j->mesh.tp, j->mesh.dp, j->kind,
+             j->half, (int)j->wrap, j->offload, rank, what);
+}
+
+/* The text that the rule of its class gives for a rank, and the one that it has when it is planned alone. */
+static void compare_rank(tiny *t, const job *j, const tri_classes *all[2], int rank) {
+    tri_plan plan;
+    size_t used = t->arena.used;
+    t->in.rank = rank;
+    OK(tri__plan(&t->arena, &t->in, 1, &plan));
+    const tri_program *alone[2] = {plan.train.program, plan.infer.program};
+    for (int i = 0; i < 2; i++) {
+        char *got, *want;
+        const tri_program *ruled = tri__classes_program(all[i], &t->arena, rank);
+        OK(tri__program_text(ruled, &got));
+        OK(tri__program_text(alone[i], &want));
+        if (strcmp(got, want) != 0) fail_job(j, rank, "planned together it is another program");
+        if (!tri__program_equal(ruled, alone[i])) fail_job(j, rank, "the same text, but not the same program");
+        free(got), free(want);
     }
+    tri__arena_rewind(&t->arena, used);
+}
+
+/* Ranks one by one, as a list of programs. */
+static void list_all(tri_arena *arena, const tri_classes *all, const tri_program **program, tri_classes *list) {
+    for (int rank = 0; rank < all->world; rank++) program[rank] = tri__classes_program(all, arena, rank);
+    OK(tri__classes_list(list, arena, program, all->world));
+}
+
+/* Every rank takes the same time, whether classes are simulated or all ranks. */
+static void compare_times(tiny *t, const job *j, const tri_classes *all, const tri_classes *list, int per_node) {
+    tri_hardware hardware;
+    tri_timeline few, each;
+    OK(tri__hardware_find(per_node % 2 ? "a100x8" : "cpu", &hardware));
+    hardware.ranks_per_node = per_node;
+    const tri_costs costs = {.hardware = &hardware};
+    OK(tri__timeline(&t->arena, all, &costs, &few));
+    OK(tri__timeline(&t->arena, list, &costs, &each));
+    assert_int_equal(each.roles.n, all->world);
+    assert_true(few.seconds == each.seconds && tri__timeline_idle(&few) == tri__timeline_idle(&each));
+    for (int rank = 0; rank < all->world; rank++) {
+        const tri_rank_timeline *a = tri__timeline_of(&few, rank), *b = tri__timeline_of(&each, rank);
+        if (a->busy != b->busy || a->exposed != b->exposed || a->idle != b->idle || a->moving != b->moving || a->finish != b->finish)
+            fail_job(j, rank, "simulated for its class it takes another time");
+        assert_int_equal(a->program->n_instrs, b->program->n_instrs);
+        assert_memory_equal(a->begin, b->begin, (size_t)a->program->n_instrs * sizeof *a->begin);
+        assert_memory_equal(a->end, b->end, (size_t)a->program->n_instrs * sizeof *a->end);
+    }
+}
+
+static void compare(const job *j) {
+    tiny t;
+    tri_classes train, infer, list;
+    const tri_classes *all[2] = {&train, &infer};
+    const tri_program *program[WORLD];
+    open_job(&t, j);
+    OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
+    for (int i = 0; i < 2; i++) {
+        OK(tri__check_all(all[i]));
+        list_all(&t.arena, all[i], program, &list);
+        if (all[i]->world > 1) OK(tri__check_all(&list));
+        if (i == 0) compare_times(&t, j, all[i], &list, 8), compare_times(&t, j, all[i], &list, 3);
+    }
+    for (int rank = 0; rank < train.world; rank++) compare_rank(&t, j, all, rank);
+    tiny_close(&t);
 }
 
 static void together_as_one_by_one(void **state) {
     (void)state;
     static const tri_mesh meshes[] = {
-        {.pp = 1, .tp = 1, .dp = 1}, {.pp = 1, .tp = 1, .dp = 3}, {.pp = 2, .tp = 1, .dp = 2},
+        {.pp = 1, .tp = 1, .dp = 1}, {.pp = 1, .tp = 1, .dp = 3}, {.pp = 2, .tp = 1, .dp = 2}, {.pp = 1, .tp = 1, .dp = 8},
         {.pp = 1, .tp = 2, .dp = 2}, {.pp = 2, .tp = 2, .dp = 2},
         {.pp = 2, .tp = 1, .dp = 4, .order = {TRI_AXIS_DP, TRI_AXIS_TP, TRI_AXIS_PP}},
     };
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
         for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
-            for (int half = 0; half < 2; half++) {
-                tiny t;
-                char what[128];
-                if (kind == TRI_SHARD_HYBRID && meshes[m].dp % 2) continue;
-                tiny_open(&t, "cpu", 2, 3, 0.1, 2);
-                t.encoder[1].num_attention_heads = 4; /* two ranks share a layer */
-                tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){0}, &t.model);
-                t.in.sharding = (tri_sharding){.kind = (tri_shard_kind)kind, .size = 2, .prefetch = 1};
-                t.in.sequence_parallel = meshes[m].tp > 1;
-                t.in.precision = half ? TRI_BF16 : TRI_F32;
-                t.in.recompute = half ? TRI_RECOMPUTE_FULL : TRI_RECOMPUTE_NONE;
-                snprintf(what, sizeof what, "pp %d tp %d dp %d, sharding %d, half %d", meshes[m].pp, meshes[m].tp, meshes[m].dp, kind,
-                         half);
-                compare(&t, meshes[m], what);
-                tiny_close(&t);
-            }
+            for (int half = 0; half < 2; half++) compare(&(job){.mesh = meshes[m], .kind = (tri_shard_kind)kind, .half = half});
 }
 
-/* Without shards, replicas differ in the few slots that say whose part of the norm is whose. */
-static void kept_once(void **state) {
+static void large_meshes(void **state) {
     (void)state;
-    tiny t;
-    const tri_program *train[WORLD], *infer[WORLD];
-    tiny_open(&t, "cpu", 2, 3, 0.1, 2);
-    t.in.mesh = (tri_mesh){.pp = 1, .tp = 1, .dp = WORLD};
-    OK(tri__plan_programs(&t.arena, &t.in, train, infer));
-    for (int rank = 1; rank < WORLD; rank++) {
-        assert_ptr_equal(train[rank]->instr, train[0]->instr);
-        assert_ptr_equal(infer[rank]->instr, infer[0]->instr);
-        assert_ptr_equal(infer[rank]->slot, infer[0]->slot);
-        assert_ptr_equal(train[rank]->unit, train[0]->unit);
-        assert_int_equal(train[rank]->rank, rank);
+    static const job jobs[] = {
+        {.mesh = {.pp = 1, .tp = 1, .dp = 64}, .kind = TRI_SHARD_NONE},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 64}, .kind = TRI_SHARD_ZERO1, .half = 1},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 23}, .kind = TRI_SHARD_ZERO2},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 64}, .kind = TRI_SHARD_ZERO3, .wrap = 3000},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 32}, .kind = TRI_SHARD_HYBRID, .half = 1},
+        {.mesh = {.pp = 2, .tp = 2, .dp = 16}, .kind = TRI_SHARD_ZERO1},
+        {.mesh = {.pp = 4, .tp = 2, .dp = 6}, .kind = TRI_SHARD_ZERO3, .half = 1},
+        {.mesh = {.pp = 2, .tp = 4, .dp = 4, .order = {TRI_AXIS_PP, TRI_AXIS_DP, TRI_AXIS_TP}}, .kind = TRI_SHARD_HYBRID},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 12}, .kind = TRI_SHARD_ZERO1, .wrap = 1000, .offload = 1u << TRI_MEM_STATE},
+        {.mesh = {.pp = 1, .tp = 2, .dp = 10}, .kind = TRI_SHARD_ZERO2, .half = 1, .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_PARAM},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
+}
+
+/* Of a thousand ranks, some of each class. */
+static void a_thousand(void **state) {
+    (void)state;
+    static const job jobs[] = {
+        {.mesh = {.pp = 1, .tp = 1, .dp = 1024}, .kind = TRI_SHARD_NONE},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 1024}, .kind = TRI_SHARD_ZERO3},
+        {.mesh = {.pp = 2, .tp = 2, .dp = 256}, .kind = TRI_SHARD_ZERO1, .half = 1},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 1024}, .kind = TRI_SHARD_HYBRID},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        tiny t;
+        tri_classes train, infer;
+        const tri_classes *all[2] = {&train, &infer};
+        open_job(&t, &jobs[i]);
+        OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
+        OK(tri__check_all(&train));
+        OK(tri__check_all(&infer));
+        for (int c = 0; c < train.n; c++) {
+            tri_coords at = tri__mesh_coords(&train.mesh, train.at[c].program->rank);
+            at.dp += train.at[c].n / 2;
+            compare_rank(&t, &jobs[i], all, tri__mesh_rank(&train.mesh, at));
+        }
+        for (int rank = 7; rank < train.world; rank += 97) compare_rank(&t, &jobs[i], all, rank);
+        tiny_close(&t);
     }
+}
+
+/* What the programs of a mesh take. */
+static size_t bytes_of(const job *j, int *classes) {
+    tiny t;
+    tri_classes train, infer;
+    open_job(&t, j);
     size_t used = t.arena.used;
-    OK(tri__plan_programs(&t.arena, &t.in, NULL, infer)); /* only the forward programs */
-    assert_true(t.arena.used - used < used);
+    OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
+    used = t.arena.used - used;
+    *classes = train.n;
+    for (int rank = 0; rank < train.world; rank++) { /* each rank is a member of its class, and of no other */
+        int member;
+        const tri_class *class = tri__class_of(&train, rank, &member);
+        tri_coords at = tri__mesh_coords(&train.mesh, rank), first = tri__mesh_coords(&train.mesh, class->program->rank);
+        assert_true(member >= 0 && member < class->n && at.pp == first.pp && at.tp == first.tp);
+        assert_int_equal(at.dp % train.period, first.dp + member);
+    }
     tiny_close(&t);
+    return used;
+}
+
+static void grows_with_classes(void **state) {
+    (void)state;
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++) {
+        int few, many;
+        job j = {.mesh = {.pp = 2, .tp = 1, .dp = 4096}, .kind = (tri_shard_kind)kind};
+        size_t small = bytes_of(&j, &few);
+        j.mesh.dp = 65536;
+        size_t large = bytes_of(&j, &many);
+        assert_true(many < 200);
+        assert_true(large <= small + small / 8);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(kept_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(large_meshes), cmocka_unit_test(a_thousand),
+                                       cmocka_unit_test(grows_with_classes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,9 +40,11 @@ static void open_ranks(ranks *r, tri_mesh mesh, int n_mb) {
 static void close_ranks(ranks *r) { tri__arena_close(&r->arena); }
 
 static void time_ranks(ranks *r, const tri_costs *costs) {
-    OK(tri__timeline(&r->arena, r->program, r->world, costs, &r->line));
+    tri_classes all;
+    OK(tri__classes_list(&all, &r->arena, r->program, r->world));
+    OK(tri__timeline(&r->arena, &all, costs, &r->line));
     for (int i = 0; i < r->world; i++) {
-        const tri_rank_timeline *one = &r->line.rank[i];
+        const tri_rank_timeline *one = tri__timeline_of(&r->line, i);
         SAME(one->busy + one->exposed + one->idle, one->finish); /* nothing is copied in these programs */
     }
 }
@@ -86,9 +88,9 @@ static void summed_beside_work(void **state) {
         hardware.overlap = overlap;
         time_ranks(&r, &(tri_costs){.hardware = &hardware});
         SAME(r.line.seconds, overlap ? 2 + 12 + 1 : 9 + 12 + 1);
-        SAME(r.line.rank[1].exposed, overlap ? 5 : 12);
-        SAME(r.line.rank[1].idle, 0);
-        SAME(r.line.rank[1].busy, 10);
+        SAME(r.line.role[1].exposed, overlap ? 5 : 12);
+        SAME(r.line.role[1].idle, 0);
+        SAME(r.line.role[1].busy, 10);
         SAME(tri__timeline_idle(&r.line), 1 - 10 / r.line.seconds);
         close_ranks(&r);
     }
@@ -107,9 +109,9 @@ static void late_member(void **state) {
     }
     time_ranks(&r, &(tri_costs){.hardware = &clockwork});
     SAME(r.line.seconds, 8);
-    SAME(r.line.rank[0].idle, 3);
-    SAME(r.line.rank[0].exposed, 4);
-    SAME(r.line.rank[1].idle, 0);
+    SAME(r.line.role[0].idle, 3);
+    SAME(r.line.role[0].exposed, 4);
+    SAME(r.line.role[1].idle, 0);
     close_ranks(&r);
 }
 
@@ -128,8 +130,8 @@ static void links_in_use(void **state) {
     }
     time_ranks(&r, &(tri_costs){.hardware = &clockwork});
     SAME(r.line.seconds, 4 + 8);
-    SAME(r.line.rank[0].exposed, 4 + 7);
-    SAME(r.line.rank[0].moving, 12);
+    SAME(r.line.role[0].exposed, 4 + 7);
+    SAME(r.line.role[0].moving, 12);
     close_ranks(&r);
 
     for (int same_way = 0; same_way < 2; same_way++) {
@@ -217,7 +219,9 @@ static void pipelines(void **state) {
         tri_dry dry;
         OK(tri__schedule_dry(&r.arena, &p, orders, time, 0, &dry));
         for (int i = 0; i < P; i++) build_stage(&r, &p, &orders[i], i);
-        OK(tri__check_ranks(r.program, P));
+        tri_classes all;
+        OK(tri__classes_list(&all, &r.arena, r.program, P));
+        OK(tri__check_together(&all));
         tri_unit_seconds measured[2 * P];
         for (int s = 0; s < n; s++) measured[s] = (tri_unit_seconds){stage_name[s], 1, 1.3, 0.7};
         time_ranks(&r, &(tri_costs){.hardware = &hardware, .measured = measured, .n_measured = n});
@@ -225,8 +229,8 @@ static void pipelines(void **state) {
         SAME(tri__timeline_idle(&r.line), tri__dry_bubble(&p, &dry));
         for (int i = 0; i < P; i++) {
             tri_leg *leg;
-            int n_legs = tri__timeline_legs(&r.arena, &r.line.rank[i], &leg), at = 0;
-            SAME(r.line.rank[i].busy, dry.busy[i]);
+            int n_legs = tri__timeline_legs(&r.arena, &r.line.role[i], &leg), at = 0;
+            SAME(r.line.role[i].busy, dry.busy[i]);
             for (int k = 0; k < orders[i].n; k++) { /* stages of one rank may follow each other without a gap: one leg then */
                 const tri_action *a = &orders[i].at[k];
                 char want = a->act == TRI_ACT_F ? 'F' : a->act == TRI_ACT_W ? 'W' : 'B';
@@ -258,10 +262,12 @@ static void real_programs(void **state) {
             programs[i] = t[i].program[0];
         }
         tri_timeline line;
-        OK(tri__timeline(&t[0].arena, programs, 2, &(tri_costs){.hardware = &hardware}, &line));
+        tri_classes all;
+        OK(tri__classes_list(&all, &t[0].arena, programs, 2));
+        OK(tri__timeline(&t[0].arena, &all, &(tri_costs){.hardware = &hardware}, &line));
         seconds[again] = line.seconds;
         for (int i = 0; i < 2; i++) {
-            const tri_rank_timeline *one = &line.rank[i];
+            const tri_rank_timeline *one = tri__timeline_of(&line, i);
             double copies = 0;
             for (int k = 0; k < programs[i]->n_instrs; k++)
                 if (tri__op_queue(programs[i]->instr[k].op) == TRI_QUEUE_COPY) copies += one->end[k] - one->begin[k];

@@ -59,8 +59,10 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
     size_t index;
     json_t *rank;
     char line[512] = "rank", text[32];
+    int used[CLASSES];
+    for (size_t i = 0; i < CLASSES; i++) used[i] = is_used(ranks, classes[i].key);
     for (size_t i = 0; i < CLASSES; i++)
-        if (is_used(ranks, classes[i].key)) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
+        if (used[i]) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
     strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
     tri__text_table_add(&table, "%s", line);
     json_array_foreach(ranks, index, rank) {
@@ -70,7 +72,7 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
         json_object_foreach(json_object_get(rank, "sent_bytes"), kind, bytes) sent += json_number_value(bytes);
         snprintf(line, sizeof line, "%lld", (long long)whole(rank, "rank"));
         for (size_t i = 0; i < CLASSES; i++)
-            if (is_used(ranks, classes[i].key)) {
+            if (used[i]) {
                 tri__text_bytes((double)whole(json_object_get(rank, "bytes"), classes[i].key), text);
                 strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
             }

@@ -78,9 +78,14 @@ tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation) {
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
     size_t i, k;
     json_t *rank, *leg;
+    const json_t *drawn = NULL; /* ranks that are alike share their legs */
     json_array_foreach(ranks, i, rank) {
-        memset(cells, 0, (size_t)n * sizeof *cells);
-        json_array_foreach(json_object_get(rank, "legs"), k, leg) add_leg(cells, n, each, leg);
+        const json_t *legs = json_object_get(rank, "legs");
+        if (legs != drawn) {
+            memset(cells, 0, (size_t)n * sizeof *cells);
+            json_array_foreach(legs, k, leg) add_leg(cells, n, each, leg);
+            drawn = legs;
+        }
         fprintf(cli->out, "rank %*zu ", label, i);
         put_row(cli, cells, n, each);
     }

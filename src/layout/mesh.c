@@ -116,19 +116,20 @@ int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes) {
     return number;
 }
 
-int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks) {
+int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int member) {
     tri_coords at = tri__mesh_coords(mesh, rank);
-    int n = tri__mesh_group_size(mesh, axes);
-    for (int member = 0; member < n; member++) {
-        int rest = member;
-        for (int place = TRI_AXIS_COUNT - 1; place >= 0; place--) {
-            int axis = axis_at(mesh, place);
-            if (!(axes & TRI_AXIS_SET(axis))) continue;
-            at.of[axis] = rest % mesh->size[axis];
-            rest /= mesh->size[axis];
-        }
-        ranks[member] = tri__mesh_rank(mesh, at);
+    for (int place = TRI_AXIS_COUNT - 1; place >= 0; place--) {
+        int axis = axis_at(mesh, place);
+        if (!(axes & TRI_AXIS_SET(axis))) continue;
+        at.of[axis] = member % mesh->size[axis];
+        member /= mesh->size[axis];
     }
+    return tri__mesh_rank(mesh, at);
+}
+
+int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks) {
+    int n = tri__mesh_group_size(mesh, axes);
+    for (int member = 0; member < n; member++) ranks[member] = tri__mesh_group_rank(mesh, rank, axes, member);
     return n;
 }
 

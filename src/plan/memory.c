@@ -242,9 +242,16 @@ static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
     else place_in_turn(pass, lives, n);
 }
 
+static int has_class(const tri_program *program, tri_mem mem) {
+    for (int s = 0; s < program->n_slots; s++)
+        if (program->slot[s].mem == mem) return 1;
+    return 0;
+}
+
 /* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
+    if (!has_class(program, mem)) return;
     life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
     int n = find_lives(pass, mem, lives);
     qsort(lives, (size_t)n, sizeof *lives, larger_first);

@@ -1,7 +1,7 @@
 /* plan.c - the passes, in order. */
 #include "plan/stage.h"
 
-tri_status tri__passes_shared(tri_pass *pass, int training) {
+tri_status tri__passes_template(tri_pass *pass, int training) {
     tri__pass_forward(pass, training);
     TRI_TRY(tri__pass_tensor(pass));
     if (training) {
@@ -12,7 +12,7 @@ tri_status tri__passes_shared(tri_pass *pass, int training) {
     tri__pass_prune(pass);
     tri__pass_tensor_lower(pass);
     tri__pass_lanes(pass);
-    return tri__pass_schedule(pass, training ? pass->in->n_mb : 1);
+    return TRI_OK;
 }
 
 tri_status tri__passes_own(tri_pass *pass, int training) {
@@ -65,7 +65,8 @@ tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan
 static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training, tri_planned *out,
                            const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
-    TRI_TRY(tri__passes_shared(&pass, training));
+    TRI_TRY(tri__passes_template(&pass, training));
+    TRI_TRY(tri__pass_schedule(&pass, training ? in->n_mb : 1));
     TRI_TRY(tri__passes_own(&pass, training));
     *out = pass.out;
     *held = pass.model;

@@ -8,6 +8,7 @@
 #include "layout/shard.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
+#include "program/classes.h"
 #include "program/target.h"
 #include "program/transfer.h"
 
@@ -90,9 +91,9 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
-/* The programs of all ranks of in->mesh, [world] each: the same as planned one by one, but what ranks have in common is planned and kept
- * once. train NULL: only the forward programs. in->rank does not count. */
-tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri_program **train, const tri_program **infer);
+/* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned and kept once.
+ * train NULL: only the forward programs. in->rank does not count. */
+tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
 
 typedef struct tri_stages tri_stages; /* plan/stage.h */
@@ -126,8 +127,8 @@ typedef struct tri_pass {
     tri_planned out;
 } tri_pass;
 
-/* Passes in order: those before replicas differ, and the others. */
-tri_status tri__passes_shared(tri_pass *pass, int training);
+/* Passes in order: those before stages differ; then comes `schedule`; and those from where replicas differ. */
+tri_status tri__passes_template(tri_pass *pass, int training);
 tri_status tri__passes_own(tri_pass *pass, int training);
 /* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
 tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
@@ -143,6 +144,9 @@ void tri__pass_tensor_lower(tri_pass *pass);
 void tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_schedule(tri_pass *pass, int n_mb);
 tri_status tri__pass_shard(tri_pass *pass);
+/* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a run of places begins
+ * whose plans differ only in where their shards begin: each shard is as far behind the one before it as that is large. */
+tri_status tri__shard_runs(const tri_pass *pass, int training, int *n, uint8_t **begins);
 void tri__pass_tensor_sums(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);
 void tri__pass_offload(tri_pass *pass, const tri_counts *max);

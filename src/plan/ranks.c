@@ -1,18 +1,30 @@
 /* ranks.c - the programs of all ranks of a mesh.
  *
- * Passes up to `schedule` know nothing of replicas: ranks that differ in their place on dp alone have them in common. What follows is
- * planned for each rank, in memory that the next one uses again; of the programs that come out, what is equal is kept once. */
+ * Passes before `schedule` know nothing of stages, and `schedule` nothing of replicas: ranks that differ in their places on pp and dp, or on
+ * dp alone, have them in common. What follows depends on
+ * which elements of each block of weights are a rank's own. Shards are equal runs of elements, so replicas side by side whose shards lie in
+ * the same stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run are planned,
+ * and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory is used again for each; of the
+ * programs that are kept, what is equal is kept once. */
 #include "plan/stage.h"
 
 #include <string.h>
 
+/* Of training, or of prediction. */
+typedef struct side {
+    int training;
+    tri_pass template, shared;     /* before `schedule`, and after it */
+    tri_classes *out;                /* NULL: not asked for */
+    const tri_program *last;       /* the program kept last */
+    tri_places places;
+} side;
+
 typedef struct ranks {
-    tri_arena *keep, scratch;
-    tri_plan_in in;
+    tri_arena *keep, *scratch;
+    const tri_plan_in *asked;
+    tri_plan_in in; /* resolved */
     tri_stages stages;
-    tri_pass shared[2];            /* of training, of prediction: after `schedule` */
-    const tri_program *last[2];    /* the programs kept last */
-    tri_places places[2];
+    side side[2];
 } ranks;
 
 static int same_units(const tri_program *a, const tri_program *b) {
@@ -58,59 +70,93 @@ static int *copy_units(tri_pass *pass, const int *from) {
     return from ? memcpy(tri__arena_alloc(pass->arena, bytes), from, bytes) : NULL;
 }
 
-/* The passes that begin where replicas differ, for the rank of r->in. */
-static tri_status plan_own(ranks *r, int training, const tri_program **out) {
-    tri_pass pass = r->shared[!training];
-    tri_program *program = tri__arena_alloc(&r->scratch, sizeof *program);
+/* The passes that begin where replicas differ, for the replica at place `place` of the first that share units out. */
+static tri_status plan_own(ranks *r, const side *side, int place, tri_program **out) {
+    tri_pass pass = side->shared;
+    tri_program *program = tri__arena_alloc(r->scratch, sizeof *program);
+    tri_coords at = tri__mesh_coords(&r->in.mesh, r->in.rank);
+    at.dp = place;
+    r->in.rank = tri__mesh_rank(&r->in.mesh, at);
     *program = *pass.program;
     program->rank = r->in.rank;
     pass.program = pass.out.program = program;
     pass.out.param = copy_units(&pass, pass.out.param);
     pass.unit_grad = copy_units(&pass, pass.unit_grad);
-    TRI_TRY(tri__passes_own(&pass, training));
-    *out = r->last[!training] = keep_program(r->keep, pass.out.program, r->last[!training]);
+    TRI_TRY(tri__passes_own(&pass, side->training));
+    *out = pass.out.program;
     return TRI_OK;
 }
 
-static tri_status plan_shared(ranks *r, int training) {
-    tri_pass *pass = &r->shared[!training];
-    *pass = (tri_pass){.arena = &r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages};
-    r->places[!training] = (tri_places){.arena = r->keep};
-    pass->places = &r->places[!training];
-    return tri__passes_shared(pass, training);
+/* Adds the classes of the places [begin, end), which tri__shard_runs says are one. */
+static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
+    size_t mark = r->scratch->used;
+    tri_class class = {.begin = begin, .n = end - begin};
+    tri_program *first, *last;
+    TRI_TRY(plan_own(r, side, begin, &first));
+    if (class.n > 1) {
+        TRI_TRY(plan_own(r, side, end - 1, &last));
+        if (!tri__class_rule(r->keep, first, last, class.n, &class)) {
+            tri__arena_rewind(r->scratch, mark);
+            TRI_TRY(plan_run(r, side, row, begin, begin + class.n / 2));
+            return plan_run(r, side, row, begin + class.n / 2, end);
+        }
+    }
+    class.program = side->last = keep_program(r->keep, first, side->last);
+    tri__classes_add(side->out, r->keep, row, class);
+    tri__arena_rewind(r->scratch, mark);
+    return TRI_OK;
 }
 
-/* All replicas of one place on the other axes. */
-static tri_status plan_place(ranks *r, tri_coords at, const tri_program **train, const tri_program **infer) {
+/* All replicas of one place on the other axes, from the template of its place on tp. */
+static tri_status plan_place(ranks *r, side *side, tri_coords at) {
+    int n, row = tri__classes_row(&r->in.mesh, at);
+    uint8_t *begins;
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
-    if (train) TRI_TRY(plan_shared(r, 1));
-    TRI_TRY(plan_shared(r, 0));
-    size_t mark = r->scratch.used;
-    for (at.dp = 0; at.dp < r->in.mesh.dp; at.dp++) {
-        int rank = r->in.rank = tri__mesh_rank(&r->in.mesh, at);
-        if (train) TRI_TRY(plan_own(r, 1, &train[rank]));
-        TRI_TRY(plan_own(r, 0, &infer[rank]));
-        tri__arena_rewind(&r->scratch, mark);
+    side->places = (tri_places){.arena = r->keep};
+    side->shared = side->template;
+    side->shared.places = &side->places;
+    TRI_TRY(tri__pass_schedule(&side->shared, side->training ? r->in.n_mb : 1));
+    TRI_TRY(tri__shard_runs(&side->shared, side->training, &n, &begins));
+    if (row == 0) tri__classes_open(side->out, r->keep, &r->in.mesh, n);
+    for (int begin = 0, end; begin < n; begin = end) {
+        for (end = begin + 1; end < n && !begins[end];) end++;
+        TRI_TRY(plan_run(r, side, row, begin, end));
     }
     return TRI_OK;
 }
 
-static tri_status plan_all(ranks *r, const tri_plan_in *in, const tri_program **train, const tri_program **infer) {
-    TRI_TRY(tri__plan_settle(&r->scratch, in, &r->in, &r->stages));
-    size_t mark = r->scratch.used;
-    tri_coords at = {{0}};
-    for (at.pp = 0; at.pp < in->mesh.pp; at.pp++)
-        for (at.tp = 0; at.tp < in->mesh.tp; at.tp++) {
-            TRI_TRY(plan_place(r, at, train, infer));
-            tri__arena_rewind(&r->scratch, mark);
+/* All ranks of one place on tp. */
+static tri_status plan_stages(ranks *r, side *side, int tp) {
+    tri_coords at = {.tp = tp};
+    r->in.rank = tri__mesh_rank(&r->in.mesh, at);
+    side->template = (tri_pass){.arena = r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages};
+    TRI_TRY(tri__passes_template(&side->template, side->training));
+    size_t mark = r->scratch->used;
+    for (; at.pp < r->in.mesh.pp; at.pp++) {
+        TRI_TRY(plan_place(r, side, at));
+        tri__arena_rewind(r->scratch, mark);
+    }
+    return TRI_OK;
+}
+
+static tri_status plan_all(ranks *r, const tri_plan_in *in) {
+    TRI_TRY(tri__plan_settle(r->scratch, in, &r->in, &r->stages));
+    size_t mark = r->scratch->used;
+    for (int i = 0; i < 2; i++)
+        for (int tp = 0; tp < in->mesh.tp && r->side[i].out; tp++) {
+            TRI_TRY(plan_stages(r, &r->side[i], tp));
+            tri__arena_rewind(r->scratch, mark);
         }
     return TRI_OK;
 }
 
-tri_status tri__plan_programs(tri_arena *arena, const tri_plan_in *in, const tri_program **train, const tri_program **infer) {
-    ranks r = {.keep = arena};
-    TRI_TRY(tri__arena_open(&r.scratch, TRI_PLAN_ARENA));
-    tri_status status = plan_all(&r, in, train, infer);
-    tri__arena_close(&r.scratch);
-    return status;
+static tri_status plan_ranks(tri_arena *scratch, void *data) {
+    ranks *r = data;
+    r->scratch = scratch;
+    return plan_all(r, r->asked);
+}
+
+tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer) {
+    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1, .out = train}, {.training = 0, .out = infer}}};
+    return tri__arena_scratch(plan_ranks, &r);
 }

@@ -183,22 +183,74 @@ static void share_out(tri_sharder *s) {
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
 }
 
+/* Marks the place whose shard of a block `at` lies in, when shards have `each` elements: it differs from those before and after it. Where a
+ * shard begins there, those before it differ from those after. */
+static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
+    int64_t place = at / each;
+    if (place < n) begins[place] = 1;
+    if (at % each && place + 1 < n) begins[place + 1] = 1;
+}
+
+/* Elements of a unit from which on something else is done with it: see the update, tensor_sums.c. */
+static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each, int training) {
+    const tri_model *model = s->pass->model;
+    const tri_unit *unit = &model->unit[u];
+    const tri_param *param = &model->param[unit->first];
+    const tri_plan_in *in = s->pass->in;
+    int64_t at = s->unit_at[u];
+    mark(begins, s->n, each, at);
+    if (!training) return;
+    if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, s->n, each, at + unit->split);
+    if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
+    if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, s->n, each, at + unit->tokens);
+    for (int i = 1; i < unit->n; i++)
+        if (param[i].decays != param[i - 1].decays) mark(begins, s->n, each, at + param[i].at);
+}
+
+/* The blocks of a pass, and this rank's shard of each. */
+static void open_blocks(tri_sharder *s, tri_pass *pass) {
+    size_t n_units = (size_t)pass->model->n_units;
+    *s = (tri_sharder){.pass = pass, .from = pass->program, .to = {.arena = pass->arena}, .group = pass->group};
+    s->n = pass->n_shards = tri__transfer_size(&pass->in->mesh, &pass->group);
+    s->place = tri__transfer_place(&pass->in->mesh, pass->program->rank, &pass->group);
+    s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
+    s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);
+    make_blocks(s);
+}
+
+tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t **begins) {
+    tri_pass pass = *shared;
+    tri_sharder s = {0};
+    *n = 1;
+    if (pass.in->mesh.dp > 1) {
+        TRI_TRY(settle(&pass));
+        open_blocks(&s, &pass);
+        *n = s.n;
+    }
+    *begins = tri__arena_alloc(pass.arena, (size_t)*n);
+    (*begins)[0] = 1;
+    if (!training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
+    for (int b = 0; b < s.n_blocks; b++) {
+        const tri_block *block = &s.block[b];
+        int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));
+        if (!each) continue;
+        for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each, training);
+        mark(*begins, s.n, each, block->count);
+    }
+    return TRI_OK;
+}
+
 static void open_sharder(tri_sharder *s, tri_pass *pass) {
     const tri_program *from = pass->program;
     tri_program *to = tri__program_new(pass->arena, from->title);
     to->mesh = from->mesh, to->rank = from->rank, to->n_mb = from->n_mb;
-    *s = (tri_sharder){.pass = pass, .from = from, .to = {.arena = pass->arena, .program = to}, .group = pass->group};
-    s->n = pass->n_shards = tri__transfer_size(&to->mesh, &pass->group);
-    s->place = tri__transfer_place(&to->mesh, to->rank, &pass->group);
-    size_t n_units = (size_t)pass->model->n_units;
+    open_blocks(s, pass);
+    s->to.program = to;
     s->map = tri__arena_alloc(pass->arena, (size_t)from->n_slots * sizeof *s->map);
-    s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
-    s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);
     for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
     tri__build_units(&s->to, from);
     s->weights = find_flats(s, pass->out.param);
     s->grads = find_flats(s, pass->unit_grad);
-    make_blocks(s);
 }
 
 tri_status tri__pass_shard(tri_pass *pass) {

@@ -5,6 +5,12 @@
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
  * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
+ *
+ * All members of a class (classes.h) are proven in one dry run, that of the first. What differs from member to member are elements at which
+ * views begin and places in groups: numbers that grow by the same amount from each member to the next, as do sums of them. The run depends on
+ * such numbers only through `compare`. Where two compare alike for the first and the last member, they do for all between, since their
+ * difference grows or falls steadily; so the run of every member is the same run. Where not, the members are proven in two parts.
+ *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
 #include "program/transfer.h"
@@ -12,7 +18,14 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef tri_range range; /* of a root's elements */
+/* A number of each member: of the first, and how much more it is for each member after it. */
+typedef struct number {
+    int64_t at, each;
+} number;
+
+typedef struct range {
+    number begin, end; /* of a root's elements */
+} range;
 
 typedef struct root {
     range *known;      /* hold a value; sorted, apart */
@@ -20,6 +33,7 @@ typedef struct root {
     int taken_by;      /* the slot whose writing took this root's memory; -1 */
     int is_read;       /* since it was written: its sum is complete */
     int is_live;       /* it is among the live ones */
+    tri_mem mem;
     int64_t begin, end; /* bytes of its class */
 } root;
 
@@ -29,9 +43,20 @@ typedef struct flight {
     int line, copies; /* copies 1: between memories */
 } flight;
 
+/* Members of a class: of each of `copies` runs of replicas, from run `copy` on, n of them from number `first` on. */
+typedef struct members {
+    int first, n, copy, copies;
+    int period;        /* replicas of a run */
+} members;
+
 typedef struct checker {
     const tri_program *program;
+    const tri_class *class; /* NULL: the program's rank alone */
+    members of;
+    int varies;        /* what was compared is not the same for all members */
     tri_arena *arena;
+    int *root_of;      /* [n_slots] */
+    range *range;      /* [n_slots] a slot's elements of its root */
     root *root;        /* [n_slots], used for roots */
     int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share bytes */
     int n_live[TRI_MEM_COUNT];
@@ -42,27 +67,43 @@ typedef struct checker {
 
 enum { MOST_RANKS = 1 << 20 }; /* of a mesh: groups of that many are counted, not listed, here */
 
+/* The rank of a member, counted from the first one, of one of the runs. */
+static int rank_of(const checker *c, int member, int copy) {
+    const tri_program *p = c->program;
+    if (!c->class) return p->rank;
+    tri_coords at = tri__mesh_coords(&p->mesh, p->rank);
+    at.dp += c->of.first + member + (c->of.copy + copy) * c->of.period;
+    return tri__mesh_rank(&p->mesh, at);
+}
+
 static tri_status defect(const checker *c, const char *format, const char *a, const char *b) {
     char what[256];
     snprintf(what, sizeof what, format, a, b);
     const tri_program *p = c->program;
-    return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", p->rank, c->line,
+    return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", rank_of(c, 0, 0), c->line,
                      c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
 }
 
-static range slot_range(const tri_program *program, int slot) {
-    int64_t begin = tri__slot_begin(program, slot), count = tri__slot_rows(&program->slot[slot], &program->max) * program->slot[slot].cols;
-    return (range){begin, begin + count};
+static number fixed(int64_t value) { return (number){value, 0}; }
+
+static number sum_of(number a, number b) { return (number){a.at + b.at, a.each + b.each}; }
+
+/* -1, 0, 1: a < b, a = b, a > b. */
+static int compare(checker *c, number a, number b) {
+    int64_t first = a.at - b.at, last = first + (a.each - b.each) * (c->of.n - 1);
+    int sign = (first > 0) - (first < 0);
+    if (sign != (last > 0) - (last < 0)) c->varies = 1;
+    return sign;
 }
 
 /* Adds a range to what a root is known to hold, merging what it touches. */
 static void know(checker *c, root *r, range add) {
     int i = 0, n = 0;
     range *merged = tri__arena_alloc(c->arena, (size_t)(r->n + 1) * sizeof *merged);
-    for (; i < r->n && r->known[i].end < add.begin; i++) merged[n++] = r->known[i];
-    for (; i < r->n && r->known[i].begin <= add.end; i++) {
-        if (r->known[i].begin < add.begin) add.begin = r->known[i].begin;
-        if (r->known[i].end > add.end) add.end = r->known[i].end;
+    for (; i < r->n && compare(c, r->known[i].end, add.begin) < 0; i++) merged[n++] = r->known[i];
+    for (; i < r->n && compare(c, r->known[i].begin, add.end) <= 0; i++) {
+        if (compare(c, r->known[i].begin, add.begin) < 0) add.begin = r->known[i].begin;
+        if (compare(c, r->known[i].end, add.end) > 0) add.end = r->known[i].end;
     }
     merged[n++] = add;
     for (; i < r->n; i++) merged[n++] = r->known[i];
@@ -70,25 +111,17 @@ static void know(checker *c, root *r, range add) {
     r->n = n;
 }
 
-static int knows(const root *r, range want) {
-    if (want.begin == want.end) return r->n > 0;
+static int knows(checker *c, const root *r, range want) {
+    if (compare(c, want.begin, want.end) == 0) return r->n > 0;
     for (int i = 0; i < r->n; i++)
-        if (r->known[i].begin <= want.begin && want.end <= r->known[i].end) return 1;
+        if (compare(c, r->known[i].begin, want.begin) <= 0 && compare(c, want.end, r->known[i].end) <= 0) return 1;
     return 0;
 }
 
-static int share_bytes(const tri_program *program, int a, int b) {
-    const tri_slot *x = &program->slot[a], *y = &program->slot[b];
-    if (x->mem != y->mem) return 0;
-    int64_t x_end = x->offset + tri__slot_bytes(x, &program->max), y_end = y->offset + tri__slot_bytes(y, &program->max);
-    return x->offset < y_end && y->offset < x_end;
-}
-
-static int overlap(const tri_program *program, int a, int b) {
-    int x = tri__slot_root(program, a), y = tri__slot_root(program, b);
-    if (x != y) return share_bytes(program, x, y);
-    range p = slot_range(program, a), q = slot_range(program, b);
-    return p.begin < q.end && q.begin < p.end;
+static int overlap(checker *c, int a, int b) {
+    const root *p = &c->root[c->root_of[a]], *q = &c->root[c->root_of[b]];
+    if (p != q) return p->mem == q->mem && p->begin < q->end && q->begin < p->end;
+    return compare(c, c->range[a].begin, c->range[b].end) < 0 && compare(c, c->range[b].begin, c->range[a].end) < 0;
 }
 
 /* A transfer under way has its slots to itself. */
@@ -97,7 +130,7 @@ static tri_status check_idle(checker *c, int slot) {
     for (int i = 0; i < c->n_flights; i++) {
         const int ends[2] = {c->flight[i].ends.y, c->flight[i].ends.x};
         for (int k = 0; k < 2; k++) {
-            if (ends[k] < 0 || !overlap(p, slot, ends[k])) continue;
+            if (ends[k] < 0 || !overlap(c, slot, ends[k])) continue;
             char line[32];
             snprintf(line, sizeof line, "instruction %d", c->flight[i].line);
             return defect(c, "%s is used before the transfer posted at %s has ended", p->slot[slot].name, line);
@@ -108,8 +141,8 @@ static tri_status check_idle(checker *c, int slot) {
 
 static tri_status check_read(checker *c, int slot) {
     const tri_program *p = c->program;
-    int at = tri__slot_root(p, slot);
-    if (knows(&c->root[at], slot_range(p, slot))) return TRI_OK;
+    int at = c->root_of[slot];
+    if (knows(c, &c->root[at], c->range[slot])) return TRI_OK;
     if (c->root[at].taken_by >= 0)
         return defect(c, "%s is read after its memory went to %s", p->slot[slot].name, p->slot[c->root[at].taken_by].name);
     return defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
@@ -138,30 +171,57 @@ static void take_memory(checker *c, int at, int slot) {
 }
 
 static void write_slot(checker *c, int slot) {
-    const tri_program *p = c->program;
-    int at = tri__slot_root(p, slot);
+    int at = c->root_of[slot];
     if (!c->root[at].is_live) take_memory(c, at, slot);
-    know(c, &c->root[at], slot_range(p, slot));
+    if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
+}
+
+/* The place of each member in its group. It is the same in all runs of replicas, and within a run it grows steadily, or it varies. */
+static number place_of(checker *c, const tri_attr *attr) {
+    const tri_mesh *mesh = &c->program->mesh;
+    const members *of = &c->of;
+    int rank = rank_of(c, 0, 0), last = rank_of(c, of->n - 1, 0), other = rank_of(c, 0, of->copies - 1);
+    int at = tri__mesh_group_place(mesh, rank, attr->axes), at_last = tri__mesh_group_place(mesh, last, attr->axes);
+    int at_other = tri__mesh_group_place(mesh, other, attr->axes), part = attr->within ? attr->within : attr->across;
+    int each_copy = of->copies > 1 ? (at_other - at) / (of->copies - 1) : 0;
+    if (part && at / part != at_last / part) c->varies = 1;
+    if (attr->within ? each_copy % attr->within : attr->across ? at / part != at_other / part : each_copy) c->varies = 1;
+    int place = tri__transfer_place(mesh, rank, attr), place_last = tri__transfer_place(mesh, last, attr);
+    return (number){place, of->n > 1 ? (place_last - place) / (of->n - 1) : 0};
+}
+
+/* Each member's shard of `count` elements among n. Shards are equal but for the last that are not empty: where those of the first and the
+ * last member are, so are those between, and they follow each other. */
+static range shard_of(checker *c, int64_t count, int n, number place) {
+    tri_range first = tri__shard(count, n, (int)place.at), last = tri__shard(count, n, (int)(place.at + place.each * (c->of.n - 1)));
+    if (tri__range_count(first) != tri__range_count(last)) c->varies = 1;
+    number begin = {first.begin, c->of.n > 1 ? (last.begin - first.begin) / (c->of.n - 1) : 0};
+    return (range){begin, sum_of(begin, fixed(tri__range_count(first)))};
 }
 
 /* Whether a transfer's smaller end is this rank's own part of the larger one, as gathers and scatters in place have it. */
-static int is_own_part(const tri_program *p, const tri_instr *instr) {
+static int is_own_part(checker *c, const tri_instr *instr) {
+    const tri_program *p = c->program;
     if (!tri__is_post(instr->op)) return 0;
     tri_ends ends = tri__transfer_ends(instr);
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
-    range outer = slot_range(p, whole), inner = slot_range(p, part), shard = {0, outer.end - outer.begin};
-    if (tri__slot_root(p, whole) != tri__slot_root(p, part)) return 0;
+    range outer = c->range[whole], inner = c->range[part];
+    int64_t count = outer.end.at - outer.begin.at;
+    range shard = {fixed(0), fixed(count)};
+    if (c->root_of[whole] != c->root_of[part]) return 0;
     if (p->slot[whole].rows.sym != TRI_SYM_NONE) return 0;
     if (instr->op != TRI_OP_broadcast_post)
-        shard = tri__shard(shard.end, tri__transfer_size(&p->mesh, &instr->attr), tri__transfer_place(&p->mesh, p->rank, &instr->attr));
-    return inner.begin == outer.begin + shard.begin && inner.end == outer.begin + shard.end;
+        shard = shard_of(c, count, tri__transfer_size(&p->mesh, &instr->attr), place_of(c, &instr->attr));
+    return compare(c, inner.begin, sum_of(outer.begin, shard.begin)) == 0 && compare(c, inner.end, sum_of(outer.begin, shard.end)) == 0;
 }
 
 /* Whether a slot has the size of place `place`'s share of another, among n: a shard of one row, or an equal run of counted rows. */
-static int is_share(const tri_slot *whole, const tri_slot *part, int n, int place) {
-    range shard = tri__shard(whole->cols, n, place);
-    if (whole->rows.sym == TRI_SYM_NONE)
-        return whole->rows.add == 1 && part->rows.add == 1 && part->rows.sym == TRI_SYM_NONE && part->cols == shard.end - shard.begin;
+static int is_share(checker *c, const tri_slot *whole, const tri_slot *part, int n, number place) {
+    if (whole->rows.sym == TRI_SYM_NONE) {
+        range shard = shard_of(c, whole->cols, n, place);
+        return whole->rows.add == 1 && part->rows.add == 1 && part->rows.sym == TRI_SYM_NONE &&
+               part->cols == shard.end.at - shard.begin.at;
+    }
     return part->rows.sym == whole->rows.sym && part->rows.div == n && !whole->rows.div && !part->rows.add && !whole->rows.add &&
            part->cols == whole->cols;
 }
@@ -176,17 +236,18 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     int n = tri__transfer_size(m, attr);
     if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
     if (attr->root < 0 || attr->root >= n) return defect(c, "the group has no such place as root%s%s", "", "");
-    int place = tri__transfer_place(m, p->rank, attr);
     tri_ends ends = tri__transfer_ends(instr);
-    if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && place == attr->root)
+    number place = instr->op == TRI_OP_all_reduce_post ? fixed(-1) : place_of(c, attr); /* sums are the same at all places */
+    int at_root = compare(c, place, fixed(attr->root)) == 0;
+    if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && at_root)
         return defect(c, "a rank sends %s to itself%s", p->slot[tri__transfer_whole(instr)].name, "");
-    if (instr->op == TRI_OP_broadcast_post && (ends.x >= 0) != (place == attr->root))
+    if (instr->op == TRI_OP_broadcast_post && (ends.x >= 0) != at_root)
         return defect(c, "%s is given on another rank than the root%s", "x", "");
     if (ends.x >= 0 && ends.y >= 0 && p->slot[ends.x].dtype != p->slot[ends.y].dtype)
         return defect(c, "%s and %s differ in element type", p->slot[ends.y].name, p->slot[ends.x].name);
     if (instr->op != TRI_OP_all_gather_post && instr->op != TRI_OP_reduce_scatter_post) return TRI_OK;
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
-    if (!is_share(&p->slot[whole], &p->slot[part], n, place))
+    if (!is_share(c, &p->slot[whole], &p->slot[part], n, place))
         return defect(c, "%s is not this rank's shard of %s in size", p->slot[part].name, p->slot[whole].name);
     return TRI_OK;
 }
@@ -215,7 +276,7 @@ static tri_status check_apart(checker *c, const tri_instr *instr, int output) {
     const tri_program *p = c->program;
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++)
-        if (k != output && instr->slot[k] >= 0 && overlap(p, instr->slot[output], instr->slot[k]) && !is_own_part(p, instr))
+        if (k != output && instr->slot[k] >= 0 && overlap(c, instr->slot[output], instr->slot[k]) && !is_own_part(c, instr))
             return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
     return TRI_OK;
 }
@@ -276,14 +337,14 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
         TRI_TRY(check_idle(c, instr->slot[k]));
         int adds = instr->acc >> k & 1;
         if (adds && row->arg[k].access != TRI_ACCESS_A) return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
-        if (adds && c->root[tri__slot_root(p, instr->slot[k])].is_read)
+        if (adds && c->root[c->root_of[instr->slot[k]]].is_read)
             return defect(c, "%s is added to after it was read%s", p->slot[instr->slot[k]].name, "");
         if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
         if (tri__access_writes(row->arg[k].access)) TRI_TRY(check_apart(c, instr, k));
     }
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
-        c->root[tri__slot_root(p, instr->slot[k])].is_read = !tri__access_writes(row->arg[k].access);
+        c->root[c->root_of[instr->slot[k]]].is_read = !tri__access_writes(row->arg[k].access);
         if (tri__access_writes(row->arg[k].access)) write_slot(c, instr->slot[k]);
     }
     if (tri__begins(instr->op))
@@ -304,6 +365,22 @@ static tri_status check_end(checker *c) {
     return defect(c, "the transfer is never waited for%s%s", "", "");
 }
 
+/* A view: inside its parent, of which it has the memory. */
+static tri_status check_view(checker *c, int s) {
+    const tri_program *p = c->program;
+    const tri_slot *slot = &p->slot[s], *parent = &p->slot[slot->parent];
+    number begin = c->range[s].begin; /* its shift; open_slots put it there */
+    int64_t count = slot->rows.add * slot->cols, room = tri__slot_rows(parent, &p->max) * parent->cols;
+    begin.at += slot->parent_at;
+    if (compare(c, begin, fixed(0)) < 0 || compare(c, sum_of(begin, fixed(count)), fixed(room)) > 0 || slot->mem != parent->mem ||
+        slot->dtype != parent->dtype)
+        return defect(c, "view %s leaves %s", slot->name, parent->name);
+    begin = sum_of(begin, c->range[slot->parent].begin);
+    c->range[s] = (range){begin, sum_of(begin, fixed(tri__slot_rows(slot, &p->max) * slot->cols))};
+    c->root_of[s] = c->root_of[slot->parent];
+    return TRI_OK;
+}
+
 static tri_status check_slots(checker *c) {
     const tri_program *p = c->program;
     for (int s = 0; s < p->n_slots; s++) {
@@ -312,24 +389,40 @@ static tri_status check_slots(checker *c) {
             return defect(c, "the rows of %s are not shared out evenly%s", slot->name, "");
         if (slot->parent >= s) return defect(c, "view %s names a later slot%s", slot->name, "");
         if (slot->parent >= 0) {
-            const tri_slot *parent = &p->slot[slot->parent];
-            int64_t room = tri__slot_rows(parent, &p->max) * parent->cols, need = slot->parent_at + slot->rows.add * slot->cols;
-            if (slot->parent_at < 0 || need > room || slot->mem != parent->mem || slot->dtype != parent->dtype)
-                return defect(c, "view %s leaves %s", slot->name, parent->name);
+            TRI_TRY(check_view(c, s));
             continue;
         }
-        if (slot->offset < 0 || slot->offset + tri__slot_bytes(slot, &p->max) > p->bytes[slot->mem])
+        int64_t bytes = tri__slot_bytes(slot, &p->max);
+        if (slot->offset < 0 || slot->offset + bytes > p->bytes[slot->mem])
             return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
-        c->root[s] = (root){.taken_by = -1, .begin = slot->offset, .end = slot->offset + tri__slot_bytes(slot, &p->max)};
+        c->root_of[s] = s;
+        c->range[s].end = fixed(tri__slot_rows(slot, &p->max) * slot->cols);
+        c->root[s] = (root){.taken_by = -1, .mem = slot->mem, .begin = slot->offset, .end = slot->offset + bytes};
+    }
+    return TRI_OK;
+}
+
+/* Room for what is known of slots, and where the shifts of the first member lead. */
+static tri_status open_slots(checker *c) {
+    const tri_program *p = c->program;
+    size_t n = (size_t)p->n_slots;
+    c->root = tri__arena_alloc(c->arena, n * sizeof *c->root);
+    c->root_of = tri__arena_alloc(c->arena, n * sizeof *c->root_of);
+    c->range = tri__arena_alloc(c->arena, n * sizeof *c->range);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) c->live[mem] = tri__arena_alloc(c->arena, n * sizeof(int));
+    for (int i = 0; c->class && i < c->class->n_shifts; i++) {
+        const tri_shift *shift = &c->class->shift[i];
+        if (shift->slot < 0 || shift->slot >= p->n_slots || p->slot[shift->slot].parent < 0)
+            return defect(c, "what moves from member to member of a class is no view%s%s", "", "");
+        c->range[shift->slot].begin = (number){shift->each * c->of.first, shift->each};
     }
     return TRI_OK;
 }
 
 static tri_status check_program(checker *c) {
     const tri_program *p = c->program;
-    c->root = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof *c->root);
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) c->live[mem] = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof(int));
     c->line = p->n_instrs;
+    TRI_TRY(open_slots(c));
     TRI_TRY(check_slots(c));
     for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
         if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE)) write_slot(c, s);
@@ -337,27 +430,89 @@ static tri_status check_program(checker *c) {
     return check_end(c);
 }
 
-typedef struct all_ranks {
-    const tri_program *const *program; /* [n] */
-    int n;
-} all_ranks;
+/* Each program by itself; the members in two parts where they are not all alike. */
+static tri_status check_members(tri_arena *arena, const tri_class *class, members of) {
+    checker c = {.program = class->program, .class = class, .of = of, .arena = arena};
+    tri_status status = check_program(&c);
+    tri__arena_rewind(arena, 0);
+    if (!c.varies) return status;
+    members half = of, rest = of;
+    if (of.n > 1) half.n /= 2, rest.first += half.n, rest.n -= half.n;
+    else half.copies /= 2, rest.copy += half.copies, rest.copies -= half.copies;
+    TRI_TRY(check_members(arena, class, half));
+    return check_members(arena, class, rest);
+}
 
-/* Each program by itself. */
+static tri_status check_microbatches(const tri_classes *r) {
+    const tri_program *first = r->at[0].program;
+    for (int i = 1; i < r->n; i++)
+        if (r->at[i].program->n_mb != first->n_mb)
+            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", first->rank, r->at[i].program->rank, first->n_mb,
+                             r->at[i].program->n_mb);
+    return TRI_OK;
+}
+
+/* The classes make up the mesh: every rank is a member of one, and the first member's program says so. */
+static tri_status check_classes(const tri_classes *r) {
+    const tri_mesh *mesh = &r->mesh;
+    tri_coords at = {{0}};
+    for (at.tp = 0; at.tp < mesh->tp; at.tp++)
+        for (at.pp = 0; at.pp < mesh->pp; at.pp++) {
+            int row = tri__classes_row(mesh, at), place = 0;
+            for (int i = r->first[row]; i < r->first[row + 1]; i++) {
+                const tri_class *class = &r->at[i];
+                const tri_program *p = class->program;
+                at.dp = place;
+                if (class->begin != place || class->n < 1 || memcmp(&p->mesh, mesh, sizeof *mesh) || p->rank != tri__mesh_rank(mesh, at))
+                    return tri__fail(TRI_INTERNAL, "class %d of rank %d does not begin at rank %d", i, p->rank, tri__mesh_rank(mesh, at));
+                place += class->n;
+            }
+            if (place != r->period || mesh->dp % r->period)
+                return tri__fail(TRI_INTERNAL, "the classes of pp %d, tp %d are of %d replicas, not of %d", at.pp, at.tp, place, r->period);
+        }
+    return TRI_OK;
+}
+
 static tri_status check_each(tri_arena *arena, void *data) {
-    const tri_program *const *programs = ((const all_ranks *)data)->program;
-    for (int i = 0; i < ((const all_ranks *)data)->n; i++) {
-        if (programs[i]->n_mb != programs[0]->n_mb)
-            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", programs[0]->rank, programs[i]->rank,
-                             programs[0]->n_mb, programs[i]->n_mb);
-        checker c = {.program = programs[i], .arena = arena};
-        TRI_TRY(check_program(&c));
+    const tri_classes *r = data;
+    TRI_TRY(check_classes(r));
+    TRI_TRY(check_microbatches(r));
+    for (int i = 0; i < r->n; i++)
+        TRI_TRY(check_members(arena, &r->at[i], (members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period}));
+    return TRI_OK;
+}
+
+tri_status tri__check_all(const tri_classes *ranks) {
+    TRI_TRY(tri__arena_scratch(check_each, (void *)ranks));
+    return ranks->world > 1 ? tri__check_together(ranks) : TRI_OK;
+}
+
+/* The first of some programs, by itself, that has a defect. */
+static tri_status check_alone(tri_arena *arena, const tri_program *const *programs, int n) {
+    for (int i = 0; i < n; i++) {
+        checker one = {.program = programs[i], .of = {.n = 1, .copies = 1}, .arena = arena};
+        TRI_TRY(check_program(&one));
         tri__arena_rewind(arena, 0);
     }
     return TRI_OK;
 }
 
+typedef struct listed {
+    const tri_program *const *programs; /* [n] */
+    int n;
+} listed;
+
+static tri_status check_listed(tri_arena *arena, void *data) {
+    const listed *l = data;
+    tri_classes ranks;
+    TRI_TRY(check_alone(arena, l->programs, l->n));
+    if (l->n == 1) return TRI_OK;
+    TRI_TRY(tri__classes_list(&ranks, arena, l->programs, l->n));
+    TRI_TRY(check_microbatches(&ranks));
+    return tri__check_together(&ranks);
+}
+
 tri_status tri__check(const tri_program *const *programs, int n) {
-    all_ranks all = {programs, n};
-    TRI_TRY(tri__arena_scratch(check_each, &all));
-    return n > 1 ? tri__check_ranks(programs, n) : TRI_OK;
+    listed l = {programs, n};
+    return tri__arena_scratch(check_listed, &l);
 }

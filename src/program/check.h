@@ -2,14 +2,16 @@
 #ifndef TRI_PROGRAM_CHECK_H
 #define TRI_PROGRAM_CHECK_H
 
-#include "program/program.h"
+#include "program/classes.h"
 
 /* One rank's program of a step, or those of all ranks of the mesh in order. Alone: each can run. Together also: all members
  * of a group post the same transfers in the same order, sends meet receives, and waiting ends. TRI_INTERNAL, with rank, line
  * and reason, at the first defect. */
 tri_status tri__check(const tri_program *const *programs, int n);
+/* The same of all ranks, told in classes: proven for every member, in time and memory that grow with the classes. */
+tri_status tri__check_all(const tri_classes *ranks);
 
 /* For check.c: the second part, on programs that passed the first. */
-tri_status tri__check_ranks(const tri_program *const *programs, int n);
+tri_status tri__check_together(const tri_classes *ranks);
 
 #endif

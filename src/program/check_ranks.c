@@ -1,13 +1,14 @@
 /* check_ranks.c - proves that the programs of all ranks fit together, by running their transfers dry: a transfer has happened when all its
  * members posted it, a wait blocks until then, and nothing is buffered. What members post is compared; ranks that never get past a wait
- * are named. Linear in the instructions, as what is summed was made shortly before. */
+ * are named. One rank of each role runs for all ranks of it; why that is enough: program/roles.h. Linear in their instructions, as what is
+ * summed was made shortly before. */
 #include "program/check.h"
 #include "program/meet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A transfer of one rank that was posted and not yet waited for. */
+/* A transfer of one role that was posted and not yet waited for. */
 typedef struct open_post {
     tri_ends ends;
     int meeting;
@@ -16,22 +17,24 @@ typedef struct open_post {
 
 typedef struct runner {
     int at;              /* next instruction */
-    int sleeper;         /* the next rank that sleeps for the same meeting; -1 */
+    int sleeper;         /* the next role that sleeps for the same meeting; -1 */
     int waits_for;       /* meeting; -1 */
     open_post *open;
 } runner;
 
 typedef struct dry {
-    tri_arena arena;
+    tri_arena *arena;
+    tri_roles roles;
     tri_meetings meetings;
-    int *asleep;         /* [meetings] the last rank that waits for it, and so on by runner.sleeper; -1 */
+    int *asleep;         /* [meetings] the last role that waits for it, and so on by runner.sleeper; -1 */
     int n_asleep, cap_asleep;
-    runner *run;         /* [world] */
+    runner *run;         /* [roles] */
 } dry;
 
 /* "rank 1, instruction 12 (all_reduce_post g.b0[1,403] f32)" */
-static const char *post_text(const dry *d, int rank, int line, char text[static 256]) {
-    const tri_program *p = d->meetings.program[rank];
+static const char *post_text(const dry *d, int role, int line, char text[static 256]) {
+    const tri_program *p = d->meetings.program[role];
+    int rank = d->roles.rank[role];
     if (line >= p->n_instrs) {
         snprintf(text, 256, "rank %d, at its end", rank);
         return text;
@@ -62,8 +65,8 @@ static int is_summed(const tri_program *p, int line) {
 }
 
 /* Two members mean the same transfer. */
-static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
-    const tri_program *p = d->meetings.program[a_rank], *q = d->meetings.program[b_rank];
+static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
+    const tri_program *p = d->meetings.program[a_role], *q = d->meetings.program[b_role];
     const tri_instr *a = &p->instr[a_line], *b = &q->instr[b_line];
     const tri_slot *s = &p->slot[tri__transfer_whole(a)], *t = &q->slot[tri__transfer_whole(b)];
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
@@ -75,97 +78,95 @@ static int alike(const dry *d, int a_rank, int a_line, int b_rank, int b_line) {
 }
 
 static void wake(dry *d, int meeting, int *ready, int *n_ready) {
-    for (int rank = d->asleep[meeting]; rank >= 0; rank = d->run[rank].sleeper) {
-        d->run[rank].waits_for = -1;
-        ready[(*n_ready)++] = rank;
+    for (int role = d->asleep[meeting]; role >= 0; role = d->run[role].sleeper) {
+        d->run[role].waits_for = -1;
+        ready[(*n_ready)++] = role;
     }
     d->asleep[meeting] = -1;
 }
 
-static tri_status post(dry *d, int rank, const tri_instr *instr, int *ready, int *n_ready) {
-    int line = d->run[rank].at, index = tri__meetings_post(&d->meetings, rank, line);
+static tri_status post(dry *d, int role, const tri_instr *instr, int *ready, int *n_ready) {
+    int line = d->run[role].at, index = tri__meetings_post(&d->meetings, role, line);
     const tri_meeting *m = &d->meetings.at[index];
-    if (index == d->n_asleep) *TRI_PUSH(&d->arena, d->asleep, d->n_asleep, d->cap_asleep) = -1;
-    if (m->rank != rank && !alike(d, m->rank, m->line, rank, line)) {
+    if (index == d->n_asleep) *TRI_PUSH(d->arena, d->asleep, d->n_asleep, d->cap_asleep) = -1;
+    if (m->role != role && !alike(d, m->role, m->line, role, line)) {
         char a[256], b[256];
         return tri__fail(TRI_INTERNAL, "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s",
-                         m->rank, rank, m->number, post_text(d, m->rank, m->line, a), post_text(d, rank, line, b));
+                         d->roles.rank[m->role], d->roles.rank[role], m->number, post_text(d, m->role, m->line, a),
+                         post_text(d, role, line, b));
     }
-    open_post *open = tri__arena_alloc(&d->arena, sizeof *open);
-    *open = (open_post){tri__transfer_ends(instr), index, d->run[rank].open};
-    d->run[rank].open = open;
+    open_post *open = tri__arena_alloc(d->arena, sizeof *open);
+    *open = (open_post){tri__transfer_ends(instr), index, d->run[role].open};
+    d->run[role].open = open;
     if (m->left == 0) wake(d, index, ready, n_ready);
     return TRI_OK;
 }
 
-/* Ends the wait of a rank, or puts it to sleep: returns 0. */
-static int wait(dry *d, int rank, const tri_instr *instr) {
+/* Ends the wait of a role, or puts it to sleep: returns 0. */
+static int wait(dry *d, int role, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
-    open_post **at = &d->run[rank].open;
+    open_post **at = &d->run[role].open;
     while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* check.c saw that it is there */
     int meeting = (*at)->meeting;
     if (d->meetings.at[meeting].left) {
-        d->run[rank].waits_for = meeting;
-        d->run[rank].sleeper = d->asleep[meeting];
-        d->asleep[meeting] = rank;
+        d->run[role].waits_for = meeting;
+        d->run[role].sleeper = d->asleep[meeting];
+        d->asleep[meeting] = role;
         return 0;
     }
     *at = (*at)->next;
     return 1;
 }
 
-static tri_status run_until_asleep(dry *d, int rank, int *ready, int *n_ready) {
-    const tri_program *p = d->meetings.program[rank];
-    for (int *at = &d->run[rank].at; *at < p->n_instrs; ++*at) {
+static tri_status run_until_asleep(dry *d, int role, int *ready, int *n_ready) {
+    const tri_program *p = d->meetings.program[role];
+    for (int *at = &d->run[role].at; *at < p->n_instrs; ++*at) {
         const tri_instr *instr = &p->instr[*at];
-        if (tri__is_post(instr->op)) TRI_TRY(post(d, rank, instr, ready, n_ready));
-        else if (instr->op == TRI_OP_wait && !wait(d, rank, instr)) return TRI_OK;
+        if (tri__is_post(instr->op)) TRI_TRY(post(d, role, instr, ready, n_ready));
+        else if (instr->op == TRI_OP_wait && !wait(d, role, instr)) return TRI_OK;
     }
     return TRI_OK;
 }
 
-/* Says who waits for whom, until a rank comes up again or has ended. */
-static tri_status stuck(dry *d, int rank) {
+/* Says who waits for whom, until a role comes up a second time or has ended. */
+static tri_status stuck(dry *d, int role) {
     char text[1024], one[256];
     size_t used = 0;
-    uint8_t *seen = tri__arena_alloc(&d->arena, (size_t)d->meetings.world);
-    while (d->run[rank].waits_for >= 0 && !seen[rank] && used < sizeof text - 300) {
-        const tri_meeting *m = &d->meetings.at[d->run[rank].waits_for];
-        seen[rank] = 1;
-        int next = tri__meetings_absent(&d->meetings, d->run[rank].waits_for);
+    uint8_t *seen = tri__arena_alloc(d->arena, (size_t)d->roles.n);
+    while (d->run[role].waits_for >= 0 && !seen[role] && used < sizeof text - 300) {
+        const tri_meeting *m = &d->meetings.at[d->run[role].waits_for];
+        seen[role] = 1;
+        int next = tri__meetings_absent(&d->meetings, d->run[role].waits_for);
         used += (size_t)snprintf(text + used, sizeof text - used, "%srank %d waits at instruction %d for rank %d to join in what %s posted",
-                                 used ? "; " : "", rank, d->run[rank].at, next, post_text(d, m->rank, m->line, one));
-        rank = next;
+                                 used ? "; " : "", d->roles.rank[role], d->run[role].at, d->roles.rank[next],
+                                 post_text(d, m->role, m->line, one));
+        role = next;
     }
-    if (d->run[rank].waits_for < 0) snprintf(text + used, sizeof text - used, "; rank %d has ended", rank);
+    if (d->run[role].waits_for < 0) snprintf(text + used, sizeof text - used, "; rank %d has ended", d->roles.rank[role]);
     return tri__fail(TRI_INTERNAL, "the plans of the ranks wait for one another for ever: %s", text);
 }
 
 static tri_status run_dry(dry *d) {
-    int world = d->meetings.world, n_ready = 0;
-    int *ready = tri__arena_alloc(&d->arena, (size_t)world * sizeof *ready); /* ranks that can go on: each is in it once */
-    for (int rank = world - 1; rank >= 0; rank--) {
-        d->run[rank] = (runner){.waits_for = -1};
-        ready[n_ready++] = rank;
+    int n_ready = 0;
+    int *ready = tri__arena_alloc(d->arena, (size_t)d->roles.n * sizeof *ready); /* roles that can go on: each is in it once */
+    for (int role = d->roles.n - 1; role >= 0; role--) {
+        d->run[role] = (runner){.waits_for = -1};
+        ready[n_ready++] = role;
     }
     while (n_ready) TRI_TRY(run_until_asleep(d, ready[--n_ready], ready, &n_ready));
-    for (int rank = 0; rank < world; rank++)
-        if (d->run[rank].waits_for >= 0) return stuck(d, rank);
+    for (int role = 0; role < d->roles.n; role++)
+        if (d->run[role].waits_for >= 0) return stuck(d, role);
     for (int i = 0; i < d->meetings.n; i++) TRI_ASSERT(d->meetings.at[i].left == 0); /* every post was waited for */
     return TRI_OK;
 }
 
-tri_status tri__check_ranks(const tri_program *const *programs, int n) {
-    for (int i = 0; i < n; i++)
-        if (programs[i]->rank != i || tri__mesh_world(&programs[i]->mesh) != n ||
-            memcmp(&programs[i]->mesh, &programs[0]->mesh, sizeof(tri_mesh)) != 0)
-            return tri__fail(TRI_INTERNAL, "program %d of %d is of rank %d of a mesh of %d: not all ranks of one mesh, in order", i, n,
-                             programs[i]->rank, tri__mesh_world(&programs[i]->mesh));
-    dry d = {0};
-    TRI_TRY(tri__arena_open(&d.arena, (size_t)1 << 20));
-    tri__meetings_open(&d.meetings, &d.arena, programs, n);
-    d.run = tri__arena_alloc(&d.arena, (size_t)n * sizeof *d.run);
-    tri_status status = run_dry(&d);
-    tri__arena_close(&d.arena);
-    return status;
+static tri_status check_together(tri_arena *arena, void *data) {
+    const tri_classes *ranks = data;
+    dry d = {.arena = arena};
+    tri__roles_find(&d.roles, arena, ranks, 0);
+    tri__meetings_open(&d.meetings, arena, ranks, &d.roles);
+    d.run = tri__arena_alloc(arena, (size_t)d.roles.n * sizeof *d.run);
+    return run_dry(&d);
 }
+
+tri_status tri__check_together(const tri_classes *ranks) { return tri__arena_scratch(check_together, (void *)ranks); }

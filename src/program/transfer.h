@@ -26,7 +26,7 @@ int tri__transfer_whole(const tri_instr *instr);
 /* Places along attr.axes that one group has, of which attr.within or attr.across leaves some. 0 when the attributes name no group. */
 int tri__transfer_size(const tri_mesh *mesh, const tri_attr *attr);
 int tri__transfer_place(const tri_mesh *mesh, int rank, const tri_attr *attr);
-/* The group's ranks in order, into ranks [tri__mesh_group_size(mesh, attr->axes)]; returns how many. */
+/* The group's ranks in order, into ranks [tri__transfer_size]; returns how many. */
 int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, int *ranks);
 
 /* Classes of memory that transfers touch, a bit each: peers reach into them, so they lie in shared memory, unless the plan moved them to

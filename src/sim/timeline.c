@@ -1,7 +1,10 @@
 /* timeline.c - the event simulation.
  *
  * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the one that begins first is given its times, and the
- * ranks that wait for it run on. Whatever they post comes after its end, so transfers get their times in the order in which they begin. */
+ * ranks that wait for it run on. Whatever they post comes after its end, so transfers get their times in the order in which they begin.
+ *
+ * One rank of each role runs for all ranks of it: they have the same seconds and their groups the same links and the same roles, so that
+ * they do the same at the same time (program/roles.h). */
 #include "sim/timeline.h"
 #include "program/meet.h"
 
@@ -39,7 +42,7 @@ typedef struct simulation {
     tri_meetings meetings;
     event *event;             /* [meetings.n] */
     int n_events, cap_events;
-    runner *run;              /* [world] */
+    runner *run;              /* [roles] */
     struct due {
         double begin;         /* at least */
         int meeting;
@@ -80,8 +83,8 @@ static double begin_of(const simulation *s, int meeting) {
     const tri_meeting *m = &s->meetings.at[meeting];
     const event *e = &s->event[meeting];
     double at = e->posted;
-    for (int i = 0; i < m->n; i++) {
-        const runner *r = &s->run[m->members[i]];
+    for (int i = 0; i < m->n_roles; i++) {
+        const runner *r = &s->run[m->roles[i]];
         if (sends(e->kind, i)) at = fmax(at, r->send_free);
         if (receives(e->kind, i)) at = fmax(at, r->recv_free);
         if (!s->hardware->overlap && receives(e->kind, i)) at = fmax(at, r->now);
@@ -89,15 +92,16 @@ static double begin_of(const simulation *s, int meeting) {
     return at;
 }
 
-static void post(simulation *s, runner *r, int rank, const tri_instr *instr) {
-    int index = tri__meetings_post(&s->meetings, rank, r->at);
+static void post(simulation *s, runner *r, int role, const tri_instr *instr) {
+    int n, index = tri__meetings_post(&s->meetings, role, r->at);
     const tri_meeting *m = &s->meetings.at[index];
     if (index == s->n_events) {
         const tri_program *p = r->out->program;
         double bytes = (double)tri__slot_bytes(&p->slot[tri__transfer_whole(instr)], s->counts ? s->counts : &p->max);
         tri_collective_kind kind = instr->op == TRI_OP_recv_post ? TRI_SEND : tri__post_kind(instr->op);
+        const int *members = tri__meeting_members(m, &n);
         *TRI_PUSH(s->arena, s->event, s->n_events, s->cap_events) =
-            (event){.kind = kind, .end = -1, .length = tri__transfer_seconds(s->hardware, kind, m->members, m->n, bytes)};
+            (event){.kind = kind, .end = -1, .length = tri__transfer_seconds(s->hardware, kind, members, n, bytes)};
     }
     event *e = &s->event[index];
     e->posted = fmax(e->posted, r->now);
@@ -142,12 +146,12 @@ static void compute(const simulation *s, runner *r, const tri_instr *instr) {
     if (!copies || !s->hardware->overlap) r->now = end;
 }
 
-static void run_until_blocked(simulation *s, int rank) {
-    runner *r = &s->run[rank];
+static void run_until_blocked(simulation *s, int role) {
+    runner *r = &s->run[role];
     const tri_program *p = r->out->program;
     for (; r->at < p->n_instrs; r->at++) {
         const tri_instr *instr = &p->instr[r->at];
-        if (tri__is_post(instr->op)) post(s, r, rank, instr);
+        if (tri__is_post(instr->op)) post(s, r, role, instr);
         else if (instr->op != TRI_OP_wait) compute(s, r, instr);
         else if (!wait(s, r, instr)) return;
     }
@@ -160,16 +164,16 @@ static void carry_out(simulation *s, int meeting) {
     event *e = &s->event[meeting];
     e->begin = begin_of(s, meeting);
     e->end = e->begin + e->length;
-    for (int i = 0; i < m->n; i++) {
-        runner *r = &s->run[m->members[i]];
+    for (int i = 0; i < m->n_roles; i++) {
+        runner *r = &s->run[m->roles[i]];
         if (sends(e->kind, i)) r->send_free = e->end;
         if (receives(e->kind, i)) r->recv_free = e->end;
     }
 }
 
 static tri_status simulate(simulation *s) {
-    int world = s->meetings.world;
-    for (int rank = 0; rank < world; rank++) run_until_blocked(s, rank);
+    const tri_roles *roles = s->meetings.roles;
+    for (int role = 0; role < roles->n; role++) run_until_blocked(s, role);
     while (s->n_heap) {
         struct due top = heap_pop(s);
         double begin = begin_of(s, top.meeting);
@@ -179,37 +183,42 @@ static tri_status simulate(simulation *s) {
         }
         carry_out(s, top.meeting);
         const tri_meeting m = s->meetings.at[top.meeting]; /* a copy: posting may move the array */
-        for (int i = 0; i < m.n; i++)
-            if (s->run[m.members[i]].waits_for == top.meeting) run_until_blocked(s, m.members[i]);
+        for (int i = 0; i < m.n_roles; i++)
+            if (s->run[m.roles[i]].waits_for == top.meeting) run_until_blocked(s, m.roles[i]);
     }
-    for (int rank = 0; rank < world; rank++)
-        if (s->run[rank].waits_for >= 0)
-            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d", rank, s->run[rank].at,
-                             tri__meetings_absent(&s->meetings, s->run[rank].waits_for));
+    for (int role = 0; role < roles->n; role++)
+        if (s->run[role].waits_for >= 0)
+            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d", roles->rank[role],
+                             s->run[role].at, roles->rank[tri__meetings_absent(&s->meetings, s->run[role].waits_for)]);
     return TRI_OK;
 }
 
-tri_status tri__timeline(tri_arena *arena, const tri_program *const *programs, int world, const tri_costs *costs, tri_timeline *out) {
+tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out) {
     simulation s = {.arena = arena, .hardware = costs->hardware, .counts = costs->counts};
-    tri__meetings_open(&s.meetings, arena, programs, world);
-    s.run = tri__arena_alloc(arena, (size_t)world * sizeof *s.run);
-    *out = (tri_timeline){.rank = tri__arena_alloc(arena, (size_t)world * sizeof *out->rank), .world = world};
-    for (int rank = 0; rank < world; rank++) {
-        const tri_program *p = programs[rank];
-        tri_rank_timeline *line = &out->rank[rank];
+    *out = (tri_timeline){.world = ranks->world};
+    tri__roles_find(&out->roles, arena, ranks, costs->hardware->ranks_per_node);
+    tri__meetings_open(&s.meetings, arena, ranks, &out->roles);
+    int n = out->roles.n;
+    s.run = tri__arena_alloc(arena, (size_t)n * sizeof *s.run);
+    out->role = tri__arena_alloc(arena, (size_t)n * sizeof *out->role);
+    for (int role = 0; role < n; role++) {
+        const tri_program *p = s.meetings.program[role];
+        tri_rank_timeline *line = &out->role[role];
         line->program = p;
         line->begin = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *line->begin);
         line->end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *line->end);
-        s.run[rank] = (runner){.out = line, .waits_for = -1, .seconds = tri__program_seconds(arena, p, costs)};
-        s.run[rank].ready = tri__arena_alloc(arena, (size_t)p->n_slots * sizeof *s.run[rank].ready);
+        s.run[role] = (runner){.out = line, .waits_for = -1, .seconds = tri__program_seconds(arena, p, costs)};
+        s.run[role].ready = tri__arena_alloc(arena, (size_t)p->n_slots * sizeof *s.run[role].ready);
     }
     TRI_TRY(simulate(&s));
-    for (int rank = 0; rank < world; rank++) out->seconds = fmax(out->seconds, out->rank[rank].finish);
+    for (int role = 0; role < n; role++) out->seconds = fmax(out->seconds, out->role[role].finish);
     return TRI_OK;
 }
 
+const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank) { return &timeline->role[timeline->roles.of[rank]]; }
+
 double tri__timeline_idle(const tri_timeline *timeline) {
     double busy = 0;
-    for (int rank = 0; rank < timeline->world; rank++) busy += timeline->rank[rank].busy;
+    for (int rank = 0; rank < timeline->world; rank++) busy += tri__timeline_of(timeline, rank)->busy;
     return timeline->seconds > 0 ? 1 - busy / (timeline->world * timeline->seconds) : 0;
 }

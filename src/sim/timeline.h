@@ -7,10 +7,12 @@
 #ifndef TRI_SIM_TIMELINE_H
 #define TRI_SIM_TIMELINE_H
 
+#include "program/roles.h"
 #include "sim/cost.h"
 
+/* Of ranks that behave alike: they are timed once. */
 typedef struct tri_rank_timeline {
-    const tri_program *program;
+    const tri_program *program; /* of the first of them, but for what shifts in its class */
     double *begin, *end;   /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank comes to it and goes on */
     double finish;         /* of its last instruction */
     double busy;           /* computing */
@@ -21,12 +23,15 @@ typedef struct tri_rank_timeline {
 
 typedef struct tri_timeline {
     double seconds;        /* of the step: until the last rank ended */
-    tri_rank_timeline *rank; /* [world] */
+    tri_rank_timeline *role; /* [roles.n] */
+    tri_roles roles;
     int world;
 } tri_timeline;
 
-/* programs: [world], checked. TRI_INTERNAL where they wait for one another for ever. */
-tri_status tri__timeline(tri_arena *arena, const tri_program *const *programs, int world, const tri_costs *costs, tri_timeline *out);
+/* ranks: checked. Ranks that machines tell apart, by which members of their groups are near, have different roles here. TRI_INTERNAL where
+ * the programs wait for one another for ever. */
+tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out);
+const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank);
 /* The share of all ranks' time in which nothing is computed. */
 double tri__timeline_idle(const tri_timeline *timeline);
 

@@ -114,6 +114,13 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
     return tri__arena_guard(plan_engine, &p);
 }
 
+/* All ranks' programs fit together, and the one that this rank runs is among them. */
+static tri_status check_all(tri_engine *engine, const tri_classes *all, const tri_program *own) {
+    TRI_TRY(tri__check_all(all));
+    if (tri__program_equal(tri__classes_program(all, &engine->arena, engine->place.rank), own)) return TRI_OK;
+    return tri__fail(TRI_INTERNAL, "rank %d runs another program than the one that was checked: a bug in Trident", engine->place.rank);
+}
+
 typedef struct planning_all {
     tri_engine *engine;
     tri_programs *all;
@@ -122,16 +129,14 @@ typedef struct planning_all {
 static tri_status plan_all(void *data) {
     tri_engine *engine = ((planning_all *)data)->engine;
     tri_programs *all = ((planning_all *)data)->all;
-    size_t world = (size_t)tri__mesh_world(&engine->place.mesh);
-    *all = (tri_programs){.world = (int)world};
-    all->train = tri__arena_alloc(&engine->arena, world * sizeof *all->train);
-    all->infer = tri__arena_alloc(&engine->arena, world * sizeof *all->infer);
     int training = engine->train >= 0;
-    if (world > 1) TRI_TRY(tri__plan_programs(&engine->arena, &engine->in, training ? all->train : NULL, all->infer));
-    if (training) all->train[engine->place.rank] = engine->plan.train.program;
-    all->infer[engine->place.rank] = engine->plan.infer.program;
-    if (training) TRI_TRY(tri__check(all->train, all->world));
-    return tri__check(all->infer, all->world);
+    const tri_program *train = engine->plan.train.program, *infer = engine->plan.infer.program;
+    *all = (tri_programs){.world = tri__mesh_world(&engine->place.mesh)};
+    if (all->world > 1) TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, training ? &all->train : NULL, &all->infer));
+    if (all->world == 1 && training) TRI_TRY(tri__classes_list(&all->train, &engine->arena, &train, 1));
+    if (all->world == 1) TRI_TRY(tri__classes_list(&all->infer, &engine->arena, &infer, 1));
+    if (training) TRI_TRY(check_all(engine, &all->train, train));
+    return check_all(engine, &all->infer, infer);
 }
 
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {

@@ -46,10 +46,10 @@ typedef struct tri_engine {
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
 tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine);
-/* Plans every rank of the mesh as this one was and proves that they fit together: train and, beside it, infer programs, [world] each, in
- * the engine's arena. This rank's own plan is among them. */
+/* Plans every rank of the mesh as this one was and proves that they fit together, this rank's own plan among them: train and, beside it, infer
+ * programs, in the engine's arena. */
 typedef struct tri_programs {
-    const tri_program **train, **infer; /* [world] */
+    tri_classes train, infer; /* train: none without training */
     int world;
 } tri_programs;
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);

@@ -29,6 +29,21 @@ json_t *tri__program_json(const tri_program *p) {
                      "sent_bytes", sent_json(p));
 }
 
+json_t *tri__programs_json(const tri_classes *all) {
+    json_t **class = calloc((size_t)all->n, sizeof *class), *ranks = class ? json_array() : NULL; /* of each class, once it was asked for */
+    for (int rank = 0; rank < all->world && ranks; rank++) {
+        const tri_class *of = tri__class_of(all, rank, NULL);
+        json_t **like = &class[of - all->at];
+        if (!*like) *like = tri__program_json(of->program);
+        json_t *one = json_copy(*like);
+        json_object_set_new(one, "rank", json_integer(rank));
+        json_array_append_new(ranks, one);
+    }
+    for (int i = 0; i < all->n && class; i++) json_decref(class[i]);
+    free(class);
+    return ranks;
+}
+
 /* What a rank took, as a row of numbers, so that ranks can gather them. */
 typedef struct taken {
     double allocated, held, max_rss, device;          /* bytes */
@@ -58,15 +73,14 @@ static json_t *transfers_json(const taken *t) {
 }
 
 static json_t *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
-    json_t *ranks = json_array();
-    for (int rank = 0; rank < s->programs.world; rank++) {
-        json_t *one = tri__program_json(s->programs.train[rank]);
+    json_t *ranks = tri__programs_json(&s->programs.train), *one;
+    size_t rank;
+    json_array_foreach(ranks, rank, one) {
         json_object_set_new(one, "allocated_bytes", json_integer((json_int_t)all[rank].allocated));
         json_object_set_new(one, "held_bytes", json_integer((json_int_t)all[rank].held));
         json_object_set_new(one, "max_rss_bytes", json_integer((json_int_t)all[rank].max_rss));
         if (all[rank].device > 0) json_object_set_new(one, "device_bytes", json_integer((json_int_t)all[rank].device));
         if (recorder->kept) json_object_set_new(one, "transfers", transfers_json(&all[rank]));
-        json_array_append_new(ranks, one);
     }
     return ranks;
 }

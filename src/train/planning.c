@@ -46,19 +46,18 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     return TRI_OK;
 }
 
-static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
-    const tri_counts *max = &all->train[0]->max;
-    json_t *ranks = json_array();
-    for (int rank = 0; rank < all->world; rank++) json_array_append_new(ranks, tri__program_json(all->train[rank]));
+static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
+    const tri_counts *max = &all->train.at[0].program->max;
     *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
                        (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
                        "primary_tokens", (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
-                       (json_int_t)max->of[TRI_SYM_N], "ranks", ranks, "infer", tri__program_json(all->infer[0]));
+                       (json_int_t)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
+                       tri__program_json(all->infer.at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= all->world)
         return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program, all->world - 1);
-    return tri__program_text(all->train[s->print_program], program);
+    return tri__program_text(tri__classes_program(&all->train, &engine->arena, (int)s->print_program), program);
 }
 
 /* Adds what was asked for beside the figures. */

@@ -13,7 +13,7 @@ static json_t *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
     return all;
 }
 
-static json_t *rank_json(const tri_rank_timeline *rank, int place, double held) {
+static json_t *role_json(const tri_rank_timeline *rank, int place, double held) {
     const tri_program *p = rank->program;
     return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place, "computing_seconds", rank->busy,
                      "exposed_seconds", rank->exposed, "waiting_seconds", rank->idle, "moving_seconds", rank->moving, "finish_seconds",
@@ -26,15 +26,20 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     tri_dry dry;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
     TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0, &dry));
-    json_t *ranks = json_array();
+    json_t *ranks = json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
-    for (int rank = 0; rank < line->world; rank++) {
-        int place = tri__mesh_coords(&engine->in.mesh, rank).pp;
-        json_t *one = rank_json(&line->rank[rank], place, dry.peak[place]);
-        if (s->timeline) json_object_set_new(one, "legs", legs_json(arena, &line->rank[rank]));
-        json_array_append_new(ranks, one);
-        busy += line->rank[rank].busy, exposed += line->rank[rank].exposed;
+    for (int i = 0; i < line->roles.n; i++) {
+        int place = tri__mesh_coords(&engine->in.mesh, line->roles.rank[i]).pp;
+        role[i] = role_json(&line->role[i], place, dry.peak[place]);
+        if (s->timeline) json_object_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
     }
+    for (int rank = 0; rank < line->world; rank++) {
+        json_t *one = json_copy(role[line->roles.of[rank]]);
+        json_object_set_new(one, "rank", json_integer(rank));
+        json_array_append_new(ranks, one);
+        busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
+    }
+    for (int i = 0; i < line->roles.n; i++) json_decref(role[i]);
     *out = json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds", line->seconds,
                      "samples_per_second", (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed", exposed / all,
                      "waiting", 1 - (busy + exposed) / all, "bubble",
@@ -59,7 +64,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
     if (s->given.nproc_per_node) hardware.ranks_per_node = (int)s->nproc_per_node;
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
-    TRI_TRY(tri__timeline(arena, all->train, all->world, &costs, &line));
+    TRI_TRY(tri__timeline(arena, &all->train, &costs, &line));
     return describe(s, engine, &hardware, arena, &line, v->out);
 }
 

@@ -50,14 +50,13 @@ tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const 
     tri_plan_in in = *like;
     tri_hardware hardware;
     tri_timeline timeline;
-    const tri_program **train = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *train);
-    const tri_program **infer = tri__arena_alloc(arena, (size_t)in.mesh.pp * sizeof *infer);
+    tri_classes train, infer;
     in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
     TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
-    TRI_TRY(tri__plan_programs(arena, &in, train, infer));
+    TRI_TRY(tri__plan_ranks(arena, &in, &train, &infer));
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
-    TRI_TRY(tri__timeline(arena, train, in.mesh.pp, &costs, &timeline));
+    TRI_TRY(tri__timeline(arena, &train, &costs, &timeline));
     out->seconds = timeline.seconds;
     out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
@@ -146,16 +145,19 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
 }
 
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage) {
-    int place = stages->pipeline.rank[stage];
+    enum { SHOWN = 16 }; /* runs of ranks; of more, also the last */
+    int place = stages->pipeline.rank[stage], runs = 0;
+    char run[32] = "";
     const char *text = "";
     for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
         int last = rank;
         if (tri__mesh_coords(mesh, rank).pp != place) continue;
         while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
-        text = tri__arena_print(arena, last > rank ? "%s%s%d-%d" : "%s%s%d", text, *text ? "," : "", rank, last);
+        snprintf(run, sizeof run, last > rank ? "%d-%d" : "%d", rank, last);
+        if (runs++ < SHOWN) text = tri__arena_print(arena, "%s%s%s", text, *text ? "," : "", run);
         rank = last;
     }
-    return text;
+    return runs > SHOWN ? tri__arena_print(arena, "%s,...,%s", text, run) : text;
 }
 
 static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {

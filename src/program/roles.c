@@ -1,0 +1,161 @@
+/* roles.c - roles by refinement: classes to begin with, told apart by the roles in their groups until no group tells any apart. Hashes find
+ * them; that they are what roles.h says is then proven by comparing groups role by role. */
+#include "program/roles.h"
+#include "program/transfer.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct finder {
+    tri_arena *arena;
+    const tri_classes *ranks;
+    int per_node;
+    tri_roles *out;
+    int *members;          /* [world] of the group in hand */
+    uint64_t *seen;        /* [world] what tells a rank's role apart */
+    int *pattern;          /* [world] of the group in hand: role of each member, and whether it is on the machine of the one before it */
+} finder;
+
+int tri__roles_span(const tri_roles *r, const tri_attr *attr) {
+    for (int i = 0; i < r->n_spans; i++) {
+        const tri_attr *a = &r->span[i].attr;
+        if (a->axes == attr->axes && a->within == attr->within && a->across == attr->across) return i;
+    }
+    return -1;
+}
+
+static void find_spans(finder *f) {
+    tri_roles *r = f->out;
+    const tri_instr *seen = NULL; /* programs may share their instructions */
+    for (int i = 0; i < f->ranks->n; i++) {
+        const tri_program *p = f->ranks->at[i].program;
+        for (int k = 0; k < p->n_instrs && p->instr != seen; k++) {
+            const tri_instr *instr = &p->instr[k];
+            if (!tri__is_post(instr->op)) continue;
+            int span = tri__roles_span(r, &instr->attr);
+            if (span < 0) {
+                span = r->n_spans;
+                *TRI_PUSH(f->arena, r->span, r->n_spans, r->cap_spans) = (tri_group_span){
+                    .attr = {.axes = instr->attr.axes, .within = instr->attr.within, .across = instr->attr.across}};
+            }
+            r->span[span].pairs |= instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post;
+        }
+        seen = p->instr;
+    }
+}
+
+/* The group of a rank, into f->members, and its pattern; returns how many. */
+static int look_at(finder *f, int rank, const tri_group_span *span) {
+    int n = tri__transfer_members(&f->ranks->mesh, rank, &span->attr, f->members);
+    for (int i = 0; i < n; i++) {
+        int beside = f->per_node && i && f->members[i] / f->per_node == f->members[i - 1] / f->per_node;
+        f->pattern[i] = 2 * f->out->of[f->members[i]] + beside;
+    }
+    return n;
+}
+
+/* Calls `look` once for each group of a span. */
+static void each_group(finder *f, int span, void (*look)(finder *f, int span, int n)) {
+    uint8_t *done = tri__arena_alloc(f->arena, (size_t)f->ranks->world);
+    for (int rank = 0; rank < f->ranks->world; rank++) {
+        if (done[rank]) continue;
+        int n = look_at(f, rank, &f->out->span[span]);
+        for (int i = 0; i < n; i++) done[f->members[i]] = 1;
+        look(f, span, n);
+    }
+}
+
+static void tell_apart(finder *f, int span, int n) {
+    uint64_t hash = tri__hash64((uint64_t)span, f->pattern, (size_t)n * sizeof *f->pattern);
+    for (int i = 0; i < n; i++) {
+        const uint64_t facts[] = {hash, f->out->span[span].pairs ? (uint64_t)i : 0};
+        f->seen[f->members[i]] = tri__hash64(f->seen[f->members[i]], facts, sizeof facts);
+    }
+}
+
+typedef struct sighting {
+    uint64_t seen;
+    int rank;
+} sighting;
+
+static int by_sight(const void *a, const void *b) {
+    const sighting *x = a, *y = b;
+    return x->seen != y->seen ? (x->seen < y->seen ? -1 : 1) : x->rank - y->rank;
+}
+
+/* Roles by f->seen, numbered in the order of their first ranks. */
+static void number(finder *f) {
+    int world = f->ranks->world;
+    tri_roles *r = f->out;
+    sighting *all = tri__arena_alloc(f->arena, (size_t)world * sizeof *all);
+    int *first = tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first that was seen the same */
+    for (int rank = 0; rank < world; rank++) all[rank] = (sighting){f->seen[rank], rank};
+    qsort(all, (size_t)world, sizeof *all, by_sight);
+    for (int i = 0; i < world; i++) first[all[i].rank] = i && all[i].seen == all[i - 1].seen ? first[all[i - 1].rank] : all[i].rank;
+    r->n = 0;
+    for (int rank = 0; rank < world; rank++) r->of[rank] = first[rank] == rank ? r->n++ : r->of[first[rank]];
+}
+
+/* What the groups of a role's first ranks are like, and that all others are like them. */
+typedef struct proof {
+    finder find;           /* first: each_group passes it on */
+    int **pattern;         /* [n] of the role's group in the span in hand; NULL: not yet seen */
+    int *size, *place;     /* [n] */
+} proof;
+
+static void compare_group(finder *f, int span, int n) {
+    proof *p = (proof *)f;
+    int *kept = NULL;
+    for (int i = 0; i < n; i++) {
+        int role = f->out->of[f->members[i]];
+        if (!p->pattern[role]) {
+            if (!kept) kept = memcpy(tri__arena_alloc(f->arena, (size_t)n * sizeof *kept), f->pattern, (size_t)n * sizeof *kept);
+            p->pattern[role] = kept, p->size[role] = n, p->place[role] = i;
+        }
+        int same = p->size[role] == n && (p->pattern[role] == kept || memcmp(p->pattern[role], f->pattern, (size_t)n * sizeof *kept) == 0);
+        TRI_ASSERT(same && (!f->out->span[span].pairs || p->place[role] == i));
+        if (same && !kept) kept = p->pattern[role];
+    }
+}
+
+static void prove(const finder *f) {
+    proof p = {.find = *f};
+    size_t n = (size_t)f->out->n;
+    p.size = tri__arena_alloc(f->arena, n * sizeof *p.size);
+    p.place = tri__arena_alloc(f->arena, n * sizeof *p.place);
+    p.pattern = tri__arena_alloc(f->arena, n * sizeof *p.pattern);
+    for (int span = 0; span < f->out->n_spans; span++) {
+        memset(p.pattern, 0, n * sizeof *p.pattern);
+        each_group(&p.find, span, compare_group);
+    }
+    for (int rank = 0; rank < f->ranks->world; rank++)
+        TRI_ASSERT(tri__class_of(f->ranks, rank, NULL) == tri__class_of(f->ranks, f->out->rank[f->out->of[rank]], NULL));
+}
+
+static void count(finder *f) {
+    tri_roles *r = f->out;
+    r->rank = tri__arena_alloc(f->arena, (size_t)r->n * sizeof *r->rank);
+    r->count = tri__arena_alloc(f->arena, (size_t)r->n * sizeof *r->count);
+    for (int rank = f->ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank, r->count[r->of[rank]]++;
+}
+
+void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, int per_node) {
+    size_t world = (size_t)ranks->world;
+    finder f = {.arena = arena, .ranks = ranks, .per_node = per_node, .out = r};
+    *r = (tri_roles){.of = tri__arena_alloc(arena, world * sizeof *r->of)};
+    f.members = tri__arena_alloc(arena, world * sizeof *f.members);
+    f.pattern = tri__arena_alloc(arena, world * sizeof *f.pattern);
+    f.seen = tri__arena_alloc(arena, world * sizeof *f.seen);
+    find_spans(&f);
+    for (int rank = 0; rank < ranks->world; rank++) f.seen[rank] = (uint64_t)(tri__class_of(ranks, rank, NULL) - ranks->at);
+    number(&f);
+    for (int before = 0; before < r->n;) {
+        before = r->n;
+        for (int rank = 0; rank < ranks->world; rank++) f.seen[rank] = (uint64_t)r->of[rank];
+        for (int span = 0; span < r->n_spans; span++) each_group(&f, span, tell_apart);
+        number(&f);
+    }
+    count(&f);
+    prove(&f);
+}
