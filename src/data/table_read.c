@@ -174,7 +174,7 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
 
 /* Describes the bad rows of a piece, or fails with the first. */
 static tri_status take_bad(tri_table *table, const tri_piece *piece) {
-    if (piece->bad && piece->only_first_bad) return tri__table_fail(table, piece->fault[0].at, "%s", piece->fault[0].why);
+    if (piece->bad && piece->only_first_bad) return tri__table_faulty(table, &piece->fault[0]);
     table->bad += piece->bad;
     for (int64_t i = 0; i < piece->bad && table->described < TRI_TABLE_DESCRIBED; i++) {
         const tri_fault *fault = &piece->fault[i];
