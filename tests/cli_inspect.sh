@@ -50,7 +50,7 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect "quiet" test ! -s "$err"
 expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' \
-    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0}'
+    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0,"separator":","}'
 
 # The starter configuration trains as it is; columns that are given stand.
 run inspect posts --models-dir . --write-config start.json --quiet

@@ -46,7 +46,7 @@ static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32
     for (int64_t i = 0; i < n; i++) {
         tri_field_text text = tri__inspect_field(in, out->base, tally->entry[i].first, out->label);
         values[i] = (value){.text = text, .entry = i};
-        (void)tri__field_number(text, &values[i].number);
+        (void)tri__field_number(&in->reading, text, &values[i].number);
     }
     qsort(values, (size_t)n, sizeof *values, out->column[out->label].kind == TRI_INSPECT_NUMERIC ? by_number : by_text);
     tri_status status = TRI_OK;
@@ -67,8 +67,9 @@ static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, in
     if (!in->klass[split]) return no_memory(in);
     for (int64_t row = 0; row < rows; row++) {
         tri_field_text field = tri__inspect_field(in, split, row, out->label);
-        int64_t entry = field.length ? tri__tally_find(tally, tri__inspect_hash(field)) : -1;
-        if (entry < 0 && field.length && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
+        int missing = tri__field_missing(&in->reading, field);
+        int64_t entry = missing ? -1 : tri__tally_find(tally, tri__inspect_hash(field));
+        if (entry < 0 && !missing && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
             entry = tri__tally_add(tally, tri__inspect_hash(field), row);
             if (entry < 0) return no_memory(in);
             klass[entry] = out->n_classes;
@@ -97,7 +98,7 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
-        if (field.length && tri__tally_add(&tally, tri__inspect_hash(field), row) < 0) status = no_memory(in);
+        if (!tri__field_missing(&in->reading, field) && tri__tally_add(&tally, tri__inspect_hash(field), row) < 0) status = no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;

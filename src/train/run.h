@@ -10,6 +10,9 @@
  * summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
+/* What training with these settings would refuse before its first step, as far as that is known without tokenising. */
+tri_status tri__run_rehearse(const tri_settings *settings);
+
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
 

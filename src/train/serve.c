@@ -63,6 +63,7 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
     s->max_tokens = asked->max_tokens;
     s->num_workers = asked->num_workers;
     s->bad_rows = asked->bad_rows;
+    if (asked->given.separator) TRI_TRY(replace_text(&s->separator, asked->separator));
     free(s->cache_dir); /* the run's own folder may be gone */
     s->cache_dir = NULL;
     if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
@@ -89,6 +90,7 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
+    if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
     TRI_TRY(load_data(v, asked->data_path, need_labels, &log));
 
     double begin = tri__clock();

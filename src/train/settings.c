@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/column_info.h"
+#include "data/table.h"
 #include "plan/schedule/schedule.h"
 #include "train/room.h"
 
@@ -61,7 +62,8 @@ static void note(tri_settings *settings, const tri_option *row) {
         {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
         {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
         {"pp_size", &settings->given.pp_size},               {"device", &settings->given.device},
-        {"lab_model", &settings->given.lab_model},
+        {"lab_model", &settings->given.lab_model},           {"separator", &settings->given.separator},
+        {"missing", &settings->given.missing},
     };
     for (size_t i = 0; i < sizeof related / sizeof *related; i++)
         if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
@@ -120,6 +122,8 @@ static tri_status read_columns(tri_settings *settings) {
 /* What is left out and follows from what is given. */
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
+    char separator;
+    TRI_TRY(tri__separator_parse(settings->separator, &separator));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
@@ -288,6 +292,11 @@ tri_status tri__settings_check(const tri_settings *settings) {
                          (long long)settings->num_microbatches, (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
                          (long long)settings->batch_size);
     return TRI_OK;
+}
+
+char tri__settings_decimal(const tri_settings *settings) {
+    static const char marks[] = {[TRI_DECIMAL_AUTO] = 0, [TRI_DECIMAL_POINT] = '.', [TRI_DECIMAL_COMMA] = ','};
+    return marks[settings->decimal_mark];
 }
 
 json_t *tri__settings_json(const tri_settings *settings) {
