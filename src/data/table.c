@@ -205,6 +205,7 @@ void tri__table_close(tri_table *table) {
     tri__keys_free(&table->keys);
     for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
     free(table->bad_row);
+    free(table->bad_after);
     pthread_mutex_destroy(&table->lock);
     tri__source_close(&table->source);
     free(table->path);
@@ -282,6 +283,17 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
     if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
+}
+
+int64_t tri__table_record(const tri_table *table, int64_t row) {
+    TRI_ASSERT(row >= 0 && row < table->rows);
+    int64_t low = 0, high = table->bad; /* bad rows that stand before it */
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (table->bad_after[middle] <= row) low = middle + 1;
+        else high = middle;
+    }
+    return row + low + 1;
 }
 
 int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described) {

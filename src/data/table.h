@@ -58,6 +58,8 @@ tri_status tri__table_check(const tri_table *table);
 void tri__table_done(const tri_table *table, int64_t first, int64_t count);
 /* Where a field starts: 1-based line and column (bytes) in the file. Counts lines up to there: meant for messages. */
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+/* A row's number in the file: from 1, the header not counted, rows left out counted. */
+int64_t tri__table_record(const tri_table *table, int64_t row);
 /* Rows left out under TRI_BAD_ROWS_SKIP, in file order; at most the first 100 are described. */
 int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described);
 

@@ -90,6 +90,8 @@ typedef struct tri_piece {
     int64_t bad;             /* rows */
     size_t room_bad;
     tri_fault *fault;        /* [min(bad, TRI_TABLE_DESCRIBED)] */
+    int64_t *bad_after;      /* [bad] rows before each */
+    size_t room_after;
     tri_keys keys;           /* JSON lines: the names of its rows' values */
     uint32_t *column;        /* [keys.n] the table's number of each */
     int no_memory;
@@ -158,6 +160,7 @@ struct tri_table {
     pthread_mutex_t lock;    /* of blocks' reading */
     _Atomic int lost;        /* some row's text could not be read again */
     int64_t bad;
+    int64_t *bad_after;      /* [bad] rows before each, in file order */
     int described;
     tri_bad_row *bad_row;    /* [described] */
     tri_line line;           /* of the last one described */

@@ -32,9 +32,16 @@ void tri__settings_free(tri_settings *settings) {
     tri__options_free(tri__run_options, settings);
 }
 
-static place find(tri_settings *settings, const char *name) {
-    place at = {.row = tri__option_find(tri__model_options, name), .into = &settings->model};
-    if (!at.row) at = (place){.row = tri__option_find(tri__run_options, name), .into = settings};
+/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one name. */
+static const tri_option *find_row(const tri_option *rows, const char *name, const char *scope) {
+    const tri_option *first = tri__option_find(rows, name), *row = first;
+    while (row && !tri__option_listed(row, scope)) row = tri__option_find(row + 1, name);
+    return row ? row : first;
+}
+
+static place find(tri_settings *settings, const char *name, const char *scope) {
+    place at = {.row = find_row(tri__model_options, name, scope), .into = &settings->model};
+    if (!at.row) at = (place){.row = find_row(tri__run_options, name, scope), .into = settings};
     return at;
 }
 
@@ -132,7 +139,7 @@ static tri_status complete(tri_settings *settings) {
 }
 
 static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value) {
-    place at = find(settings, key);
+    place at = find(settings, key, "config");
     if (!at.row) {
         const char *near = nearest(key, "config");
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", path, key, near);
@@ -185,7 +192,7 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     int length = equal ? (int)(equal - text) : (int)strlen(text);
     *out = (argument){.value = equal ? equal + 1 : NULL, .used = 1};
     snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
-    const tri_option *row = find(settings, out->name).row;
+    const tri_option *row = find(settings, out->name, scope).row;
     char written[TRI_OPTION_FLAG];
     if (!row) {
         const char *near = nearest(out->name, scope);
@@ -217,7 +224,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
         argument argument;
         TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
         i += argument.used;
-        place at = find(settings, argument.name);
+        place at = find(settings, argument.name, scope);
         if (config) {
             if (strcmp(at.row->name, "config") == 0) *config = argument.value;
             continue;

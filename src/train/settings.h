@@ -47,6 +47,8 @@ typedef struct tri_settings {
     char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
+    tri_texts keep_columns;        /* predict: columns to write, or all */
+    int64_t top_k;                 /* predict: classes to write; 0: all */
     int64_t print_program;         /* plan: a rank; -1 none */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *hardware;                /* simulate, plan: a name or a file */
