@@ -411,6 +411,19 @@ static void left_out_and_missing(void **state) {
     assert_int_equal(in->n_base_classes, 2);
     assert_non_null(warning(in, "missing_labels", "sold"));
     tri__inspect_free(in);
+    file = begin("signs.csv", path); /* "-" may be a label: it is said, and listed it is one; 1 and 1.0 are one label */
+    fprintf(file, "text,sign,y\n");
+    for (int i = 0; i < 60; i++) fprintf(file, "some text number %d of many,%s,%s\n", i, i % 2 ? "+" : "-", i % 3 ? "0" : i % 2 ? "1" : "1.0");
+    fclose(file);
+    in = inspect(&(tri_inspect_spec){.path = {path}, .reading.missing = {marks, 2}});
+    assert_non_null(warning(in, "one_value", "sign"));
+    assert_int_equal(in->label, column(in, "y"));
+    assert_int_equal(in->n_base_classes, 2);
+    tri__inspect_free(in);
+    static char *signs[] = {"-", "+"};
+    in = inspect(&(tri_inspect_spec){.path = {path}, .label = "sign", .label_list = {signs, 2}, .reading.missing = {marks, 2}});
+    assert_true(in->n_base_classes == 2 && in->column[in->label].missing[0] == 0 && !warning(in, "one_value", "sign"));
+    tri__inspect_free(in);
 }
 
 static void shapes_of_values(void **state) {

@@ -102,6 +102,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
+        .label_list = m->label_list,
         .reading = {tri__settings_decimal(settings), m->missing},
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,

@@ -52,6 +52,7 @@ typedef struct tri_inspect_column {
     int64_t missing[TRI_SPLITS];    /* empty, and but for texts one of those for missing values; -1: that table has no such column */
     /* of the table that is described (tri_inspection.base): */
     int64_t filled, distinct;
+    int64_t marked;                 /* rows with a text for missing values; 0 in a text */
     int64_t numbers;                /* of the filled: decimal numbers */
     int64_t dates, amounts;         /* likewise */
     int whole, rising;              /* all of these are whole; each is above the one before */
@@ -104,6 +105,7 @@ typedef struct tri_inspect_spec {
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
     const tri_tokenizer *tokenizer[2];        /* of the secondary text: [1], of all others [0]; NULL: estimated */
+    tri_texts label_list;                     /* labels as given: they are never missing; empty: from the data */
     tri_reading reading;                      /* decimal 0: as recognised */
     char separator;                           /* 0: as recognised */
     int threads;

@@ -18,8 +18,19 @@ tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t ro
     return tri__field_trim(tri__table_field(in->table[split], row, in->at[split][column]));
 }
 
+/* One of the labels that were given, which are labels whatever they look like. */
+static int is_listed(const tri_inspector *in, int column, tri_field_text field) {
+    const tri_texts *labels = &in->spec->label_list;
+    if (!labels->n || !in->spec->label || strcmp(in->spec->label, in->out->column[column].name)) return 0;
+    for (int i = 0; i < labels->n; i++)
+        if (strlen(labels->at[i]) == field.length && memcmp(labels->at[i], field.text, field.length) == 0) return 1;
+    return 0;
+}
+
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field) {
-    return in->out->column[column].kind == TRI_INSPECT_TEXT ? field.length == 0 : tri__field_missing(&in->reading, field);
+    if (field.length == 0) return 1;
+    if (in->out->column[column].kind == TRI_INSPECT_TEXT && column != in->out->label) return 0;
+    return tri__field_missing(&in->reading, field) && !is_listed(in, column, field);
 }
 
 uint64_t tri__inspect_hash(tri_field_text field) { return XXH3_64bits(field.text, field.length); }
@@ -101,7 +112,6 @@ static tri_field_text find_example(const tri_inspector *in, int column) {
 typedef struct count {
     tri_tally tally;
     tri_tally marks; /* values that mean "missing", unless the column is a text */
-    int64_t marked;  /* rows with one */
     int64_t words;
     double before; /* the last number */
     int whole, rising, failed;
@@ -115,9 +125,9 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
         if (!field.length) continue;
         double value;
         int64_t pieces;
-        if (tri__field_missing(&in->reading, field)) {
+        if (tri__inspect_missing(in, index, field)) {
             count->failed = tri__tally_add(&count->marks, tri__inspect_hash(field), row) < 0;
-            count->marked++;
+            column->marked++;
             continue;
         }
         count->failed = tri__tally_add(&count->tally, tri__inspect_hash(field), row) < 0;
@@ -162,7 +172,7 @@ static void end_count(const tri_inspection *out, int index, const count *count) 
     column->words = column->filled ? (double)count->words / (double)column->filled : 0;
     column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
     column->kind = find_kind(column, out->split[out->base].rows);
-    if (column->kind == TRI_INSPECT_TEXT) column->filled += count->marked, column->distinct += count->marks.n; /* "-" is a text too */
+    if (column->kind == TRI_INSPECT_TEXT) column->filled += column->marked, column->distinct += count->marks.n, column->marked = 0; /* "-" is a text too */
     column->missing[out->base] = out->split[out->base].rows - column->filled;
 }
 

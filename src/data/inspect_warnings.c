@@ -164,6 +164,9 @@ static tri_status warn_column(tri_inspector *in, int c) {
         TRI_TRY(tri__inspect_warn(in, "empty", c, "\"%s\" has no value in any row", column->name));
     if (column->kind == TRI_INSPECT_CONSTANT)
         TRI_TRY(tri__inspect_warn(in, "constant", c, "\"%s\" is the same in every row: it says nothing", column->name));
+    if (column->distinct == 1 && column->marked)
+        TRI_TRY(tri__inspect_warn(in, "one_value", c, "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
+                                  "out of --missing, or name labels in label_list", column->name));
     if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)

@@ -183,11 +183,8 @@ tri_status tri__table_open(const char *path, const tri_table_options *options, t
     table->source.fd = -1;
     table->format = format_of(path, &table->delimiter);
     pthread_mutex_init(&table->lock, NULL);
-    tri_status status = TRI_OK;
-    if (table->options.separator && table->format != &tri__format_csv)
-        status = tri__fail(TRI_USAGE, "%s: JSON lines have no separator (--separator)", path);
-    else if (table->options.separator) table->delimiter = table->options.separator;
-    if (status == TRI_OK) status = open_table(table);
+    if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
+    tri_status status = open_table(table);
     if (status == TRI_OK) *out = table;
     else tri__table_close(table);
     return status;

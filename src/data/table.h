@@ -19,7 +19,7 @@ typedef struct tri_table_options {
     int threads;           /* 0: 1 */
     tri_bad_rows bad_rows; /* a row that cannot be read: an error, or left out and counted */
     size_t piece;          /* bytes that a thread parses at a time; 0: as the table thinks best. For tests */
-    char separator;        /* of CSV and TSV; 0: by the ending, of CSV as recognised */
+    char separator;        /* of CSV and TSV, JSON lines have none; 0: by the ending, of CSV as recognised */
     size_t keep;           /* files of up to so many bytes are held in memory; 0: 64 MiB */
 } tri_table_options;
 

@@ -183,6 +183,7 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
 /* Describes the bad rows of a piece, or fails with the first. */
 static tri_status take_bad(tri_table *table, const tri_piece *piece) {
     if (piece->bad && piece->only_first_bad) return tri__table_faulty(table, &piece->fault[0]);
+    if (!piece->bad) return TRI_OK;
     int64_t *after = realloc(table->bad_after, (size_t)(table->bad + piece->bad + 1) * sizeof *after);
     if (!after) return tri__table_no_memory(table);
     table->bad_after = after;
