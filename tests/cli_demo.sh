@@ -1,4 +1,4 @@
-# timeout: 700
+# timeout: 900
 # The demo learns what needs all three inputs, within its time, and leaves usable folders behind.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$project/tests/cli_lib.sh"

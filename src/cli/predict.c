@@ -112,9 +112,9 @@ static tri_status put_header(const writer *w) {
         TRI_TRY(put_name(w, "prob_", p->label[c]));
     }
     for (int k = 1; k <= w->top; k++) {
-        char number[16];
-        snprintf(number, sizeof number, k > 1 ? "_%d" : "", k);
+        char number[16] = "";
         if (k > 1) {
+            snprintf(number, sizeof number, "_%d", k);
             separate(w);
             TRI_TRY(put_name(w, "label", number));
         }
