@@ -54,7 +54,7 @@ static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
     int described;
     if (tri__table_bad(a, &bad, &described)) {
         snprintf(want, sizeof want, "%s:%lld:%lld: %s", path, (long long)bad->line, (long long)bad->column, bad->why);
-        FUZZ_CHECK(alone == TRI_DATA && !strcmp(tri_error(), want));
+        FUZZ_CHECK(alone == TRI_DATA && !strncmp(tri_error(), want, strlen(want))); /* then how to make it UTF-8 */
     } else {
         FUZZ_CHECK(alone == TRI_OK);
         fuzz_same(a, strict);

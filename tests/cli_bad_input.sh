@@ -80,6 +80,23 @@ refuses 65 train.csv -- $(train config.json empty)
 mkdir -p bare && head -n 1 data/train.csv >bare/train.csv
 refuses 65 train.csv -- $(train config.json bare)
 
+# Tables that are none are named as what they are; stdin is refused by its name.
+mkdir -p packed
+gzip -c data/train.csv >packed/train.csv.gz
+refuses 66 "packed" train.csv.gz -- $(train config.json packed)
+refuses 65 "gzip" "gunzip -k packed/train.csv.gz" -- $(train config.json packed/train.csv.gz)
+printf 'PAR1xxxx' >table.parquet
+refuses 65 "Parquet" "table.parquet table.csv" -- $(train config.json table.parquet)
+printf '[{"text": "a", "label": 1}]' >table.json
+refuses 65 "one JSON array" "jq -c '.[]' table.json > table.jsonl" -- inspect table.json
+sed '3s/box/b\xf6x/' data/train.csv >latin.csv
+refuses 65 "latin.csv:3:7: invalid UTF-8 byte 0xf6" "iconv -f LATIN1 -t UTF-8 latin.csv > latin.utf8.csv" -- $(train config.json latin.csv)
+refuses 2 "--data-path -" stdin -- $(train config.json -)
+refuses 2 /dev/zero "neither a file nor a folder" -- $(train config.json /dev/zero)
+refuses 2 "--separator" '"x"' semicolon -- $(train) --separator x
+printf 'text,track;label\na,b;0\nc,d;1\n' >unclear.csv
+refuses 65 "unclear.csv" "not clear" "--separator" -- inspect unclear.csv
+
 # Nothing above got as far as a checkpoint.
 expect "no checkpoint from wrong input" test -z "$(ls -d out/checkpoint-* 2>/dev/null)"
 

@@ -43,6 +43,52 @@ for form in tabs lines; do
     expect_code 0
     expect "rows of the test table" is "$(json_number rows "$out")" == 40
 done
+# The same rows separated by semicolons, with decimal commas and another text for missing values; by bars, as text files.
+mkdir -p semicolons
+for part in train valid test; do
+    awk -F'\t' -v OFS=';' 'NR > 1 { sub(/\./, ",", $4) } { print $1, $2, $3, $4, $5 }' tabs/$part.tsv >semicolons/$part.csv
+    tr '\t' '|' <tabs/$part.tsv >bars-$part.txt
+done
+run $(train config.json semicolons semicolons-run)
+expect_code 0
+expect_text "$err" "semicolons/train.csv: fields are separated by semicolons, numbers have decimal commas"
+same "$want" "$(digest_of semicolons-run)" "semicolons and decimal commas: the same rows train the same model"
+expect_text semicolons-run/checkpoint-6/preprocessing.json '"decimal_mark": ","' '"N/A"'
+run predict --checkpoint semicolons-run --data-path semicolons/test.csv --quiet
+cp "$out" from-semicolons
+run predict --checkpoint semicolons-run --data-path bars-test.txt --quiet --decimal-mark point
+expect_code 0
+expect "the same predictions from a table with bars and points" cmp -s from-semicolons "$out"
+refuses 65 "bars-test.txt:2:" "--decimal-mark point" -- predict --checkpoint semicolons-run --data-path bars-test.txt
+run predict --checkpoint first --data-path semicolons/test.csv --quiet --decimal-mark comma
+expect "a model of a comma table reads it too" cmp -s from-semicolons "$out"
+run $(train config.json semicolons second) --cache-dir semicolons-run/cache
+expect_text "$err" "from the token store" "fields are separated by semicolons"
+
+# NA and the like are missing values: in columns, the same as empty; as labels, refused or left out.
+mkdir -p marks blanks
+for part in train valid test; do
+    sed '1!s/,[0-9]*,0\.25,/,NA,?,/; 1!s/,3,/,-,/' data/$part.csv >marks/$part.csv
+    sed '1!s/,[0-9]*,0\.25,/,,,/; 1!s/,3,/,,/' data/$part.csv >blanks/$part.csv
+done
+run $(train config.json marks marks-run)
+expect_code 0
+expect_text "$err" "size: numeric, " " missing; weight: numeric, "
+run $(train config.json blanks blanks-run)
+same "$(digest_of marks-run)" "$(digest_of blanks-run)" "NA, ? and - are as good as nothing"
+run predict --checkpoint marks-run --data-path marks/test.csv --quiet
+cp "$out" from-marks
+run predict --checkpoint marks-run --data-path blanks/test.csv --quiet
+expect "predict reads them the same" cmp -s from-marks "$out"
+run $(train config.json marks other) --missing '?'
+expect_text "$err" "size: 12 categories" "weight: numeric, "
+sed '5s/[01]$/NA/' data/train.csv >na.csv
+refuses 65 'na.csv:5:' '"NA" in column "label" counts as missing' -- $(train config.json na.csv other) --quiet
+refuses 65 'na.csv:5:' '"NA" in column "label" counts as missing' -- eval --checkpoint first --data-path na.csv --quiet
+run $(train config.json na.csv other) --bad-rows skip
+expect_code 0
+expect_text "$err" "na.csv: 95 rows" "1 bad row left out"
+
 cp data/train.csv lines/
 refuses 2 train.csv train.jsonl "which one" -- $(train config.json lines other)
 mkdir -p nothing
@@ -69,6 +115,32 @@ expect_code 0
 expect "eval leaves out the same rows" is "$(json_number rows "$out")" == 92
 expect_text "$err" "4 bad rows left out"
 
+# Predictions can be joined back: kept columns, numbers of rows, the most probable classes; formats by their names.
+awk 'NR == 4 { print "a box,late,heavy,1.5,0"; next } NR == 6 { print "a box,late,1"; next } { print }' data/test.csv >holes.csv
+run predict --checkpoint first --data-path holes.csv --bad-rows skip --keep size,text --quiet
+expect_code 0
+expect "kept columns, the row, then ours" test "$(head -n 1 "$out")" = "size,text,row,label,prob_0,prob_1"
+expect "rows that were left out count" test "$(cut -d, -f 1 "$out" | wc -l)" = 39
+expect "numbers of rows" test "$(sed 's/.*",\([0-9]*\),.*/\1/' "$out" | sed -n 2,6p | tr '\n' ' ')" = "1 2 4 6 7 "
+run predict --checkpoint first --data-path data/test.csv --keep all --top-k 1 -o all.csv --quiet
+expect_code 0
+expect "a kept column keeps its name" test "$(head -n 1 all.csv)" = "text,track,size,weight,label,predicted_label,prob"
+expect "what is kept is as it was" test "$(cut -d, -f 1-6 all.csv | tail -n +2 | tr -d '"')" = "$(tail -n +2 data/test.csv | tr -d '"')"
+run predict --checkpoint first --data-path all.csv --quiet
+expect_code 0
+run predict --checkpoint first --data-path data/test.csv --keep label --top-k 2 -o out.jsonl --quiet
+expect_code 0
+expect "an object a row" test "$(grep -c '^{"kept":{"label":"[01]"},"label":"[01]","top":\[{"label":"[01]","probability":0' out.jsonl)" = 40
+run predict --checkpoint first --data-path data/test.csv --keep track -o out.tsv --quiet
+expect_code 0
+expect_text out.tsv "$(printf 'track\tlabel\tprob_0\tprob_1')"
+for name in out.parquet out.xlsx out.json out.csv.gz; do
+    refuses 2 "-o $name" ".jsonl" -- predict --checkpoint first --data-path data/test.csv -o $name
+done
+refuses 2 "out.csv" "--json" -- predict --checkpoint first --data-path data/test.csv -o out.csv --json
+refuses 65 '"colour"' "text, track" -- predict --checkpoint first --data-path data/test.csv --keep colour
+refuses 2 "--top-k 3" "2 classes" -- predict --checkpoint first --data-path data/test.csv --top-k 3
+
 # Categories, a quantile transform, missing numbers: kept with the model, applied by eval and predict.
 mkdir -p kinds
 for part in train valid test; do
@@ -81,7 +153,7 @@ make_config kinds.json '"tab_field_list": ["size", "colour", "shop"]' '"cat_fiel
 run $(train kinds.json kinds kinds-run)
 expect_code 0
 expect_text "$err" "columns: size: numeric, 1 missing; colour: 3 categories, 24 missing; shop: 3 categories"
-expect_text kinds-run/checkpoint-6/preprocessing.json '"version": 1' '"light blue"' quantiles
+expect_text kinds-run/checkpoint-6/preprocessing.json '"version": 2' '"light blue"' quantiles
 valid=$(sed -n '/"valid"/,$s/.*"loss": \([0-9.e-]*\).*/\1/p' kinds-run/summary.json | head -n 1)
 run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet
 expect_code 0

@@ -1,6 +1,7 @@
-# timeout: 400
+# timeout: 900
 # The demo learns what needs all three inputs, within its time, and leaves usable folders behind.
-. "$(dirname "$0")/cli_lib.sh"
+project=$(cd "$(dirname "$0")/.." && pwd)
+. "$project/tests/cli_lib.sh"
 if [ -n "${TRI_SANITIZED:-}" ]; then
     echo "a sanitizer's build is too slow for it"
     exit 77
@@ -32,4 +33,20 @@ expect_code 0
 expect "eval agrees with the demo" is "$(json_number accuracy "$out")" == "$(head -n 1 accuracies)"
 run plan --config demo-run/all.json
 expect_code 0
+
+# README's line for a layout on a laptop works as it is written.
+ln -s "$project/configs" configs
+line=$(sed -n '/^    trident train --tiny/,/[^\\]$/p' "$project/README.md")
+expect "README has the line" test -n "$line"
+trident() { run "$@"; }
+eval "$line"
+expect_code 0
+expect_text "$err" "mesh       pp=2 tp=1 dp=4" "columns: days_late: numeric; updates_sent: numeric" "finished  step 24/24"
+for layout in "8 pp_dp_8gpu --pp_size 2" "16 pp_dp_16gpu --pp_size 2" "16 fsdp_pp_16gpu --pp_size 4 --sharding_strategy FULL_SHARD" \
+    "16 3d_16gpu --pp_size 4 --tp_size 2"; do
+    set -- $layout
+    run train --tiny --nproc_per_node="$1" --config "configs/hybrid_$2.json" "${@:3}" --data_path demo-run/data --max-steps 1 --save-every 0 \
+        --primary-tokenizer demo-run/vocab --secondary-tokenizer demo-run/vocab --tab-field-list days_late,updates_sent --output-dir layout-"$2"
+    expect_code 0
+done
 finish

@@ -50,7 +50,7 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect "quiet" test ! -s "$err"
 expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' \
-    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0}'
+    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0,"separator":","}'
 
 # The starter configuration trains as it is; columns that are given stand.
 run inspect posts --models-dir . --write-config start.json --quiet
@@ -83,6 +83,47 @@ awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of the
 run inspect table.jsonl
 expect_code 0
 expect_text "$out" "60 rows, 2 columns" "yes"
+
+# What inspect says and what train does agree: a table as spreadsheets write it, with blank labels.
+awk 'BEGIN {
+    print "order_id;day;price;paid;note;sold"
+    for (i = 0; i < 60; i++)
+        printf "%d;%d.%d.2024;%d,%d0;$1,%03d;the box was %s; and it is %d;%s\n", 100 + 7 * i, i % 28 + 1, i % 12 + 1, i % 9, i % 4, i,
+            i % 2 ? "bad" : "good", i, i == 5 ? "" : i == 9 ? "NA" : i % 2 ? "no" : "yes"
+}' | sed 's/;\(the box[^;]*; and[^;]*\);/;"\1";/' >export.csv
+run inspect export.csv --tokenizer model --write-config export.json
+expect_code 0
+expect_text "$err" "export.csv: fields are separated by semicolons" "export.csv: numbers have decimal commas" \
+    'warning: export.json does not train as it is: export.csv:7:' "--bad-rows skip"
+expect_text "$out" 'warning: 2 rows of train have no "sold"'
+expect "a label with blanks is the label" grep -Eq '^sold +categorical +label ' "$out"
+expect "left out: dates" grep -Eq '^day +dates or times' "$out"
+expect "left out: amounts" grep -Eq '^paid +numbers with a currency' "$out"
+expect "left out: ids" grep -Eq '^order_id +names rows' "$out"
+words=$(sed -n 's/.*does not train as it is: //p' "$err")
+refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
+run inspect export.csv --tokenizer model --bad-rows skip --write-config export.json
+expect_code 0
+expect "nothing is in the way" bash -c "! grep -q 'does not train' '$err'"
+run train --config export.json --data-path export.csv --output-dir export --max-steps 2 --quiet
+expect_code 0
+run inspect export.csv --tokenizer model --bad-rows skip --json --quiet
+expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"left_out":"dates or times'
+
+# No tokenizer, an encoder that is not known, weights as a pickle: what train will say is said.
+run inspect posts --write-config none.json --quiet
+expect_code 0
+expect_text "$err" "none.json does not train as it is" "--models-dir"
+mkdir -p kinds
+cp -r model kinds/other && echo '{"model_type": "distilbert"}' >kinds/other/config.json
+run inspect posts --models-dir kinds --write-config none.json --quiet
+expect_code 0
+expect_text "$err" "none.json does not train as it is" "distilbert"
+rm kinds/other/config.json && echo x >kinds/other/pytorch_model.bin
+run inspect posts --models-dir kinds --write-config none.json --quiet
+expect_code 0
+expect_text "$err" "none.json does not train as it is" "pickle"
+rm none.json
 
 # Errors.
 refuses 2 "inspect needs a table" -- inspect

@@ -54,6 +54,8 @@ refuses 2 "--column needs tables" -- tokenize --tokenizer bert --column text -
 refuses 2 "out of range" -- tokenize --tokenizer bert --max-len -1 one.txt
 printf 'good\nbad \377\n' >bytes.txt
 checked refuses 65 "bytes.txt:2:5: invalid UTF-8 byte 0xff" -- tokenize --tokenizer bert bytes.txt
+refuses 65 "/dev/zero:1: a text of more than 16777216 bytes" -- tokenize --tokenizer bert /dev/zero
+refuses 65 "/dev/zero:1: a text of more than 16777216 bytes" -- vocab -o other /dev/zero
 mkdir -p odd && echo '{"model": {"type": "Unigram", "vocab": []}}' >odd/tokenizer.json
 checked refuses 2 "odd/tokenizer.json: model Unigram is not known here" -- tokenize --tokenizer odd one.txt
 printf '{"a": 2147483648}' >bpe/vocab.json

@@ -39,7 +39,9 @@ static inline char *table_text(const tri_table_options *options) {
         assert_null(table);
         const char *error = tri_error();
         size_t n = strlen(table_path);
-        fprintf(out, "status %d%s\n", status, strncmp(error, table_path, n) ? error : error + n);
+        if (strncmp(error, table_path, n) == 0) error += n;
+        const char *way_out = strstr(error, ": if it is "); /* how to make it UTF-8, with the file's name */
+        fprintf(out, "status %d%.*s\n", status, (int)(way_out ? (size_t)(way_out - error) : strlen(error)), error);
         fclose(out);
         return text;
     }

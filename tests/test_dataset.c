@@ -235,7 +235,7 @@ static void knows_labels_at_evaluation(void **state) {
     } cases[] = {
         {"label,text\nyes,a\nno,b\n", NULL, 1, 1, 0},
         {"text,label\na,yes\nb,maybe\n", ":3:3: \"maybe\" in column \"label\" is none of the known labels: \"no\", \"yes\"", 1, 0, 1},
-        {"text,label\na,yes\nb,\n", ":3:3: \"\" in column \"label\" is none of the known labels", 1, 0, 1},
+        {"text,label\na,yes\nb,\n", ":3:3: \"\" in column \"label\" is missing; every row needs a label", 1, 0, 1},
         {"text,other\na,yes\n", "there is no column \"label\"", 1, 0, 0},
         {"text,other\na,yes\n", NULL, 0, 0, 0},
         {"text,label\na,\n", NULL, 0, 0, 0},

@@ -205,7 +205,7 @@ static void bad_rows_count_for_nothing(void **state) {
     tri__preprocess_free(made);
     spec.bad_rows = TRI_BAD_ROWS_FAIL;
     assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_DATA);
-    assert_error(":22:8: \"\" in column \"label\" is no label");
+    assert_error(":22:8: \"\" in column \"label\" is missing");
     tri__table_close(table);
     table = table_of("text,x,label\na,1,\nb,2,\n");
     spec.bad_rows = TRI_BAD_ROWS_SKIP;
@@ -278,7 +278,7 @@ static void finds_the_classes(void **state) {
         {{"b", "c", "a", "b"}, 3, {"a", "b", "c"}, TRI_OK},
         {{"no", "yes", "maybe", "yes"}, 2, {"3 different labels where 2 classes are expected: \"maybe\", \"no\", \"yes\""}, TRI_DATA},
         {{"x", "x", "x", "x"}, 2, {"1 different label where 2 classes are expected: \"x\""}, TRI_DATA},
-        {{"0", "1", "", "1"}, 2, {":4:3: \"\" in column \"label\" is no label"}, TRI_DATA},
+        {{"0", "1", "", "1"}, 2, {":4:3: \"\" in column \"label\" is missing"}, TRI_DATA},
         {{"0", "1", "2", "1"}, 2, {"3 different labels"}, TRI_DATA},
         {{"0", "1", "-1", "1"}, 2, {"3 different labels"}, TRI_DATA},
     };
@@ -324,6 +324,83 @@ static void a_list_of_labels_fixes_the_classes(void **state) {
         tri__preprocess_free(made);
         tri__table_close(table);
     }
+}
+
+/* Texts that mean "missing" count in columns and labels, and are kept with the model; version 1 had none. */
+static void texts_for_missing_values(void **state) {
+    (void)state;
+    static char *marks[] = {"NA", "-", "?"};
+    tri_table *table = table_of("text,x,y,label\n-,1,red,yes\nNA,NA,?,no\nc, - ,NA,NA\nd,-3,red,no\n?,?,blue,yes\n");
+    tri_preprocess_spec spec = spec_of(2, 2);
+    tri_preprocess *made, *again;
+    spec.reading.missing = (tri_texts){marks, 3};
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_DATA);
+    assert_error(":4:10: \"NA\" in column \"label\" counts as missing (--missing)");
+    spec.bad_rows = TRI_BAD_ROWS_SKIP;
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+    assert_true(made->column[0].missing == 2 && made->column[0].fill == -1 && !made->column[0].category);
+    assert_true(made->column[1].missing == 1 && made->column[1].n_categories == 2);
+    json_t *json = tri__preprocess_json(made);
+    assert_int_equal(tri__preprocess_parse(json, "test", &again), TRI_OK);
+    for (int i = 0; i < 3; i++) assert_string_equal(again->reading.missing.at[i], marks[i]);
+    tri__preprocess_free(again);
+    json_object_set_new(json, "version", json_integer(1)); /* as older checkpoints have it */
+    json_object_del(json, "missing_values");
+    json_object_del(json, "decimal_mark");
+    assert_int_equal(tri__preprocess_parse(json, "test", &again), TRI_OK);
+    assert_true(again->reading.missing.n == 0 && again->reading.decimal == '.');
+    tri__preprocess_free(again);
+    json_decref(json);
+    tri__preprocess_free(made);
+    tri__table_close(table);
+    table = table_of("text,label\na,-\nb,+\nc,-\nd,+\n"); /* listed, a label is one */
+    static char *signs[] = {"-", "+"};
+    spec = spec_of(0, 2), spec.reading.missing = (tri_texts){marks, 3}, spec.label_list = (tri_texts){signs, 2};
+    assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
+    assert_int_equal(tri__labels_class(made, tri__table_field(table, 0, 1)), 0);
+    tri__preprocess_free(made);
+    tri__table_close(table);
+}
+
+/* Decimal commas are recognised where commas do not separate; what is not clear is refused, and may be said. */
+static void recognises_decimal_commas(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        char mark;         /* as asked for */
+        double mean;       /* of x */
+        const char *error;
+    } cases[] = {
+        {"text;x;label\na;12,5;0\nb;2,5;1\n", 0, 7.5, NULL},
+        {"text;x;label\na;12.5;0\nb;2.5;1\n", 0, 7.5, NULL},
+        {"text;x;label\na;1;0\nb;0,250;1\n", 0, 0.625, NULL},
+        {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", 0, 0, "may stand before a fraction or between thousands"},
+        {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", ',', 1.617, NULL},
+        {"text,x,label\na,\"1,5\",0\nb,\"2,5\",1\n", ',', 2, NULL},
+        {"text;x;label\na;1,5;0\nb;2,5;1\nc;1.5;0\nd;1,0;0\ne;1,0;0\nf;1,0;0\ng;1,0;0\nh;1,0;0\ni;1,0;0\nj;1,0;0\nk;1,0;0\n", 0, 0,
+         ":4:3: \"1.5\" in column \"x\" is not a decimal number with a comma"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_table *table = table_of(cases[i].text);
+        tri_preprocess_spec spec = spec_of(1, 2);
+        tri_preprocess *made;
+        spec.reading.decimal = cases[i].mark;
+        tri_status status = tri__preprocess_fit(table, &spec, 1, &made);
+        if (cases[i].error) {
+            assert_int_equal(status, TRI_DATA);
+            assert_error(cases[i].error);
+        } else {
+            if (status != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
+            assert_true(fabs(made->column[0].mean - cases[i].mean) < 1e-12);
+        }
+        tri__preprocess_free(made);
+        tri__table_close(table);
+    }
+    tri_table *table = table_of("text;x;y;label\na;1,5;1.5;0\nb;2,5;2.5;1\n");
+    tri_preprocess *made;
+    assert_int_equal(fit(table, 2, 2, &made), TRI_DATA);
+    assert_error("column \"x\" has decimal commas, column \"y\" decimal points");
+    tri__table_close(table);
 }
 
 static void needs_columns_and_rows(void **state) {
@@ -498,6 +575,7 @@ int main(void) {
         cmocka_unit_test(categories_have_a_limit), cmocka_unit_test(finds_the_classes),
         cmocka_unit_test(a_list_of_labels_fixes_the_classes), cmocka_unit_test(needs_columns_and_rows),
         cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(damaged_json_is_refused),
+        cmocka_unit_test(texts_for_missing_values), cmocka_unit_test(recognises_decimal_commas),
         cmocka_unit_test(joins_texts),            cmocka_unit_test(reads_column_info),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

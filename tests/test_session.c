@@ -2,6 +2,8 @@
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
 #include "allocations.h"
 #include "session_data.h"
+#include "train/metrics.h"
+#include "train/run.h"
 
 #include <math.h>
 
@@ -122,6 +124,39 @@ static void bad_numbers_stop_the_run(void **state) {
     tri_session_close(s);
 }
 
+/* eval and predict name the first tensor; where only what it computes is not finite, the row. */
+static void weights_that_are_not_finite_predict_nothing(void **state) {
+    (void)state;
+    static const struct {
+        float value;
+        const char *words;
+    } cases[] = {{NAN, "weight secondary.encoder.layer.0.output.dense.weight is not finite in 1 of 384 numbers"},
+                 {INFINITY, "weight secondary.encoder.layer.0.output.dense.weight is not finite"},
+                 {3e38f, "in row 1 of the data is not finite"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_session *s = open_session("nan", OPTIONS("--resume=never"));
+        char checkpoint[TRI_PATH_MAX], data[128];
+        const tri_param *param = tri__model_find(&s->engine.model, "secondary.encoder.layer.0.output.dense.weight");
+        float *w = s->engine.weights[param - s->engine.model.param].data; /* [16, 24] */
+        for (int k = 0; k < (i == 2 ? 16 * 24 : 1); k++) w[i == 2 ? k : 5] = i == 2 && k % 2 ? -cases[i].value : cases[i].value;
+        OK(tri_save(s, checkpoint, sizeof checkpoint));
+        tri_session_close(s);
+        tri_settings settings;
+        tri_predictions predictions;
+        tri_scores scores;
+        tri__settings_init(&settings);
+        snprintf(data, sizeof data, "%s/valid.csv", root);
+        settings.checkpoint = checkpoint, settings.data_path = data;
+        assert_int_equal(tri__run_predict(&settings, NULL, &predictions), TRI_NOTFINITE);
+        if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
+        assert_int_equal(tri__run_eval(&settings, NULL, &scores), TRI_NOTFINITE);
+        tri__predictions_free(&predictions);
+        tri__scores_free(&scores);
+        settings.checkpoint = settings.data_path = NULL;
+        tri__settings_free(&settings);
+    }
+}
+
 static void evaluation_scores_the_validation_file(void **state) {
     (void)state;
     tri_result result;
@@ -143,6 +178,7 @@ int main(void) {
         cmocka_unit_test(nothing_allocates_after_the_first_step),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),
+        cmocka_unit_test(weights_that_are_not_finite_predict_nothing),
         cmocka_unit_test(evaluation_scores_the_validation_file),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

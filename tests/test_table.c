@@ -204,6 +204,106 @@ static void survives_mutation(void **state) {
     }
 }
 
+/* What separates fields is recognised by header and rows, quotes taken into account; what is not clear is refused. */
+static void recognises_separators(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        char separator; /* 0: refused */
+        int columns;
+    } cases[] = {
+        {"a,b\n1,2\n", ',', 2},
+        {"a;b;c\n1;2,5;x\n3;4,5;y\n", ';', 3},
+        {"a\tb\n1\t2\n", '\t', 2},
+        {"a|b\n1|2\n", '|', 2},
+        {"a;b\n", ';', 2},
+        {"a;b\r\n\"x;\r\ny\";2\r\n", ';', 2},
+        {"text,label\none; two; three,1\nfour; five; six,0\n", ',', 2},       /* texts full of semicolons */
+        {"text;more,label\n1;2;3,1\n4;5;6,0\n", ',', 2},                      /* and a header with one */
+        {"\"text;more\",label\n\"1;2\",1\n\"3;4\",0\n", ',', 2},
+        {"text,label|x\none,1\n", ',', 2},
+        {"Preis;Kosten, EUR;label\n1,5;2,5;x\n2,5;3,5;y\n", ';', 3},          /* a header with a comma */
+        {"a;b\n1;2\n1;2\n1;2;3\n", ';', 2},                                   /* a bad row among good ones */
+        {"a,b\n1\n2\n3\n", ',', 2},                                           /* bad rows: commas are never given up for nothing */
+        {"text\none; two\nthree\n", ',', 1},
+        {"text; or more\none\ntwo\n", ',', 1},                                /* one column */
+        {"text; or more\none; two; three\nfour; five; six\nseven\n", 0, 0},
+        {"a,b;c\n1,2;3\n4,5;6\n", 0, 0},
+        {"a;b|c\n1;2|3\n", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_table_options options = {.bad_rows = TRI_BAD_ROWS_SKIP};
+        tri_table *table;
+        table_write(cases[i].text, strlen(cases[i].text));
+        tri_status status = tri__table_open(table_path, &options, &table);
+        if (!cases[i].separator) {
+            assert_int_equal(status, TRI_DATA);
+            assert_non_null(strstr(tri_error(), "--separator"));
+            options.separator = ',';
+            assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+            assert_int_equal(tri__table_separator(table), ',');
+            assert_false(tri__table_recognised(table));
+        } else {
+            if (status != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
+            if (tri__table_separator(table) != cases[i].separator || tri__table_columns(table) != cases[i].columns)
+                fail_msg("case %zu: %d columns, '%c'", i, tri__table_columns(table), tri__table_separator(table));
+            assert_int_equal(tri__table_recognised(table), cases[i].separator != ',');
+        }
+        tri__table_close(table);
+    }
+    static const struct {
+        const char *text;
+        int separator; /* -1: refused */
+    } names[] = {{"auto", 0}, {"comma", ','}, {";", ';'}, {"\t", '\t'}, {"\\t", '\t'}, {"|", '|'}, {"pipe", '|'}, {"x", -1}, {"", -1}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char separator;
+        assert_int_equal(tri__separator_parse(names[i].text, &separator), names[i].separator < 0 ? TRI_USAGE : TRI_OK);
+        if (names[i].separator >= 0) assert_int_equal(separator, names[i].separator);
+    }
+}
+
+/* Files that are no tables are named as what they are, with the way out. */
+static void names_what_is_no_table(void **state) {
+    (void)state;
+    static const struct {
+        const char *ending, *bytes;
+        size_t n;
+        const char *what, *way;
+    } cases[] = {
+        {".csv", "\x1F\x8B\x08\0\0\0", 6, "gzip", "gunzip -k /tmp/"},
+        {".parquet", "PAR1\x15\x04", 6, "Parquet", ".csv"},
+        {".xlsx", "PK\x03\x04\x14", 5, "Excel", "--convert-to csv"},
+        {".xls", "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1\0", 9, "Excel", "--convert-to csv"},
+        {".json", "\n [\n {\"a\": 1}]", 13, "JSON array", "jq -c '.[]' "},
+        {".csv", "[{\"a\": 1}]", 10, "JSON array", ".jsonl"},
+        {".csv", "{\"a\": 1}\n", 9, "JSON", ".jsonl"},
+        {".csv", "\xFF\xFE" "a\0,\0b\0", 8, "UTF-16", "iconv -f UTF-16"},
+        {".csv", "a,b\ncaf\xE9,1\n", 11, "invalid UTF-8", "Latin-1, iconv -f LATIN1 -t UTF-8 /tmp/"},
+        {".csv", "caf\xE9,b\n1,1\n", 11, ":1:4: invalid UTF-8", "iconv -f LATIN1"},
+        {".csv", "a,b\nit\x92s,1\n", 11, "invalid UTF-8", "iconv -f WINDOWS-1252"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_table *table;
+        table_name_file(cases[i].ending);
+        table_write(cases[i].bytes, cases[i].n);
+        assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
+        if (!strstr(tri_error(), cases[i].what) || !strstr(tri_error(), cases[i].way)) fail_msg("case %zu: %s", i, tri_error());
+        remove(table_path);
+    }
+    table_name_file(".csv");
+    table_write("[id],b\n1,2\n", 11); /* not JSON */
+    tri_table *table;
+    assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_OK);
+    tri__table_close(table);
+    table_name_file(".jsonl");
+    table_write("{\"a\": 1}\n", 9);
+    assert_int_equal(tri__table_open(table_path, &(tri_table_options){.separator = ';'}, &table), TRI_OK); /* it has none */
+    assert_int_equal(tri__table_separator(table), 0);
+    tri__table_close(table);
+    remove(table_path);
+    table_name_file(".csv");
+}
+
 static void tabs_separate_tsv(void **state) {
     (void)state;
     table_name_file(".tsv");
@@ -420,6 +520,7 @@ int main(void) {
         cmocka_unit_test(reads_good_tables),        cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(missing_files_are_noinput), cmocka_unit_test(limits_hold),
         cmocka_unit_test(finds_columns_and_places), cmocka_unit_test(survives_mutation),
+        cmocka_unit_test(recognises_separators),    cmocka_unit_test(names_what_is_no_table),
         cmocka_unit_test(tabs_separate_tsv),        cmocka_unit_test(reads_json_lines),
         cmocka_unit_test(leaves_bad_rows_out),      cmocka_unit_test(leaves_long_rows_out),
         cmocka_unit_test(lets_rows_go_and_reads_them_again), cmocka_unit_test(survives_shrinking),

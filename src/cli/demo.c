@@ -39,6 +39,22 @@ typedef struct demo {
     double seconds;
 } demo;
 
+static json_t *encoder(int positions) {
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64, "num_hidden_layers", 2,
+                     "num_attention_heads", 4, "intermediate_size", 128, "max_position_embeddings", positions);
+}
+
+/* The vocabulary's folder is a model's, though without weights: other configurations may name it. */
+static tri_status write_encoder(const demo *d) {
+    enum { POSITIONS = 512 }; /* the default of max_sen_len */
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
+    json_t *config = encoder(POSITIONS);
+    tri_status status = config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
+    json_decref(config);
+    return status;
+}
+
 static tri_status write_inputs(demo *d) {
     tri_demo_texts texts = {0};
     const char *folder = d->asked->output_dir;
@@ -50,6 +66,7 @@ static tri_status write_inputs(demo *d) {
     tri_status status = tri__wordpiece_train((const char *const *)texts.at, texts.n, VOCABULARY, 1, d->vocab);
     tri__demo_texts_free(&texts);
     TRI_TRY(status);
+    TRI_TRY(write_encoder(d));
     /* The configuration names the vocabulary by its full path, so that it works from any folder. */
     char *full = realpath(d->vocab, NULL);
     if (!full) return tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
@@ -59,21 +76,16 @@ static tri_status write_inputs(demo *d) {
     return status;
 }
 
-static json_t *encoder(void) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64, "num_hidden_layers", 2,
-                     "num_attention_heads", 4, "intermediate_size", 128, "max_position_embeddings", 128);
-}
-
 static json_t *configuration(const demo *d, const struct variant *v) {
     json_t *config =
         json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
-                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(),
+                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(128),
                   "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
                   "num_classes", 2, "max_sen_len", 128, "pooling", "mean");
     if (v->dialogue && v->track) {
         json_object_set_new(config, "secondary_text_name", json_string("shiptrack"));
         json_object_set_new(config, "secondary_tokenizer", json_string(d->vocab));
-        json_object_set_new(config, "secondary_encoder", encoder());
+        json_object_set_new(config, "secondary_encoder", encoder(128));
     }
     if (v->numbers)
         json_object_set_new(config, "tab_field_list",

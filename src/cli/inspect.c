@@ -5,6 +5,7 @@
 #include "train/assets.h"
 #include "train/engine.h"
 #include "train/files.h"
+#include "train/run.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -101,12 +102,47 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
+        .label_list = m->label_list,
+        .reading = {tri__settings_decimal(settings), m->missing},
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,
     };
+    TRI_TRY(tri__separator_parse(settings->separator, &spec.separator));
     if (strcmp(files.train, files.valid) == 0) /* one file stands for all three */
         for (int s = 0, only = split_of(data); s < TRI_SPLITS; s++) spec.path[s] = s == only ? files.train : NULL;
     return tri__inspect(&spec, out);
+}
+
+/* What is not as a file's ending says. */
+static void say_form(const tri_cli *cli, const tri_inspection *in) {
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (in->split[s].path && in->split[s].recognised)
+            fprintf(cli->err, "%s: fields are separated by %s\n", in->split[s].path, tri__separator_words(in->split[s].separator));
+    if (in->decimal == ',') fprintf(cli->err, "%s: numbers have decimal commas\n", in->split[in->base].path);
+}
+
+/* Whether `trident train` would begin with the configuration just written: as the command line that it is for. */
+static tri_status try_config(const tri_settings *asked, const char *data) {
+    const char *args[] = {"--config", asked->write_config, "--data-path", data, "--models-dir", asked->models_dir}, *word;
+    tri_settings settings;
+    int n_words;
+    tri__settings_init(&settings);
+    tri_status status = tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1, &n_words);
+    if (status == TRI_OK) status = tri__run_rehearse(&settings);
+    tri__settings_free(&settings);
+    return status;
+}
+
+static tri_status write_config(const tri_cli *cli, const char *data, const tri_settings *settings, const tri_inspection *inspection,
+                               const tri_inspect_model *model) {
+    TRI_TRY(tri__inspect_write_config(settings->write_config, data, settings, inspection, model));
+    tri_status status = try_config(settings, data);
+    if (status == TRI_RESOURCE || status == TRI_IO) return status;
+    if (!settings->quiet) fprintf(cli->err, "wrote %s\n", settings->write_config);
+    if (status != TRI_OK)
+        fprintf(cli->err, cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n" : "warning: %s does not train as it is: %s\n",
+                settings->write_config, tri_error());
+    return TRI_OK;
 }
 
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
@@ -121,6 +157,7 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !data) status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
     if (status == TRI_OK) status = open_models(cli, &settings, model);
     if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
+    if (status == TRI_OK && !settings.quiet) say_form(cli, inspection);
     if (status == TRI_OK && settings.json) {
         json_t *object = tri__inspect_json(inspection);
         status = tri__print_json(cli->out, object);
@@ -128,10 +165,7 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     } else if (status == TRI_OK) {
         status = tri__inspect_print(cli, inspection);
     }
-    if (status == TRI_OK && settings.write_config) {
-        status = tri__inspect_write_config(settings.write_config, data, &settings, inspection, model);
-        if (status == TRI_OK && !settings.quiet) fprintf(cli->err, "wrote %s\n", settings.write_config);
-    }
+    if (status == TRI_OK && settings.write_config) status = write_config(cli, data, &settings, inspection, model);
     tri__inspect_free(inspection);
     for (int t = 0; t < 2 && model; t++) tri__tokenizer_free(model[t].tokenizer);
     free(model);

@@ -1,5 +1,5 @@
 /* inspect_config.c - a starter configuration: the columns as guessed or given, a model that fits what is there, and
- * in _comments the reason for each choice. It trains as it is. */
+ * in _comments the reason for each choice. It trains as it is, or inspect.c says why not. */
 #include "cli/inspect.h"
 
 #include <stdarg.h>
@@ -89,7 +89,7 @@ static void describe_columns(json_t *config, json_t *comments, const tri_inspect
     json_object_set_new(config, "label_name", json_string(label));
     comment(comments, "label_name",
             in->label_given ? "as given: %d classes"
-                            : "a guess: %d classes, in every row; see part in trident inspect for others",
+                            : "a guess: %d classes; see part in trident inspect for others",
             in->n_base_classes);
     json_object_set_new(config, "primary_text_name", json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the longest text",
@@ -133,6 +133,15 @@ static void describe_training(json_t *config, json_t *comments, const char *data
     json_object_set_new(config, "epochs", json_integer(epochs));
     json_object_set_new(config, "weight_decay", json_real(0.01));
     json_object_set_new(config, "warmup_steps", json_integer(steps * epochs / 16));
+    if (settings->bad_rows) json_object_set_new(config, "bad_rows", json_string("skip"));
+    if (settings->given.separator) json_object_set_new(config, "separator", json_string(settings->separator));
+    if (settings->decimal_mark)
+        json_object_set_new(config, "decimal_mark", json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
+    if (settings->given.missing) {
+        json_t *missing = json_array();
+        for (int i = 0; i < settings->model.missing.n; i++) json_array_append_new(missing, json_string(settings->model.missing.at[i]));
+        json_object_set_new(config, "missing", missing);
+    }
     comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", path, data,
             settings->models_dir ? " --models-dir " : "", settings->models_dir ? settings->models_dir : "");
 }

@@ -55,6 +55,22 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     return status;
 }
 
+/* Columns that play no part, and why. */
+static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
+    tri_text_table table = {0};
+    char name[NAME_CHARS * 4 + 4];
+    tri__text_table_add(&table, "left out\tbecause");
+    for (int c = 0; c < in->n_columns; c++)
+        if (in->column[c].left_out) tri__text_table_add(&table, "%s\t%s", cell(in->column[c].name, name), in->column[c].left_out);
+    tri_status status = TRI_OK;
+    if (table.n > 1) {
+        fputc('\n', cli->out);
+        status = tri__text_table_print(&table, cli->out, cli->out_color);
+    }
+    tri__text_table_free(&table);
+    return status;
+}
+
 /* Appends a count, or "-" for what a table does not have, to a row of cells. */
 static void add_count(char *row, size_t size, int64_t count) {
     char text[32];
@@ -134,6 +150,7 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
 
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *in) {
     TRI_TRY(print_columns(cli, in));
+    TRI_TRY(print_left_out(cli, in));
     TRI_TRY(print_splits(cli, in));
     TRI_TRY(print_classes(cli, in));
     TRI_TRY(print_padding(cli, in));

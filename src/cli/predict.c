@@ -1,5 +1,5 @@
-/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180) or, with --json, one object a
- * line. */
+/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one object a row.
+ * Kept columns stand first, then the row's number where rows were left out. */
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
@@ -10,70 +10,203 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum form { CSV, TSV, JSON_LINES } form;
+
+/* What is written, and how. */
+typedef struct writer {
+    FILE *out;
+    form form;
+    int numbered;     /* with the rows' numbers */
+    int top;          /* classes of a row; 0: all, in their order */
+    const tri_predictions *p;
+    int *order;       /* [n_classes] of one row */
+} writer;
+
+/* A file's format by its name. What cannot be written is refused, not written as something else. */
+static tri_status choose_form(const char *path, int json, form *out) {
+    static const struct {
+        const char *ending;
+        int form; /* -1: not written */
+    } forms[] = {{".csv", CSV},      {".tsv", TSV},  {".jsonl", JSON_LINES}, {".ndjson", JSON_LINES}, {".json", -1},  {".parquet", -1},
+                 {".xlsx", -1},      {".xls", -1},   {".ods", -1},           {".feather", -1},        {".arrow", -1}, {".pkl", -1},
+                 {".pickle", -1},    {".npy", -1},   {".npz", -1},           {".h5", -1},             {".db", -1},    {".sqlite", -1},
+                 {".gz", -1},        {".zip", -1},   {".bz2", -1},           {".xz", -1},             {".zst", -1},   {".html", -1},
+                 {".orc", -1},       {".avro", -1}};
+    size_t length = path ? strlen(path) : 0;
+    *out = json ? JSON_LINES : CSV;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t n = strlen(forms[i].ending);
+        if (length < n || strcasecmp(path + length - n, forms[i].ending)) continue;
+        if (forms[i].form < 0)
+            return tri__fail(TRI_USAGE, "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl", path,
+                             forms[i].ending);
+        if (json && forms[i].form != JSON_LINES)
+            return tri__fail(TRI_USAGE, "-o %s and --json: the name says %s; name it .jsonl, or leave out --json", path, forms[i].ending);
+        *out = (form)forms[i].form;
+    }
+    return TRI_OK;
+}
+
 /* Quoted when it holds what would end a field. */
-static void put_field(FILE *out, const char *prefix, const char *text) {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fprintf(out, "%s%s", prefix, text);
-        return;
+static void put_field(const writer *w, const char *text, size_t length) {
+    int quoted = 0;
+    for (size_t i = 0; i < length && !quoted; i++)
+        quoted = text[i] == '"' || text[i] == '\r' || text[i] == '\n' || text[i] == (w->form == TSV ? '\t' : ',');
+    if (quoted) fputc('"', w->out);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"') fputc('"', w->out);
+        fputc(text[i], w->out);
     }
-    fprintf(out, "\"%s", prefix);
-    for (; *text; text++) fputs(*text == '"' ? "\"\"" : (char[]){*text, 0}, out);
-    fputc('"', out);
+    if (quoted) fputc('"', w->out);
 }
 
-static int best_class(const float *probs, int n_classes) {
-    int best = 0;
-    for (int c = 1; c < n_classes; c++)
-        if (probs[c] > probs[best]) best = c;
-    return best;
-}
+static void put_text(const writer *w, const char *text) { put_field(w, text, strlen(text)); }
 
-static tri_status put_csv(FILE *out, const tri_predictions *p) {
-    fputs("label", out);
-    for (int c = 0; c < p->n_classes; c++) {
-        fputc(',', out);
-        put_field(out, "prob_", p->label[c]);
+static void separate(const writer *w) { fputc(w->form == TSV ? '\t' : ',', w->out); }
+
+/* A column of ours; a kept one of the same name keeps it. */
+static tri_status put_name(const writer *w, const char *prefix, const char *name) {
+    char *full = NULL, *longer;
+    if (asprintf(&full, "%s%s", prefix, name) < 0) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    for (int c = 0; c < w->p->n_columns; c++) {
+        if (strcmp(tri__table_name(w->p->table, w->p->column[c]), full)) continue;
+        int n = asprintf(&longer, "predicted_%s", full);
+        free(full);
+        if (n < 0) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+        full = longer, c = -1;
     }
-    fputc('\n', out);
-    for (int64_t i = 0; i < p->n; i++) {
-        const float *probs = p->probs + i * p->n_classes;
-        put_field(out, "", p->label[best_class(probs, p->n_classes)]);
-        for (int c = 0; c < p->n_classes; c++) fprintf(out, ",%.9g", (double)probs[c]);
-        fputc('\n', out);
-    }
+    put_text(w, full);
+    free(full);
     return TRI_OK;
 }
 
-static tri_status put_json(FILE *out, const tri_predictions *p) {
-    for (int64_t i = 0; i < p->n; i++) {
-        const float *probs = p->probs + i * p->n_classes;
-        json_t *each = json_object();
-        for (int c = 0; c < p->n_classes; c++) json_object_set_new(each, p->label[c], json_real((double)probs[c]));
-        json_t *row =
-            json_pack("{s:s, s:o}", "label", p->label[best_class(probs, p->n_classes)], "probabilities", each);
-        tri_status status = tri__print_json(out, row);
-        json_decref(row);
-        TRI_TRY(status);
+/* The classes of row i in the order in which they are written: the most probable first, the first of equals before others. */
+static const float *sort_classes(const writer *w, int64_t i) {
+    const float *probs = w->p->probs + i * w->p->n_classes;
+    int n = w->p->n_classes, most = w->top ? w->top : 1;
+    for (int c = 0; c < n; c++) w->order[c] = c;
+    for (int k = 0; k < most; k++) {
+        int best = k;
+        for (int c = k + 1; c < n; c++)
+            if (probs[w->order[c]] > probs[w->order[best]]) best = c;
+        int chosen = w->order[best];
+        memmove(w->order + k + 1, w->order + k, (size_t)(best - k) * sizeof *w->order);
+        w->order[k] = chosen;
     }
+    return probs;
+}
+
+static tri_status put_header(const writer *w) {
+    const tri_predictions *p = w->p;
+    for (int c = 0; c < p->n_columns; c++) {
+        put_text(w, tri__table_name(p->table, p->column[c]));
+        separate(w);
+    }
+    if (w->numbered) {
+        TRI_TRY(put_name(w, "", "row"));
+        separate(w);
+    }
+    TRI_TRY(put_name(w, "", "label"));
+    for (int c = 0; !w->top && c < p->n_classes; c++) {
+        separate(w);
+        TRI_TRY(put_name(w, "prob_", p->label[c]));
+    }
+    for (int k = 1; k <= w->top; k++) {
+        char number[16] = "";
+        if (k > 1) {
+            snprintf(number, sizeof number, "_%d", k);
+            separate(w);
+            TRI_TRY(put_name(w, "label", number));
+        }
+        separate(w);
+        TRI_TRY(put_name(w, "prob", number));
+    }
+    fputc('\n', w->out);
     return TRI_OK;
 }
 
-static tri_status put_rows(FILE *out, const tri_predictions *p, int json) {
-    return json ? put_json(out, p) : put_csv(out, p);
+static tri_status put_row(const writer *w, int64_t i) {
+    const tri_predictions *p = w->p;
+    const float *probs = sort_classes(w, i);
+    for (int c = 0; c < p->n_columns; c++) {
+        tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
+        put_field(w, field.text, field.length);
+        separate(w);
+    }
+    if (w->numbered) {
+        fprintf(w->out, "%lld", (long long)tri__table_record(p->table, p->row[i]));
+        separate(w);
+    }
+    put_text(w, p->label[w->order[0]]);
+    for (int c = 0; !w->top && c < p->n_classes; c++) {
+        separate(w);
+        fprintf(w->out, "%.9g", (double)probs[c]);
+    }
+    for (int k = 0; k < w->top; k++) {
+        if (k) separate(w), put_text(w, p->label[w->order[k]]);
+        separate(w);
+        fprintf(w->out, "%.9g", (double)probs[w->order[k]]);
+    }
+    fputc('\n', w->out);
+    return TRI_OK;
+}
+
+static tri_status put_object(const writer *w, int64_t i) {
+    const tri_predictions *p = w->p;
+    const float *probs = sort_classes(w, i);
+    json_t *row = json_object(), *each = w->top ? json_array() : json_object();
+    if (p->n_columns) {
+        json_t *kept = json_object();
+        for (int c = 0; c < p->n_columns; c++) {
+            tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
+            json_object_set_new(kept, tri__table_name(p->table, p->column[c]), json_stringn(field.text, field.length));
+        }
+        json_object_set_new(row, "kept", kept);
+    }
+    if (w->numbered) json_object_set_new(row, "row", json_integer(tri__table_record(p->table, p->row[i])));
+    json_object_set_new(row, "label", json_string(p->label[w->order[0]]));
+    for (int c = 0; !w->top && c < p->n_classes; c++) json_object_set_new(each, p->label[c], json_real((double)probs[c]));
+    for (int k = 0; k < w->top; k++)
+        json_array_append_new(each, json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
+    json_object_set_new(row, w->top ? "top" : "probabilities", each);
+    tri_status status = tri__print_json(w->out, row);
+    json_decref(row);
+    return status;
+}
+
+static tri_status put_rows(const writer *w) {
+    enum { STRIDE = 4096 };
+    const tri_predictions *p = w->p;
+    if (w->form != JSON_LINES) TRI_TRY(put_header(w));
+    for (int64_t i = 0, done = 0; i < p->n; i++) {
+        TRI_TRY(w->form == JSON_LINES ? put_object(w, i) : put_row(w, i));
+        if (!p->table || (i % STRIDE != STRIDE - 1 && i < p->n - 1)) continue;
+        tri__table_done(p->table, done, p->row[i] + 1 - done);
+        done = p->row[i] + 1;
+    }
+    return p->table ? tri__table_check(p->table) : TRI_OK;
 }
 
 /* To a file: whole or not at all. */
-static tri_status write_file(const char *path, const tri_predictions *p, int json) {
+static tri_status write_file(const char *path, writer *w) {
     char *data = NULL;
     size_t size = 0;
-    FILE *memory = open_memstream(&data, &size);
-    if (!memory) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = put_rows(memory, p, json);
-    int lost = ferror(memory);
-    if ((fclose(memory) || lost) && status == TRI_OK)
-        status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    w->out = open_memstream(&data, &size);
+    if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    tri_status status = put_rows(w);
+    int lost = ferror(w->out);
+    if ((fclose(w->out) || lost) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);
+    return status;
+}
+
+static tri_status write_all(tri_cli *cli, const tri_settings *settings, form form, const tri_predictions *p) {
+    writer w = {.out = cli->out, .form = form, .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL, .top = (int)settings->top_k, .p = p,
+                .order = malloc((size_t)p->n_classes * sizeof *w.order)};
+    if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    tri_status status = settings->output ? write_file(settings->output, &w) : put_rows(&w);
+    free(w.order);
     return status;
 }
 
@@ -81,6 +214,7 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_predictions predictions = {0};
     tri_sink sink = {0};
+    form form = CSV;
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "predict", n, args, NULL, 0, &n_words);
     if (status != TRI_OK) goto done;
@@ -88,12 +222,13 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
         status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
         goto done;
     }
+    status = choose_form(settings.output, settings.json, &form);
+    if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
     status = tri__run_predict(&settings, &sink, &predictions);
     if (status != TRI_OK) goto done;
-    status = settings.output ? write_file(settings.output, &predictions, settings.json)
-                             : put_rows(cli->out, &predictions, settings.json);
+    status = write_all(cli, &settings, form, &predictions);
     if (status == TRI_OK && settings.output && !settings.quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings.output);
 done:

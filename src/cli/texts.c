@@ -43,37 +43,58 @@ static tri_status give(tri_batch *batch, int last, taker *take, void *to) {
     return status;
 }
 
-static tri_status add_line(const tri_texts_from *from, tri_batch *batch, const char *path, long long number, char *line, size_t length) {
-    if (length && line[length - 1] == (from->null ? 0 : '\n')) length--;
+static tri_status add_line(const tri_texts_from *from, tri_batch *batch, const char *path, long long number, const char *line, size_t length) {
     if (length && !from->null && line[length - 1] == '\r') length--;
-    if (length > TRI_LIMIT_CSV_ROW)
-        return tri__fail(TRI_DATA, "%s:%lld: a text of %zu bytes; at most %d are accepted", path, number, length, TRI_LIMIT_CSV_ROW);
     size_t fault = tri__utf8_fault(line, length);
     if (fault < length)
         return tri__fail(TRI_DATA, "%s:%lld:%zu: invalid UTF-8 byte 0x%02x", path, number, fault + 1, (unsigned char)line[fault]);
     return add(batch, path, line, length);
 }
 
-static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_batch *batch, taker *take, void *to) {
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t length = 0;
-    long long number = 0;
-    tri_status status = TRI_OK;
-    while (status == TRI_OK && (errno = 0, length = getdelim(&line, &room, from->null ? 0 : '\n', in)) >= 0) {
-        status = add_line(from, batch, path, ++number, line, (size_t)length);
-        if (status == TRI_OK) status = give(batch, 0, take, to);
+/* A text being read. */
+typedef struct line {
+    char *text;   /* [room] */
+    size_t length, room;
+} line;
+
+/* The next text, without what ends it. *more: 0 at the end of the file. What does not end within the limit is refused before it is in
+ * memory: /dev/zero has no end. */
+static tri_status read_line(FILE *in, int end, const char *path, long long number, line *l, int *more) {
+    int byte;
+    l->length = 0;
+    while ((byte = getc_unlocked(in)) != EOF && byte != end) {
+        if (l->length == TRI_LIMIT_CSV_ROW)
+            return tri__fail(TRI_DATA, "%s:%lld: a text of more than %d bytes, the most that are accepted", path, number, TRI_LIMIT_CSV_ROW);
+        if (l->length == l->room) {
+            size_t room = l->room ? 2 * l->room : 4096;
+            char *text = realloc(l->text, room);
+            if (!text) return no_memory(path);
+            l->text = text, l->room = room;
+        }
+        l->text[l->length++] = (char)byte;
     }
-    if (status == TRI_OK && (ferror(in) || errno == ENOMEM))
-        status = errno == ENOMEM ? no_memory(path) : tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
-    free(line);
+    *more = byte != EOF || l->length;
+    return ferror(in) ? tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno)) : TRI_OK;
+}
+
+static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_batch *batch, taker *take, void *to) {
+    line l = {0};
+    long long number = 1;
+    int more = 1;
+    tri_status status = TRI_OK;
+    for (; status == TRI_OK && more; number++) {
+        status = read_line(in, from->null ? 0 : '\n', path, number, &l, &more);
+        if (status == TRI_OK && more) status = add_line(from, batch, path, number, l.text ? l.text : "", l.length);
+        if (status == TRI_OK && more) status = give(batch, 0, take, to);
+    }
+    free(l.text);
     return status;
 }
 
 static tri_status read_column(const tri_texts_from *from, const char *path, tri_batch *batch, taker *take, void *to) {
     tri_table *table;
     int column;
-    tri_table_options options = {.threads = from->threads};
+    tri_table_options options = {.threads = from->threads, .separator = from->separator};
     TRI_TRY(tri__table_open(path, &options, &table));
     tri_status status = tri__table_find(table, from->column, &column);
     int64_t rows = tri__table_rows(table), done = 0;

@@ -10,6 +10,7 @@ typedef struct tri_texts_from {
     const char *column;      /* of tables; NULL: lines */
     int null;                /* texts end in a 0 byte, not in a newline */
     int threads;
+    char separator;          /* of tables; 0: as recognised */
 } tri_texts_from;
 
 /* Some texts, in order. */

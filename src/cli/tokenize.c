@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/table.h"
 #include "data/tokenizer.h"
 #include "train/assets.h"
 #include "train/inputs.h"
@@ -100,8 +101,9 @@ tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args) {
     if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__cli_settings(&settings, "tokenize", n, args, words, n, &n_words);
     if (status == TRI_OK) {
-        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings)};
-        status = tokenize(cli, &settings, &from);
+        tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings), 0};
+        status = tri__separator_parse(settings.separator, &from.separator);
+        if (status == TRI_OK) status = tokenize(cli, &settings, &from);
     }
     tri__settings_free(&settings);
     free(words);

@@ -1,5 +1,4 @@
-/* columns.c - fields as numbers and categories, and a row of them as the model's numbers. Numbers are checked against a decimal
- * grammar before strtod sees them, so that neither its extras (hexadecimal, nan, inf) nor a locale's comma get in. */
+/* columns.c - fields as categories, and a row of numbers and categories as the model's numbers. */
 #include "data/columns.h"
 
 #include "data/quantile.h"
@@ -27,17 +26,12 @@ tri_status tri__field_fail(const tri_table *table, int64_t row, int column, cons
                      tri__field_words(table, row, column, what, text, sizeof text));
 }
 
-const char *tri__number_words(tri_number number) {
-    return number == TRI_NUMBER_TOO_LARGE ? "is too large or too long for a number"
-                                          : "is not a decimal number (leave a missing value empty; name a column of "
-                                            "categories in cat_field_list)";
-}
-
-tri_field_text tri__field_trim(tri_field_text field) {
-    const char *blanks = " \t\r\n\v\f";
-    while (field.length && field.text[0] && strchr(blanks, field.text[0])) field.text++, field.length--;
-    while (field.length && field.text[field.length - 1] && strchr(blanks, field.text[field.length - 1])) field.length--;
-    return field;
+const char *tri__number_words(tri_number number, const tri_reading *reading) {
+    if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
+    return reading->decimal == ',' ? "is not a decimal number with a comma (points: --decimal-mark point; missing values: empty, or in "
+                                     "--missing; categories: cat_field_list)"
+                                   : "is not a decimal number (decimal commas: --decimal-mark comma; missing values: empty, or in --missing; "
+                                     "categories: cat_field_list)";
 }
 
 static int compare(const char *known, tri_field_text field) {
@@ -87,44 +81,6 @@ void tri__rows_passed(const tri_table *table, int64_t row) {
     if (row - first == STRIDE - 1 || row == rows - 1) tri__table_done(table, first, row - first + 1);
 }
 
-static size_t digits(const char *text, size_t length, size_t at) {
-    size_t start = at;
-    while (at < length && text[at] >= '0' && text[at] <= '9') at++;
-    return at - start;
-}
-
-/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point */
-static int is_decimal(const char *text, size_t length) {
-    size_t at = length && (text[0] == '+' || text[0] == '-'), whole = digits(text, length, at), part = 0;
-    at += whole;
-    if (at < length && text[at] == '.') {
-        part = digits(text, length, at + 1);
-        at += 1 + part;
-    }
-    if (!whole && !part) return 0;
-    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
-        at++;
-        if (at < length && (text[at] == '+' || text[at] == '-')) at++;
-        size_t exponent = digits(text, length, at);
-        if (!exponent) return 0;
-        at += exponent;
-    }
-    return at == length;
-}
-
-tri_number tri__field_number(tri_field_text field, double *value) {
-    enum { NUMBER_BYTES = 400 }; /* longer than any double needs */
-    char text[NUMBER_BYTES + 1], *end;
-    field = tri__field_trim(field);
-    if (field.length == 0) return TRI_NUMBER_MISSING;
-    if (!is_decimal(field.text, field.length)) return TRI_NUMBER_NONE;
-    if (field.length > NUMBER_BYTES) return TRI_NUMBER_TOO_LARGE;
-    memcpy(text, field.text, field.length);
-    text[field.length] = 0;
-    *value = strtod(text, &end);
-    return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
-}
-
 int tri__column_transform(const tri_column_stats *stats, double value, float *out) {
     if (stats->transform == TRI_TRANSFORM_STANDARD) value = (value - stats->mean) / stats->deviation;
     else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL) value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
@@ -172,11 +128,11 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
             numbers[tri__column_category(stats, field)] = 1;
         } else {
             double value = 0;
-            tri_number number = tri__field_number(field, &value);
+            tri_number number = tri__field_number(&fields->preprocess->reading, field, &value);
             if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
             if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
             if (number != TRI_NUMBER_GOOD) {
-                *bad = (tri_bad_field){fields->column[c], tri__number_words(number)};
+                *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
                 return 0;
             }
         }

@@ -4,13 +4,6 @@
 
 #include "data/preprocess.h"
 
-/* What a field is to a column of numbers. */
-typedef enum tri_number { TRI_NUMBER_MISSING, TRI_NUMBER_GOOD, TRI_NUMBER_NONE, TRI_NUMBER_TOO_LARGE } tri_number;
-
-/* A decimal number, blanks around it allowed. Empty or blank is missing; "nan", "inf" and hexadecimal are none. */
-tri_number tri__field_number(tri_field_text field, double *value);
-/* Without blanks around it. */
-tri_field_text tri__field_trim(tri_field_text field);
 /* In a pass over all rows, when `row` is done with: now and then lets the table free the text of those before it. */
 void tri__rows_passed(const tri_table *table, int64_t row);
 
@@ -44,9 +37,9 @@ typedef struct tri_bad_field {
 tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what);
 /* The same text without its place. `out` is returned. */
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size);
-const char *tri__number_words(tri_number number);             /* what is wrong with it */
-/* "is none of the known labels: ..." */
-const char *tri__label_words(const tri_preprocess *preprocess, char *out, size_t size);
+const char *tri__number_words(tri_number number, const tri_reading *reading); /* what is wrong with it */
+/* "is none of the known labels: ...", or that it is missing. */
+const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
 
 /* Where a table has what a preprocessing needs. */
 typedef struct tri_fields {

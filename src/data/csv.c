@@ -294,7 +294,7 @@ static tri_status open_csv(tri_table *table) {
         size_t next = 0;
         int cut = walk(&r, &next) == 2;
         if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;
-        if (r.fault.why[0]) status = tri__table_fail(table, r.fault.at, "%s", r.fault.why);
+        if (r.fault.why[0]) status = tri__table_faulty(table, &r.fault);
         table->begin = table->top + next;
         int64_t fields = r.fields;
         if (status == TRI_OK) status = take_names(table, text, end, fields);

@@ -1,5 +1,5 @@
 /* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the tokenizers, the
- * length limit, the preprocessing (or what it is fitted by) and the policy for bad rows: what changed any of them is another store,
+ * length limit, the preprocessing (or what it is fitted by), the separator and the policy for bad rows: what changed any of them is another store,
  * and no store is ever out of date. */
 #include "data/dataset.h"
 
@@ -18,7 +18,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { KEY_VERSION = 2, READ_BYTES = 1 << 20 };
+enum { KEY_VERSION = 3, READ_BYTES = 1 << 20 };
 
 /* A dataset, and the store it reads. */
 typedef struct whole {
@@ -96,7 +96,7 @@ static uint64_t hash_place(const char *path) {
 
 static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, const tri_key *table) {
     const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
-    int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts};
+    int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts, spec->separator};
     add_bytes(hash, numbers, sizeof numbers);
     add_text(hash, recipe);
     add_text(hash, ending ? ending : "");
@@ -193,8 +193,15 @@ static json_t *bad_json(int64_t count, const tri_bad_row *rows, int n) {
 
 json_t *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
 
-static tri_status write_notes(const tri_bad_list *bad, const tri_preprocess *fitted, tri_store_writer *writer) {
-    json_t *notes = json_pack("{s:o}", "bad", bad_json(bad->count, bad->row, bad->n));
+/* What is unusual in a table's form, for people; "" when nothing is. */
+static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
+    const char *separated = tri__table_recognised(table) ? tri__separator_words(tri__table_separator(table)) : "";
+    const char *decimal = preprocess->reading.decimal == ',' && preprocess->n_columns ? "numbers have decimal commas" : "";
+    snprintf(out, size, "%s%s%s%s", separated[0] ? "fields are separated by " : "", separated, separated[0] && decimal[0] ? ", " : "", decimal);
+}
+
+static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted, tri_store_writer *writer) {
+    json_t *notes = json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
     if (fitted && notes) json_object_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
     char *text = notes ? json_dumps(notes, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(notes);
@@ -223,15 +230,17 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     tri_bad_list *bad = calloc(1, sizeof *bad);
     int64_t rows = 0;
     tri_status status = bad ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK)
-        status = tri__table_open(spec->path, &(tri_table_options){.threads = spec->threads, .bad_rows = spec->bad_rows, .keep = spec->keep},
-                                 &table);
+    tri_table_options options = {
+        .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep};
+    if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
     if (status == TRI_OK) status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
     if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
-    if (status == TRI_OK) status = write_notes(bad, fit ? preprocess : NULL, writer);
+    char form[120];
+    if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
+    if (status == TRI_OK) status = write_notes(bad, form, fit ? preprocess : NULL, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
     if (status == TRI_OK) {
         status = tri__store_commit(writer, rows, preprocess->width, &w->store);
@@ -259,6 +268,8 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
     tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows),
              tri__text_count(total, tokens), d->from_store ? "from the token store" : "tokenised", time);
+    const char *form = json_string_value(json_object_get(w->notes, "form"));
+    if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
     size_t used = 0;
     int shown = 0;

@@ -40,6 +40,7 @@ typedef struct tri_dataset_spec {
     int need_labels;                        /* 0: labels that are absent, empty or unknown are fine: there are none then */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
+    char separator;                         /* of the table's fields; 0: as recognised */
     size_t keep;                            /* bytes of a table that are held in memory while it is read; 0: as tables think best */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
     const tri_stop *stop;                   /* ends tokenising, and the wait for a store's lock, early; NULL: nobody asks */

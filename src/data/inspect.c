@@ -10,7 +10,7 @@ const char *tri__split_name(int split) {
 }
 
 const char *tri__inspect_kind_name(tri_inspect_kind kind) {
-    static const char *const names[] = {"empty", "constant", "id", "numeric", "categorical", "text"};
+    static const char *const names[] = {"empty", "constant", "id", "numeric", "categorical", "text", "date", "amount"};
     return names[kind];
 }
 
@@ -21,7 +21,8 @@ const char *tri__inspect_role_name(tri_inspect_role role) {
 
 static tri_status open_tables(tri_inspector *in) {
     tri_inspection *out = in->out;
-    tri_table_options options = {.threads = in->spec->threads, .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL};
+    tri_table_options options = {.threads = in->spec->threads, .separator = in->spec->separator,
+                                 .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL};
     out->base = -1;
     for (int s = 0; s < TRI_SPLITS; s++) {
         const char *path = in->spec->path[s];
@@ -33,6 +34,8 @@ static tri_status open_tables(tri_inspector *in) {
         int described;
         out->split[s].rows = tri__table_rows(in->table[s]);
         out->split[s].bad = tri__table_bad(in->table[s], &rows, &described);
+        out->split[s].separator = tri__table_separator(in->table[s]);
+        out->split[s].recognised = tri__table_recognised(in->table[s]);
         if (out->base < 0) out->base = s;
     }
     TRI_ASSERT(out->base >= 0);
@@ -64,9 +67,29 @@ static tri_status name_columns(tri_inspector *in) {
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
 }
 
+/* How numbers are written, in all of base's columns. What is not clear is a point here, and a warning: training looks at its own
+ * columns only. */
+static tri_status find_reading(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_decimal found;
+    in->reading = in->spec->reading;
+    if (!in->reading.decimal) {
+        TRI_TRY(tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
+        in->reading.decimal = found.mark;
+        if (found.unclear)
+            TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
+                                      "\"%s\" has numbers with commas%s: they are taken for no numbers; --decimal-mark comma reads them as fractions",
+                                      out->column[found.comma].name,
+                                      found.point < 0 ? " before three digits, so they may be thousands" : ", other columns have numbers with points"));
+    }
+    out->decimal = in->reading.decimal;
+    return TRI_OK;
+}
+
 static tri_status take_steps(tri_inspector *in) {
     TRI_TRY(open_tables(in));
     TRI_TRY(name_columns(in));
+    TRI_TRY(find_reading(in));
     TRI_TRY(tri__inspect_columns(in));
     TRI_TRY(tri__inspect_roles(in));
     TRI_TRY(tri__inspect_classes(in));
@@ -102,6 +125,7 @@ void tri__inspect_free(tri_inspection *inspection) {
     for (int c = 0; c < inspection->n_columns; c++) {
         free(inspection->column[c].name);
         free(inspection->column[c].example);
+        free(inspection->column[c].left_out);
     }
     for (int s = 0; s < TRI_SPLITS; s++) free(inspection->split[s].path);
     free(inspection->warning);

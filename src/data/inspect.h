@@ -4,6 +4,7 @@
 #define TRI_DATA_INSPECT_H
 
 #include "base/json.h"
+#include "data/reading.h"
 #include "data/tokenizer.h"
 
 enum {
@@ -19,7 +20,9 @@ typedef enum tri_inspect_kind {
     TRI_INSPECT_ID,          /* names a row or a thing: no number, even when it is written with digits */
     TRI_INSPECT_NUMERIC,
     TRI_INSPECT_CATEGORICAL, /* few different values, not all numbers */
-    TRI_INSPECT_TEXT
+    TRI_INSPECT_TEXT,
+    TRI_INSPECT_DATE,        /* dates or times */
+    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators */
 } tri_inspect_kind;
 
 /* The part that a column plays, as configured or, where nothing is, as guessed. */
@@ -45,10 +48,13 @@ typedef struct tri_inspect_column {
     tri_inspect_kind kind;
     tri_inspect_role role;
     int candidate;                  /* it could be the label */
-    int64_t missing[TRI_SPLITS];    /* -1: that table has no such column */
+    char *left_out;                 /* why it plays no part; NULL: it plays one */
+    int64_t missing[TRI_SPLITS];    /* empty, and but for texts one of those for missing values; -1: that table has no such column */
     /* of the table that is described (tri_inspection.base): */
     int64_t filled, distinct;
+    int64_t marked;                 /* rows with a text for missing values; 0 in a text */
     int64_t numbers;                /* of the filled: decimal numbers */
+    int64_t dates, amounts;         /* likewise */
     int whole, rising;              /* all of these are whole; each is above the one before */
     int key;                        /* nearly every value is another */
     double words;                   /* in the mean */
@@ -72,7 +78,10 @@ typedef struct tri_inspection {
     struct {
         char *path;      /* NULL: there is no such table */
         int64_t rows, bad;
+        char separator;  /* 0: JSON lines */
+        int recognised;  /* the separator, which is not what the ending says */
     } split[TRI_SPLITS];
+    char decimal;        /* '.' or ',' */
     int base;            /* the split that the columns describe: train, or the first there is */
     tri_inspect_column *column;
     int n_columns;
@@ -96,6 +105,9 @@ typedef struct tri_inspect_spec {
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
     const tri_tokenizer *tokenizer[2];        /* of the secondary text: [1], of all others [0]; NULL: estimated */
+    tri_texts label_list;                     /* labels as given: they are never missing; empty: from the data */
+    tri_reading reading;                      /* decimal 0: as recognised */
+    char separator;                           /* 0: as recognised */
     int threads;
     int skip_bad_rows;
 } tri_inspect_spec;

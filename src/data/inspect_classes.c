@@ -28,6 +28,15 @@ static tri_status no_memory(const tri_inspector *in) {
     return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
 }
 
+/* Equal labels have equal keys: "1" and "1.0" are one class of whole numbers, as training sees them. */
+static uint64_t label_key(const tri_inspector *in, tri_field_text field) {
+    const tri_inspect_column *label = &in->out->column[in->out->label];
+    double value;
+    if (label->kind != TRI_INSPECT_NUMERIC || !label->whole || tri__field_number(&in->reading, field, &value) != TRI_NUMBER_GOOD)
+        return tri__inspect_hash(field);
+    return tri__inspect_hash((tri_field_text){(const char *)&value, sizeof value});
+}
+
 static tri_status add_class(tri_inspector *in, tri_field_text label) {
     tri_inspection *out = in->out;
     tri_inspect_class *made = &out->classes[out->n_classes];
@@ -46,7 +55,7 @@ static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32
     for (int64_t i = 0; i < n; i++) {
         tri_field_text text = tri__inspect_field(in, out->base, tally->entry[i].first, out->label);
         values[i] = (value){.text = text, .entry = i};
-        (void)tri__field_number(text, &values[i].number);
+        (void)tri__field_number(&in->reading, text, &values[i].number);
     }
     qsort(values, (size_t)n, sizeof *values, out->column[out->label].kind == TRI_INSPECT_NUMERIC ? by_number : by_text);
     tri_status status = TRI_OK;
@@ -67,9 +76,10 @@ static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, in
     if (!in->klass[split]) return no_memory(in);
     for (int64_t row = 0; row < rows; row++) {
         tri_field_text field = tri__inspect_field(in, split, row, out->label);
-        int64_t entry = field.length ? tri__tally_find(tally, tri__inspect_hash(field)) : -1;
-        if (entry < 0 && field.length && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
-            entry = tri__tally_add(tally, tri__inspect_hash(field), row);
+        int missing = tri__inspect_missing(in, out->label, field);
+        int64_t entry = missing ? -1 : tri__tally_find(tally, label_key(in, field));
+        if (entry < 0 && !missing && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
+            entry = tri__tally_add(tally, label_key(in, field), row);
             if (entry < 0) return no_memory(in);
             klass[entry] = out->n_classes;
             TRI_TRY(add_class(in, field));
@@ -97,7 +107,7 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
-        if (field.length && tri__tally_add(&tally, tri__inspect_hash(field), row) < 0) status = no_memory(in);
+        if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0) status = no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;

@@ -18,6 +18,21 @@ tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t ro
     return tri__field_trim(tri__table_field(in->table[split], row, in->at[split][column]));
 }
 
+/* One of the labels that were given, which are labels whatever they look like. */
+static int is_listed(const tri_inspector *in, int column, tri_field_text field) {
+    const tri_texts *labels = &in->spec->label_list;
+    if (!labels->n || !in->spec->label || strcmp(in->spec->label, in->out->column[column].name)) return 0;
+    for (int i = 0; i < labels->n; i++)
+        if (strlen(labels->at[i]) == field.length && memcmp(labels->at[i], field.text, field.length) == 0) return 1;
+    return 0;
+}
+
+int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field) {
+    if (field.length == 0) return 1;
+    if (in->out->column[column].kind == TRI_INSPECT_TEXT && column != in->out->label) return 0;
+    return tri__field_missing(&in->reading, field) && !is_listed(in, column, field);
+}
+
 uint64_t tri__inspect_hash(tri_field_text field) { return XXH3_64bits(field.text, field.length); }
 
 /* What a character is to a word: 0 a blank, 1 part of one, 2 one by itself (punctuation, Chinese and the like). */
@@ -85,7 +100,7 @@ static tri_field_text find_example(const tri_inspector *in, int column) {
     tri_field_text best = {"", 0};
     for (int64_t row = 0; row < out->split[out->base].rows; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, column);
-        if (!field.length) continue;
+        if (tri__inspect_missing(in, column, field)) continue;
         if (!best.length) best = field;
         if (field.length >= EXAMPLE_CHARS / 2 || out->column[column].kind != TRI_INSPECT_TEXT) return field;
         if (row > 100) break;
@@ -96,6 +111,7 @@ static tri_field_text find_example(const tri_inspector *in, int column) {
 /* A column being counted. */
 typedef struct count {
     tri_tally tally;
+    tri_tally marks; /* values that mean "missing", unless the column is a text */
     int64_t words;
     double before; /* the last number */
     int whole, rising, failed;
@@ -109,9 +125,14 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
         if (!field.length) continue;
         double value;
         int64_t pieces;
+        if (tri__inspect_missing(in, index, field)) {
+            count->failed = tri__tally_add(&count->marks, tri__inspect_hash(field), row) < 0;
+            column->marked++;
+            continue;
+        }
         count->failed = tri__tally_add(&count->tally, tri__inspect_hash(field), row) < 0;
         column->filled++;
-        if (tri__field_number(field, &value) == TRI_NUMBER_GOOD) {
+        if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
             count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
             count->rising &= column->numbers == 0 || value > count->before;
             count->before = value;
@@ -119,26 +140,9 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
             count->words++;
         } else {
             count->words += tri__inspect_words(field, &pieces);
+            if (tri__inspect_date(field)) column->dates++;
+            else if (tri__inspect_amount(field)) column->amounts++;
         }
-    }
-}
-
-static void end_count(const tri_inspection *out, int index, const count *count) {
-    tri_inspect_column *column = &out->column[index];
-    column->distinct = count->tally.n;
-    column->missing[out->base] = out->split[out->base].rows - column->filled;
-    column->whole = count->whole && column->numbers;
-    column->rising = count->rising && column->numbers > 1;
-    column->words = column->filled ? (double)count->words / (double)column->filled : 0;
-    column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
-}
-
-static void count_missing(const tri_inspector *in, int split) {
-    for (int c = 0; c < in->out->n_columns; c++) in->out->column[c].missing[split] = in->at[split][c] < 0 ? -1 : 0;
-    for (int64_t row = 0; row < in->out->split[split].rows; row++) {
-        for (int c = 0; c < in->out->n_columns; c++)
-            if (in->at[split][c] >= 0) in->out->column[c].missing[split] += tri__inspect_field(in, split, row, c).length == 0;
-        tri__rows_passed(in->table[split], row);
     }
 }
 
@@ -153,9 +157,33 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
     }
     if ((double)c->numbers >= 0.9 * (double)c->filled) return TRI_INSPECT_NUMERIC; /* as training sees it: the others are bad */
+    if (10 * (c->dates + c->numbers) >= 9 * c->filled && 2 * c->dates > c->filled) return TRI_INSPECT_DATE;
+    if (10 * (c->amounts + c->numbers) >= 9 * c->filled && c->amounts) return TRI_INSPECT_AMOUNT;
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
     int few = c->distinct * 2 <= c->filled && (c->distinct <= 50 || c->distinct * 10 <= c->filled);
     return few && c->words < 8 ? TRI_INSPECT_CATEGORICAL : TRI_INSPECT_TEXT;
+}
+
+static void end_count(const tri_inspection *out, int index, const count *count) {
+    tri_inspect_column *column = &out->column[index];
+    column->distinct = count->tally.n;
+    column->whole = count->whole && column->numbers;
+    column->rising = count->rising && column->numbers > 1;
+    column->words = column->filled ? (double)count->words / (double)column->filled : 0;
+    column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
+    column->kind = find_kind(column, out->split[out->base].rows);
+    if (column->kind == TRI_INSPECT_TEXT) column->filled += column->marked, column->distinct += count->marks.n, column->marked = 0; /* "-" is a text too */
+    column->missing[out->base] = out->split[out->base].rows - column->filled;
+}
+
+static void count_missing(const tri_inspector *in, int split) {
+    for (int c = 0; c < in->out->n_columns; c++) in->out->column[c].missing[split] = in->at[split][c] < 0 ? -1 : 0;
+    for (int64_t row = 0; row < in->out->split[split].rows; row++) {
+        for (int c = 0; c < in->out->n_columns; c++)
+            if (in->at[split][c] >= 0)
+                in->out->column[c].missing[split] += tri__inspect_missing(in, c, tri__inspect_field(in, split, row, c));
+        tri__rows_passed(in->table[split], row);
+    }
 }
 
 tri_status tri__inspect_columns(tri_inspector *in) {
@@ -175,10 +203,10 @@ tri_status tri__inspect_columns(tri_inspector *in) {
     }
     for (int c = 0; c < out->n_columns; c++) {
         end_count(out, c, &counts[c]);
-        out->column[c].kind = find_kind(&out->column[c], rows);
         out->column[c].example = make_example(find_example(in, c));
         failed |= counts[c].failed || !out->column[c].example;
         tri__tally_free(&counts[c].tally);
+        tri__tally_free(&counts[c].marks);
     }
     free(counts);
     for (int s = 0; s < TRI_SPLITS; s++)

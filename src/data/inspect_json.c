@@ -9,8 +9,9 @@ static json_t *splits_json(const tri_inspection *in) {
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path)
             json_object_set_new(all, tri__split_name(s),
-                                json_pack("{s:s, s:I, s:I}", "path", in->split[s].path, "rows", (json_int_t)in->split[s].rows,
-                                          "bad_rows", (json_int_t)in->split[s].bad));
+                                json_pack("{s:s, s:I, s:I, s:s#}", "path", in->split[s].path, "rows", (json_int_t)in->split[s].rows,
+                                          "bad_rows", (json_int_t)in->split[s].bad, "separator", &in->split[s].separator,
+                                          in->split[s].separator != 0));
     return all;
 }
 
@@ -35,6 +36,7 @@ static json_t *column_json(const tri_inspection *in, const tri_inspect_column *c
                                       l->max, "over_512", (json_int_t)l->n_long, "estimated", l->estimated, "rows",
                                       (json_int_t)l->rows, "padding_batch_32", share(l->waste_batch), "padding_512",
                                       share(l->waste_long)));
+    if (column->left_out) json_object_set_new(row, "left_out", json_string(column->left_out));
     if (column->rule >= 0) json_object_set_new(row, "label_accuracy", share(column->rule));
     return row;
 }
@@ -73,6 +75,7 @@ json_t *tri__inspect_json(const tri_inspection *in) {
     for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
     if (all && in->n_further) json_object_set(all, "secondary_text_list", further);
     json_decref(further);
+    if (all) json_object_set_new(all, "decimal_mark", json_stringn(&in->decimal, 1));
     if (all && in->majority >= 0) json_object_set_new(all, "majority", share(in->majority));
     return all;
 }

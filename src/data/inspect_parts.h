@@ -26,6 +26,7 @@ typedef struct tri_inspector {
     tri_table *table[TRI_SPLITS];     /* NULL: none */
     int *at[TRI_SPLITS];              /* [n_columns] each column's place in that table; -1 */
     int32_t *klass[TRI_SPLITS];       /* [rows] each row's class; -1: no label. NULL without a label */
+    tri_reading reading;              /* the spec's, its decimal mark known */
     tri_inspection *out;
 } tri_inspector;
 
@@ -36,6 +37,11 @@ uint64_t tri__inspect_hash(tri_field_text field);
 int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
 /* Does a name hold one of the words (a NULL ends them), as a whole word? "row_id", "rowId" and "Row ID" hold "id". */
 int tri__inspect_named(const char *name, const char *const *words);
+/* Is a value missing? A text's is when it is empty. */
+int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
+/* inspect_shapes.c: a date or a time; an amount that is no plain number. */
+int tri__inspect_date(tri_field_text field);
+int tri__inspect_amount(tri_field_text field);
 /* Adds a warning. */
 tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

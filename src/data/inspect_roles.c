@@ -1,7 +1,9 @@
 /* inspect_roles.c - which column is the label, which are the texts, which go into the table branch: as configured, else
  * guessed from kinds and names. A guess is a score for each column; the highest wins, ties go to the first. */
+#include "base/text.h"
 #include "data/inspect_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,19 +18,20 @@ static int is_alone(const char *name, const char *const *words) {
     return 0;
 }
 
-/* How likely a column is the label; 0: it cannot be. Every row must have one, of few values. */
+/* How likely a column is the label; 0: it cannot be. A label has few values; a few rows, or with a label's own name many, may lack it. */
 static int label_score(const tri_inspection *out, int index) {
     static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
                                         "outcome", "response", "answer", "sentiment", "category", NULL};
     static const char *const words[] = {"label", "target", "outcome", NULL};
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
-    enum { CLASSES = 100, FEW = 20 };
+    enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
     const tri_inspect_column *c = &out->column[index];
     int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) || c->kind == TRI_INSPECT_CATEGORICAL;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
-    if (!kind || c->missing[out->base] || c->distinct < 2 || c->distinct > most || c->distinct * 2 > c->filled) return 0;
-    int score = 1;
-    if (is_alone(c->name, names)) score += 100;
+    int named = is_alone(c->name, names);
+    if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 || c->distinct > most || c->distinct * 2 > c->filled) return 0;
+    int score = 1 + !c->missing[out->base];
+    if (named) score += 100;
     else if (tri__inspect_named(c->name, words)) score += 60;
     if (c->distinct == 2) score += 20 + 10 * tri__inspect_named(c->name, yes_no);
     else if (c->distinct <= FEW) score += 5;
@@ -116,8 +119,41 @@ static tri_status find_tabular(tri_inspector *in) {
     return TRI_OK;
 }
 
+/* Why a column plays no part. */
+static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static 160]) {
+    char count[32];
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (c->missing[s] < 0) return snprintf(text, 160, "not in the %s table", tri__split_name(s)), text;
+    switch (c->kind) {
+    case TRI_INSPECT_EMPTY: return "no value in any row";
+    case TRI_INSPECT_CONSTANT: return "the same in every row";
+    case TRI_INSPECT_ID: return "names rows or things: nothing to learn for new ones";
+    case TRI_INSPECT_DATE: return "dates or times: make numbers of them, such as a month or days since";
+    case TRI_INSPECT_AMOUNT: return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark comma reads 12,5)";
+    case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
+    default: break;
+    }
+    if (out->texts_given || out->tabular_given) return "not named in the configuration";
+    if (c->kind == TRI_INSPECT_NUMERIC)
+        snprintf(text, 160, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
+    else snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256", tri__text_count(c->distinct, count));
+    return text;
+}
+
+static tri_status explain_left_out(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    char text[160];
+    for (int c = 0; c < out->n_columns; c++) {
+        tri_inspect_column *column = &out->column[c];
+        if (column->role == TRI_INSPECT_NO_ROLE && !(column->left_out = strdup(reason(out, column, text))))
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    }
+    return TRI_OK;
+}
+
 tri_status tri__inspect_roles(tri_inspector *in) {
     TRI_TRY(find_label(in));
     TRI_TRY(find_texts(in));
-    return find_tabular(in);
+    TRI_TRY(find_tabular(in));
+    return explain_left_out(in);
 }

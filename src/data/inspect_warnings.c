@@ -149,7 +149,7 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     const tri_inspect_column *column = &out->column[c];
     double value;
     int64_t row = 0, line, at;
-    while (tri__field_number(tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
+    while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
     tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
     return tri__inspect_warn(in, "bad_numbers", c,
                              "\"%s\": %lld of %lld values are no decimal numbers, the first at %s:%lld:%lld; training refuses them",
@@ -161,9 +161,12 @@ static tri_status warn_column(tri_inspector *in, int c) {
     tri_inspection *out = in->out;
     const tri_inspect_column *column = &out->column[c];
     if (column->kind == TRI_INSPECT_EMPTY && out->split[out->base].rows)
-        TRI_TRY(tri__inspect_warn(in, "empty", c, "\"%s\" is empty in every row", column->name));
+        TRI_TRY(tri__inspect_warn(in, "empty", c, "\"%s\" has no value in any row", column->name));
     if (column->kind == TRI_INSPECT_CONSTANT)
         TRI_TRY(tri__inspect_warn(in, "constant", c, "\"%s\" is the same in every row: it says nothing", column->name));
+    if (column->distinct == 1 && column->marked)
+        TRI_TRY(tri__inspect_warn(in, "one_value", c, "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
+                                  "out of --missing, or name labels in label_list", column->name));
     if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
@@ -201,7 +204,7 @@ static tri_status warn_labels(tri_inspector *in) {
     const tri_inspect_column *label = &out->column[out->label];
     for (int s = 0; s < TRI_SPLITS; s++)
         if (label->missing[s] > 0)
-            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label, "%s rows of %s have no \"%s\"; training refuses them",
+            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label, "%s rows of %s have no \"%s\": train and eval stop at the first; fill them in, or leave them out with --bad-rows skip",
                                       tri__text_count(label->missing[s], many), tri__split_name(s), label->name));
     for (int i = out->n_base_classes; i < out->n_classes; i++)
         for (int s = 0; s < TRI_SPLITS; s++)

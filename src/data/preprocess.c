@@ -64,7 +64,7 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
     if (!values) return no_memory(tri__table_path(f->table));
     for (int64_t row = 0; row < rows; row++) {
         double value;
-        tri_number number = tri__field_number(tri__table_field(f->table, row, column), &value);
+        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
         if (!f->bad[row] && number == TRI_NUMBER_MISSING) stats->missing++;
         else if (!f->bad[row]) total += values[n++] = value;
         tri__rows_passed(f->table, row);
@@ -89,7 +89,7 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
              "out of tab_field_list, or leave missing numbers empty", TRI_CATEGORIES_MAX);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        if (!f->bad[row] && tri__field_number(tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
+        if (!f->bad[row] && tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
             return tri__field_fail(f->table, row, column, what);
     }
     return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
@@ -101,8 +101,9 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < tri__table_rows(f->table) && status == TRI_OK; row++) {
         tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
-        if (f->bad[row]) value.length = 0;
-        else if (!value.length) stats->missing++;
+        int missing = tri__field_missing(&f->made->reading, value);
+        stats->missing += missing && !f->bad[row];
+        if (missing || f->bad[row]) value.length = 0;
         if (value.length > TRI_CATEGORY_BYTES)
             status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
         else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
@@ -142,7 +143,7 @@ static tally count_numbers(const fit *f, int column) {
 #pragma omp parallel for num_threads(f->threads) reduction(+ : filled, numbers, wrong)
         for (int64_t row = first; row < end; row++) {
             double value;
-            tri_number number = tri__field_number(tri__table_field(table, row, column), &value);
+            tri_number number = tri__field_number(&f->made->reading, tri__table_field(table, row, column), &value);
             filled += number != TRI_NUMBER_MISSING;
             numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
             wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
@@ -161,9 +162,9 @@ static tri_status find_kind(const fit *f, const char *name, int column, int *cat
     if (*categorical || !count.wrong) return TRI_OK;
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        tri_number number = tri__field_number(tri__table_field(f->table, row, column), &value);
+        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
         int wrong = number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
-        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(f->table, row, column, tri__number_words(number));
+        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
         if (wrong) f->bad[row] = 1;
         tri__rows_passed(f->table, row);
     }
@@ -198,11 +199,31 @@ static tri_status fit_names(fit *f, int *label) {
     return TRI_OK;
 }
 
+/* How fields are read: as asked for, or as the columns of numbers have their fractions. */
+static tri_status fit_reading(fit *f) {
+    tri_reading *reading = &f->made->reading;
+    tri_decimal found;
+    TRI_TRY(copy_texts(&f->spec->reading.missing, &reading->missing));
+    reading->decimal = f->spec->reading.decimal;
+    if (reading->decimal) return TRI_OK;
+    TRI_TRY(tri__decimal_find(f->table, f->place, f->made->n_columns, &reading->missing, &found));
+    reading->decimal = found.mark;
+    if (!found.unclear) return TRI_OK;
+    if (found.point < 0)
+        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" have a comma before three digits, so it may stand before a fraction or "
+                         "between thousands: say --decimal-mark comma if it is a fraction; otherwise write them without it",
+                         tri__table_path(f->table), tri__table_name(f->table, found.comma));
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, or say which "
+                     "with --decimal-mark and leave the other column out of tab_field_list", tri__table_path(f->table),
+                     tri__table_name(f->table, found.comma), tri__table_name(f->table, found.point));
+}
+
 static tri_status run(fit *f, int *categorical) {
     int64_t rows = tri__table_rows(f->table), good = 0;
     int label;
     TRI_TRY(fit_names(f, &label));
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
+    TRI_TRY(fit_reading(f));
     TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     for (int c = 0; c < f->made->n_columns; c++) TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
@@ -250,6 +271,8 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
         for (int i = 0; i < preprocess->text[t].n; i++) free(preprocess->text[t].at[i]);
         free(preprocess->text[t].at);
     }
+    for (int i = 0; i < preprocess->reading.missing.n; i++) free(preprocess->reading.missing.at[i]);
+    free(preprocess->reading.missing.at);
     free(preprocess->column);
     free(preprocess->label);
     free(preprocess->label_name);

@@ -3,8 +3,7 @@
 #ifndef TRI_DATA_PREPROCESS_H
 #define TRI_DATA_PREPROCESS_H
 
-#include "base/option.h"
-#include "data/table.h"
+#include "data/reading.h"
 
 enum { TRI_CATEGORIES_MAX = 256, TRI_CATEGORY_BYTES = 1000, TRI_QUANTILES_MAX = 1000 }; /* bytes: also of a label */
 
@@ -36,6 +35,7 @@ typedef struct tri_preprocess {
     char **label;             /* [n_classes] the text of each class, in class order */
     int n_classes;
     int label_by_index;       /* a label that is none of these texts may be a class's number */
+    tri_reading reading;      /* of columns and labels; texts stay as they are. Owned */
 } tri_preprocess;
 
 /* What is to be fitted; all borrowed. */
@@ -48,6 +48,7 @@ typedef struct tri_preprocess_spec {
     int n_classes;
     tri_missing missing;
     tri_transform transform;
+    tri_reading reading;      /* decimal 0: as recognised */
     tri_bad_rows bad_rows;    /* skip: a row with a bad number or label counts for nothing */
 } tri_preprocess_spec;
 
@@ -60,7 +61,7 @@ typedef struct tri_preprocess_spec {
  * not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
-/* Version 1; real numbers come back bit by bit when written with 17 digits. */
+/* Version 2, and 1, which has neither decimal mark nor texts for missing values; real numbers come back bit by bit when written with 17 digits. */
 json_t *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const json_t *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on beside the table. */

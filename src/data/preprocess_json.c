@@ -1,4 +1,4 @@
-/* preprocess_json.c - preprocessing as JSON, version 1: kept in checkpoints as preprocessing.json and in token stores. What is
+/* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores. What is
  * read back is checked as any input: a checkpoint may come from elsewhere. docs/data.md lists the keys. */
 #include "data/preprocess.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
 static const char *const fills[] = {"median", "mean", "zero"};
 
@@ -47,6 +47,9 @@ static json_t *column_json(const tri_column_stats *s) {
     return NULL;
 }
 
+/* A text of one character. */
+static json_t *mark_json(char mark) { return json_stringn(&mark, mark != 0); }
+
 json_t *tri__preprocess_json(const tri_preprocess *p) {
     json_t *columns = json_array();
     for (int c = 0; c < p->n_columns; c++)
@@ -54,19 +57,21 @@ json_t *tri__preprocess_json(const tri_preprocess *p) {
             json_decref(columns);
             return NULL;
         }
-    return json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name, "label_by_index",
+    return json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name, "label_by_index",
                      p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
                      texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n),
-                     "columns", columns);
+                     "decimal_mark", mark_json(p->reading.decimal), "missing_values",
+                     texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
 }
 
 json_t *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
-    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b}", "version", VERSION, "label_name", s->label_name,
+    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name", s->label_name,
                      "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text", texts_json(s->text[1].at, s->text[1].n),
                      "columns", texts_json(s->columns.at, s->columns.n), "categorical",
                      texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
                      "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
-                     s->bad_rows == TRI_BAD_ROWS_SKIP);
+                     s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
+                     texts_json(s->reading.missing.at, s->reading.missing.n));
 }
 
 static tri_status parse_text(const json_t *value, const char *what, const char *name, char **out) {
@@ -140,11 +145,21 @@ static tri_status parse_column(const json_t *from, const char *name, tri_column_
     return to->deviation > 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
+static tri_status parse_reading(const json_t *json, const char *name, tri_reading *to) {
+    const char *mark = json_string_value(json_object_get(json, "decimal_mark"));
+    if (!mark || (strcmp(mark, ".") && strcmp(mark, ",")))
+        return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
+    to->decimal = mark[0];
+    return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
+}
+
 static tri_status parse(const json_t *json, const char *name, tri_preprocess *made) {
     const json_t *columns = json_object_get(json, "columns"), *version = json_object_get(json, "version");
-    if (json_integer_value(version) != VERSION)
-        return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads version %d", name,
-                         (long long)json_integer_value(version), VERSION);
+    if (json_integer_value(version) != VERSION && json_integer_value(version) != BEFORE_READING)
+        return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d and %d", name,
+                         (long long)json_integer_value(version), BEFORE_READING, VERSION);
+    made->reading.decimal = '.';
+    if (json_integer_value(version) != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
     TRI_TRY(parse_text(json_object_get(json, "label_name"), "label_name", name, &made->label_name));
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));

@@ -66,7 +66,10 @@ static const tri_format *format_of(const char *path, char *delimiter) {
         const char *ending;
         const tri_format *format;
         char delimiter;
-    } formats[] = {{".tsv", &tri__format_csv, '\t'}, {".jsonl", &tri__format_jsonl, 0}, {".ndjson", &tri__format_jsonl, 0}};
+    } formats[] = {{".tsv", &tri__format_csv, '\t'},
+                   {".jsonl", &tri__format_jsonl, 0},
+                   {".ndjson", &tri__format_jsonl, 0},
+                   {".json", &tri__format_jsonl, 0}};
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         size_t n = strlen(formats[i].ending);
@@ -74,7 +77,7 @@ static const tri_format *format_of(const char *path, char *delimiter) {
         *delimiter = formats[i].delimiter;
         return formats[i].format;
     }
-    *delimiter = ',';
+    *delimiter = 0; /* recognised */
     return &tri__format_csv;
 }
 
@@ -159,6 +162,8 @@ static tri_status open_table(tri_table *table) {
     table->begin = table->top, table->end = table->source.size, table->line = (tri_line){1, table->top};
     if (table->begin == table->end)
         return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
+    TRI_TRY(tri__table_form(table));
+    if (!table->delimiter && table->format == &tri__format_csv) TRI_TRY(tri__table_separate(table));
     TRI_TRY(table->format->open(table));
     TRI_TRY(tri__table_read(table));
     if (table->format->close) TRI_TRY(table->format->close(table));
@@ -178,6 +183,7 @@ tri_status tri__table_open(const char *path, const tri_table_options *options, t
     table->source.fd = -1;
     table->format = format_of(path, &table->delimiter);
     pthread_mutex_init(&table->lock, NULL);
+    if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
     tri_status status = open_table(table);
     if (status == TRI_OK) *out = table;
     else tri__table_close(table);
@@ -196,6 +202,7 @@ void tri__table_close(tri_table *table) {
     tri__keys_free(&table->keys);
     for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
     free(table->bad_row);
+    free(table->bad_after);
     pthread_mutex_destroy(&table->lock);
     tri__source_close(&table->source);
     free(table->path);
@@ -204,6 +211,8 @@ void tri__table_close(tri_table *table) {
 
 const char *tri__table_path(const tri_table *table) { return table->path; }
 int64_t tri__table_rows(const tri_table *table) { return table->rows; }
+char tri__table_separator(const tri_table *table) { return table->delimiter; }
+int tri__table_recognised(const tri_table *table) { return table->recognised; }
 int tri__table_columns(const tri_table *table) { return table->columns; }
 
 const char *tri__table_name(const tri_table *table, int column) {
@@ -271,6 +280,17 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
     if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
+}
+
+int64_t tri__table_record(const tri_table *table, int64_t row) {
+    TRI_ASSERT(row >= 0 && row < table->rows);
+    int64_t low = 0, high = table->bad; /* bad rows that stand before it */
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (table->bad_after[middle] <= row) low = middle + 1;
+        else high = middle;
+    }
+    return row + low + 1;
 }
 
 int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described) {

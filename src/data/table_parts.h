@@ -90,6 +90,8 @@ typedef struct tri_piece {
     int64_t bad;             /* rows */
     size_t room_bad;
     tri_fault *fault;        /* [min(bad, TRI_TABLE_DESCRIBED)] */
+    int64_t *bad_after;      /* [bad] rows before each */
+    size_t room_after;
     tri_keys keys;           /* JSON lines: the names of its rows' values */
     uint32_t *column;        /* [keys.n] the table's number of each */
     int no_memory;
@@ -141,7 +143,8 @@ struct tri_table {
     tri_source source;
     const tri_format *format;
     tri_table_options options;
-    char delimiter;
+    char delimiter;          /* of CSV; 0: JSON lines */
+    int recognised;          /* by its rows, and it is no comma */
     uint64_t top;            /* the first byte after a byte-order mark: line 1 */
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
@@ -157,6 +160,7 @@ struct tri_table {
     pthread_mutex_t lock;    /* of blocks' reading */
     _Atomic int lost;        /* some row's text could not be read again */
     int64_t bad;
+    int64_t *bad_after;      /* [bad] rows before each, in file order */
     int described;
     tri_bad_row *bad_row;    /* [described] */
     tri_line line;           /* of the last one described */
@@ -169,6 +173,12 @@ tri_field_text tri__table_text(const char *text, size_t length);
 tri_status tri__table_no_memory(const tri_table *table);
 /* TRI_DATA with the place of byte `at`. */
 tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* TRI_DATA for a row that cannot be read: tri__table_fail, and the way out where the file is not UTF-8. */
+tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault);
+/* TRI_DATA naming what the file is where it is no table. */
+tri_status tri__table_form(const tri_table *table);
+/* Recognises the delimiter of CSV. */
+tri_status tri__table_separate(tri_table *table);
 /* The end of the rows' bytes when line ends at the end of the file are left out. */
 tri_status tri__table_trim(const tri_table *table, uint64_t *end);
 

@@ -76,6 +76,13 @@ int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
 }
 
 void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
+    int64_t *after = grow(piece->bad_after, &piece->room_after, (size_t)piece->bad + 1, sizeof *after);
+    if (!after) {
+        piece->no_memory = 1;
+        return;
+    }
+    piece->bad_after = after;
+    after[piece->bad] = piece->rows;
     if (piece->bad++ >= TRI_TABLE_DESCRIBED) return;
     tri_fault *fault = grow(piece->fault, &piece->room_bad, (size_t)piece->bad, sizeof *fault);
     if (!fault) {
@@ -96,6 +103,7 @@ static void free_piece(tri_piece *piece) {
     free(piece->count);
     free(piece->value);
     free(piece->fault);
+    free(piece->bad_after);
     free(piece->column);
     tri__keys_free(&piece->keys);
 }
@@ -174,7 +182,12 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
 
 /* Describes the bad rows of a piece, or fails with the first. */
 static tri_status take_bad(tri_table *table, const tri_piece *piece) {
-    if (piece->bad && piece->only_first_bad) return tri__table_fail(table, piece->fault[0].at, "%s", piece->fault[0].why);
+    if (piece->bad && piece->only_first_bad) return tri__table_faulty(table, &piece->fault[0]);
+    if (!piece->bad) return TRI_OK;
+    int64_t *after = realloc(table->bad_after, (size_t)(table->bad + piece->bad + 1) * sizeof *after);
+    if (!after) return tri__table_no_memory(table);
+    table->bad_after = after;
+    for (int64_t i = 0; i < piece->bad; i++) after[table->bad + i] = table->rows + piece->bad_after[i];
     table->bad += piece->bad;
     for (int64_t i = 0; i < piece->bad && table->described < TRI_TABLE_DESCRIBED; i++) {
         const tri_fault *fault = &piece->fault[i];

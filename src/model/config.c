@@ -17,6 +17,8 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, tab_field_list, .help = "columns of numbers or categories; left out: no such branch"),
     ROW(TEXTS, cat_field_list, .help = "those of tab_field_list that are categories though they look like numbers"),
     ROW(TEXTS, label_list, .help = "labels in the order of the classes; left out: as the training data has them"),
+    ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
+        .help = "fields of columns and labels, not of texts, that count as missing, beside empty ones"),
     ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero", .help = "what a missing number becomes"),
     ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",
         .help = "what numbers become: mean 0 and deviation 1, normal by rank, or as they are"),

@@ -28,6 +28,23 @@ static tri_status find(const char *folder, const char *const *names, char out[st
     return TRI_OK;
 }
 
+/* A folder without tables: names one that is there in another format. */
+static tri_status none_found(const char *folder) {
+    static const char *const names[] = {"train", "valid", "val", "test"},
+                      *const endings[] = {"csv.gz", "tsv.gz", "jsonl.gz", "csv.zip", "csv.bz2", "csv.xz", "csv.zst", "parquet", "json",
+                                          "xlsx",   "xls",    "feather",  "arrow",   "txt"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
+            char path[TRI_PATH_MAX], file[64];
+            snprintf(file, sizeof file, "%s.%s", names[n], endings[e]);
+            TRI_TRY(tri__path_join(path, folder, file));
+            if (tri__is_file(path))
+                return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl; there is %s: trident inspect "
+                                 "%s says how to make a table of it", folder, file, path);
+        }
+    return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl", folder);
+}
+
 tri_status tri__data_files(const char *path, tri_data_files *files) {
     static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", NULL}, *const test[] = {"test", NULL};
     *files = (tri_data_files){0};
@@ -37,12 +54,16 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
         TRI_TRY(tri__path_join(files->valid, "", path));
         return tri__path_join(files->test, "", path);
     }
+    if (strcmp(path, "-") == 0)
+        return tri__fail(TRI_USAGE, "--data-path -: a table is read more than once, so not from stdin; save it to a file first");
+    if (!tri__is_folder(path) && access(path, F_OK) == 0)
+        return tri__fail(TRI_USAGE, "%s is neither a file nor a folder (--data-path); save the table to a file first", path);
     if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
     TRI_TRY(find(path, train, files->train));
     TRI_TRY(find(path, valid, files->valid));
     TRI_TRY(find(path, test, files->test));
     if (!files->train[0] && !files->valid[0] && !files->test[0])
-        return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl", path);
+        return none_found(path);
     return TRI_OK;
 }
 

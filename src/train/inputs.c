@@ -21,36 +21,48 @@ tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *asse
 }
 
 static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
+    char separator = 0;
+    (void)tri__separator_parse(in->settings->separator, &separator); /* checked when it was given */
     return (tri_dataset_spec){.path = path,
                               .tokenizer = in->assets->tokenizer,
                               .max_len = (int)in->settings->model.max_sen_len,
                               .need_labels = 1,
                               .threads = tri__threads(in->settings),
                               .bad_rows = (tri_bad_rows)in->settings->bad_rows,
+                              .separator = separator,
                               .cache = in->cache[0] ? in->cache : NULL,
                               .stop = in->stop,
                               .log = in->log};
 }
 
-tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preprocess **preprocess, tri_dataset **out) {
-    const tri_model_config *m = &in->settings->model;
+tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
+    const tri_model_config *m = &settings->model;
     size_t further = (size_t)m->secondary_text_list.n;
-    char *primary[] = {m->primary_text_name}, **secondary = malloc((further + 1) * sizeof *secondary);
-    if (!secondary) return tri__fail(TRI_RESOURCE, "out of memory");
-    secondary[0] = m->secondary_text_name;
-    if (further) memcpy(secondary + 1, m->secondary_text_list.at, further * sizeof *secondary);
-    tri_preprocess_spec fit = {.label_name = m->label_name,
-                               .text = {{primary, 1}, {secondary, m->secondary_text_name ? (int)further + 1 : 0}},
-                               .columns = m->tab_field_list,
-                               .categorical = m->cat_field_list,
-                               .label_list = m->label_list,
-                               .n_classes = (int)m->num_classes,
-                               .missing = (tri_missing)m->numeric_missing,
-                               .transform = (tri_transform)m->numeric_transform,
-                               .bad_rows = (tri_bad_rows)in->settings->bad_rows};
+    out->text = malloc((further + 2) * sizeof *out->text);
+    if (!out->text) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->text[0] = m->primary_text_name, out->text[1] = m->secondary_text_name;
+    if (further) memcpy(out->text + 2, m->secondary_text_list.at, further * sizeof *out->text);
+    out->spec = (tri_preprocess_spec){.label_name = m->label_name,
+                                      .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
+                                      .columns = m->tab_field_list,
+                                      .categorical = m->cat_field_list,
+                                      .label_list = m->label_list,
+                                      .n_classes = (int)m->num_classes,
+                                      .missing = (tri_missing)m->numeric_missing,
+                                      .transform = (tri_transform)m->numeric_transform,
+                                      .reading = {tri__settings_decimal(settings), m->missing},
+                                      .bad_rows = (tri_bad_rows)settings->bad_rows};
+    return TRI_OK;
+}
+
+void tri__fit_spec_free(tri_fit_spec *fit) { free(fit->text); }
+
+tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preprocess **preprocess, tri_dataset **out) {
+    tri_fit_spec fit;
+    TRI_TRY(tri__fit_spec_make(in->settings, &fit));
     tri_dataset_spec spec = dataset_spec(in, path);
-    tri_status status = tri__dataset_fit(&spec, &fit, preprocess, out);
-    free(secondary);
+    tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
+    tri__fit_spec_free(&fit);
     TRI_TRY(status);
     char *text = (*preprocess)->n_columns ? tri__preprocess_describe(*preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);

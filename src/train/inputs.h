@@ -16,6 +16,13 @@ typedef struct tri_inputs {
 /* --cache-dir; where it is left out, `cache` in the folder `beside`, or none when that is NULL. */
 tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside,
                             tri_inputs *out);
+/* What the settings ask a fit for; borrows from them. */
+typedef struct tri_fit_spec {
+    tri_preprocess_spec spec;
+    char **text; /* the primary text's column, then those of the secondary */
+} tri_fit_spec;
+tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out);
+void tri__fit_spec_free(tri_fit_spec *fit);
 /* Training data: fits the preprocessing too. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const char *path, tri_preprocess **preprocess, tri_dataset **out);
 tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess, int need_labels,

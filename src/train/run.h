@@ -2,6 +2,7 @@
 #ifndef TRI_TRAIN_RUN_H
 #define TRI_TRAIN_RUN_H
 
+#include "data/table.h"
 #include "train/events.h"
 #include "train/settings.h"
 #include "train/stop.h"
@@ -9,6 +10,9 @@
 /* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the
  * summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
+
+/* What training with these settings would refuse before its first step, as far as that is known without tokenising. */
+tri_status tri__run_rehearse(const tri_settings *settings);
 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
@@ -19,6 +23,10 @@ typedef struct tri_predictions {
     int n_classes;
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes]; owned */
+    tri_table *table;  /* that they were made for; owned. NULL unless columns are kept or bad rows left out */
+    int64_t *row;      /* [n] of table; owned */
+    int *column;       /* [n_columns] of table that are kept; owned */
+    int n_columns;
 } tri_predictions;
 tri_status tri__run_predict(const tri_settings *settings, const tri_sink *sink, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);

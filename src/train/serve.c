@@ -1,4 +1,5 @@
 /* serve.c - evaluation and prediction with a checkpoint: it carries configuration, vocabularies and preprocessing. */
+#include "data/columns.h"
 #include "train/evaluate.h"
 #include "train/files.h"
 #include "train/inputs.h"
@@ -6,6 +7,7 @@
 #include "train/run.h"
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +65,7 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
     s->max_tokens = asked->max_tokens;
     s->num_workers = asked->num_workers;
     s->bad_rows = asked->bad_rows;
+    if (asked->given.separator) TRI_TRY(replace_text(&s->separator, asked->separator));
     free(s->cache_dir); /* the run's own folder may be gone */
     s->cache_dir = NULL;
     if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
@@ -77,7 +80,8 @@ static tri_status load_data(served *v, const char *path, int need_labels, const 
     return tri__inputs_open(&inputs, file, v->preprocess, need_labels, &v->data);
 }
 
-static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
+/* The model and the data. */
+static tri_status open_served(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
     tri_log log = tri__sink_log(sink);
     tri__settings_init(&v->settings);
@@ -89,8 +93,37 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
-    TRI_TRY(load_data(v, asked->data_path, need_labels, &log));
+    if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
+    return load_data(v, asked->data_path, need_labels, &log);
+}
 
+/* A checkpoint whose weights are not finite predicts nothing. */
+static tri_status check_weights(const served *v) {
+    for (int i = 0; i < v->engine.n_weights; i++) {
+        const tri_piece *piece = &v->engine.weights[i];
+        const float *values = piece->data;
+        int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
+        TRI_ASSERT(piece->dtype == TRI_F32); /* take_asked: fp32 */
+#pragma omp parallel for num_threads(tri__threads(&v->settings)) reduction(+ : bad) if (n > 1 << 16)
+        for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
+        if (bad)
+            return tri__fail(TRI_NOTFINITE, "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident checkpoint ls)",
+                             tri__checkpoint_path(v->checkpoint), piece->name, (long long)bad, (long long)n);
+    }
+    return TRI_OK;
+}
+
+/* Finite weights may still be so large that what they compute is not. */
+static tri_status check_probs(const served *v) {
+    int classes = v->preprocess->n_classes;
+    for (int64_t i = 0; i < v->data->n * classes; i++)
+        if (!isfinite(v->probs[i]))
+            return tri__fail(TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
+                             tri__checkpoint_path(v->checkpoint), v->preprocess->label[i % classes], (long long)(i / classes) + 1);
+    return TRI_OK;
+}
+
+static tri_status compute(served *v) {
     double begin = tri__clock();
     tri_counts max;
     tri_place place;
@@ -101,10 +134,12 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     TRI_TRY(tri__engine_plan_all(&v->engine, &all));
     TRI_TRY(tri__engine_bind(&v->engine, NULL));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
+    TRI_TRY(check_weights(v));
     TRI_TRY(tri__engine_settle(&v->engine));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
     TRI_TRY(tri__evaluate(&v->engine, v->data, v->settings.batch_size, v->probs));
+    TRI_TRY(check_probs(v));
     v->seconds = tri__clock() - begin;
     return TRI_OK;
 }
@@ -117,7 +152,8 @@ static tri_status say_model(const tri_sink *sink, const served *v) {
 tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_scores *scores) {
     served v = {0};
     *scores = (tri_scores){0};
-    tri_status status = serve(asked, sink, 1, &v);
+    tri_status status = open_served(asked, sink, 1, &v);
+    if (status == TRI_OK) status = compute(&v);
     if (status == TRI_OK && v.data->n == 0) status = tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     if (status == TRI_OK) status = say_model(sink, &v);
     const tri_reals *weights = &v.settings.model.class_weights;
@@ -128,13 +164,68 @@ tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_sc
     return status;
 }
 
+/* --keep: columns of the table by name, or all. */
+static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
+    int all = keep->n == 1 && strcmp(keep->at[0], "all") == 0, n = all ? tri__table_columns(out->table) : keep->n;
+    out->column = malloc(((size_t)n + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (; out->n_columns < n; out->n_columns++) {
+        int *column = &out->column[out->n_columns];
+        if (all) *column = out->n_columns;
+        else TRI_TRY(tri__table_find(out->table, keep->at[out->n_columns], column));
+        for (int i = 0; i < out->n_columns; i++)
+            if (out->column[i] == *column) return tri__fail(TRI_USAGE, "--keep names \"%s\" twice", keep->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* Which rows of the table the data has: those whose numbers can be read, as when it was made. */
+static tri_status find_rows(const served *v, tri_predictions *out) {
+    tri_fields fields;
+    int64_t rows = tri__table_rows(out->table), n = 0;
+    float *numbers = malloc(((size_t)v->preprocess->width + 1) * sizeof *numbers);
+    out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->preprocess, 0, &fields) : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
+        tri_bad_field bad;
+        if (tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
+        tri__rows_passed(out->table, row);
+    }
+    if (status == TRI_OK) tri__fields_free(&fields);
+    free(numbers);
+    if (status == TRI_OK) status = tri__table_check(out->table);
+    if (status == TRI_OK && n != v->data->n)
+        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", tri__table_path(out->table));
+    return status;
+}
+
+/* What a prediction is joined back by. Before anything is computed: a column that is not there is said at once. */
+static tri_status join(const served *v, const tri_settings *asked, tri_predictions *out) {
+    char file[TRI_PATH_MAX];
+    if (!asked->keep_columns.n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
+    tri_table_options options = {.threads = tri__threads(&v->settings), .bad_rows = (tri_bad_rows)asked->bad_rows};
+    TRI_TRY(tri__separator_parse(v->settings.separator, &options.separator));
+    TRI_TRY(choose_file(asked->data_path, file));
+    TRI_TRY(tri__table_open(file, &options, &out->table));
+    TRI_TRY(find_kept(&asked->keep_columns, out));
+    return find_rows(v, out);
+}
+
+static tri_status predict(const tri_settings *asked, const tri_sink *sink, served *v, tri_predictions *out) {
+    TRI_TRY(open_served(asked, sink, 0, v));
+    if (asked->top_k > v->preprocess->n_classes)
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k, v->preprocess->n_classes);
+    TRI_TRY(join(v, asked, out));
+    TRI_TRY(compute(v));
+    return say_model(sink, v);
+}
+
 tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};
-    tri_status status = serve(asked, sink, 0, &v);
-    if (status == TRI_OK) status = say_model(sink, &v);
+    tri_status status = predict(asked, sink, &v, out);
     if (status == TRI_OK) {
-        *out = (tri_predictions){.n = v.data->n, .n_classes = v.preprocess->n_classes, .label = v.preprocess->label, .probs = v.probs};
+        out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label, out->probs = v.probs;
         v.preprocess->label = NULL; /* handed over */
         v.preprocess->n_classes = 0;
         v.probs = NULL;
@@ -147,5 +238,8 @@ void tri__predictions_free(tri_predictions *predictions) {
     for (int i = 0; i < predictions->n_classes; i++) free(predictions->label[i]);
     free(predictions->label);
     free(predictions->probs);
+    tri__table_close(predictions->table);
+    free(predictions->row);
+    free(predictions->column);
     *predictions = (tri_predictions){0};
 }

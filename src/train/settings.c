@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/column_info.h"
+#include "data/table.h"
 #include "plan/schedule/schedule.h"
 #include "train/room.h"
 
@@ -31,9 +32,16 @@ void tri__settings_free(tri_settings *settings) {
     tri__options_free(tri__run_options, settings);
 }
 
-static place find(tri_settings *settings, const char *name) {
-    place at = {.row = tri__option_find(tri__model_options, name), .into = &settings->model};
-    if (!at.row) at = (place){.row = tri__option_find(tri__run_options, name), .into = settings};
+/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one name. */
+static const tri_option *find_row(const tri_option *rows, const char *name, const char *scope) {
+    const tri_option *first = tri__option_find(rows, name), *row = first;
+    while (row && !tri__option_listed(row, scope)) row = tri__option_find(row + 1, name);
+    return row ? row : first;
+}
+
+static place find(tri_settings *settings, const char *name, const char *scope) {
+    place at = {.row = find_row(tri__model_options, name, scope), .into = &settings->model};
+    if (!at.row) at = (place){.row = find_row(tri__run_options, name, scope), .into = settings};
     return at;
 }
 
@@ -62,6 +70,7 @@ static void note(tri_settings *settings, const tri_option *row) {
         {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
         {"pp_size", &settings->given.pp_size},               {"device", &settings->given.device},
         {"lab_model", &settings->given.lab_model},           {"output_dir", &settings->given.output_dir},
+        {"separator", &settings->given.separator},           {"missing", &settings->given.missing},
     };
     for (size_t i = 0; i < sizeof related / sizeof *related; i++)
         if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
@@ -120,6 +129,8 @@ static tri_status read_columns(tri_settings *settings) {
 /* What is left out and follows from what is given. */
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
+    char separator;
+    TRI_TRY(tri__separator_parse(settings->separator, &separator));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
@@ -128,7 +139,7 @@ static tri_status complete(tri_settings *settings) {
 }
 
 static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value) {
-    place at = find(settings, key);
+    place at = find(settings, key, "config");
     if (!at.row) {
         const char *near = nearest(key, "config");
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", path, key, near);
@@ -181,7 +192,7 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     int length = equal ? (int)(equal - text) : (int)strlen(text);
     *out = (argument){.value = equal ? equal + 1 : NULL, .used = 1};
     snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
-    const tri_option *row = find(settings, out->name).row;
+    const tri_option *row = find(settings, out->name, scope).row;
     char written[TRI_OPTION_FLAG];
     if (!row) {
         const char *near = nearest(out->name, scope);
@@ -213,7 +224,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
         argument argument;
         TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
         i += argument.used;
-        place at = find(settings, argument.name);
+        place at = find(settings, argument.name, scope);
         if (config) {
             if (strcmp(at.row->name, "config") == 0) *config = argument.value;
             continue;
@@ -288,6 +299,11 @@ tri_status tri__settings_check(const tri_settings *settings) {
                          (long long)settings->num_microbatches, (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
                          (long long)settings->batch_size);
     return TRI_OK;
+}
+
+char tri__settings_decimal(const tri_settings *settings) {
+    static const char marks[] = {[TRI_DECIMAL_AUTO] = 0, [TRI_DECIMAL_POINT] = '.', [TRI_DECIMAL_COMMA] = ','};
+    return marks[settings->decimal_mark];
 }
 
 json_t *tri__settings_json(const tri_settings *settings) {

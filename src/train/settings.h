@@ -22,6 +22,8 @@ typedef struct tri_settings {
     int64_t max_restarts;
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
+    char *separator;               /* as written; tri__separator_parse reads it */
+    int decimal_mark;              /* TRI_DECIMAL_AUTO, ...: index of its row's choices */
     /* the mesh */
     int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
     int64_t world_size, pp_size, tp_size, dp_size;
@@ -45,6 +47,8 @@ typedef struct tri_settings {
     char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer, *write_config;
+    tri_texts keep_columns;        /* predict: columns to write, or all */
+    int64_t top_k;                 /* predict: classes to write; 0: all */
     int64_t print_program;         /* plan: a rank; -1 none */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *hardware;                /* simulate, plan: a name or a file */
@@ -59,13 +63,14 @@ typedef struct tri_settings {
     int check, json, quiet, no_color;
     struct {                       /* given by the user, rather than left at the default */
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
-            device, lab_model, output_dir;
+            device, lab_model, output_dir, separator, missing;
     } given;
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
 
 /* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
+enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
@@ -81,6 +86,8 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 tri_status tri__settings_config(tri_settings *settings, const char *path);
 /* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
 tri_status tri__settings_check(const tri_settings *settings);
+/* What decimal_mark asks for: '.', ','; 0: as recognised. */
+char tri__settings_decimal(const tri_settings *settings);
 /* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
  * reads it again. NULL when out of memory. */
 json_t *tri__settings_json(const tri_settings *settings);

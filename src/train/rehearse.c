@@ -1,0 +1,78 @@
+/* rehearse.c - what training would refuse before its first step, found without tokenising a text: settings, folders of encoders and
+ * their weights, columns, numbers and labels. The same functions decide as in a run, so the words are those of the run. */
+#include "checkpoint/huggingface.h"
+#include "data/columns.h"
+#include "train/files.h"
+#include "train/inputs.h"
+#include "train/run.h"
+
+#include <stdlib.h>
+
+/* Weights that an encoder's folder has must be ones that can be read. */
+static tri_status check_weights(const tri_assets *assets) {
+    for (int branch = 0; branch < assets->n_texts; branch++) {
+        tri_hf *weights = NULL;
+        if (!assets->folder[branch][0]) continue;
+        TRI_TRY(tri__hf_open(assets->folder[branch], &weights));
+        tri__hf_close(weights);
+    }
+    return TRI_OK;
+}
+
+static tri_status check_rows(const tri_table *table, const tri_preprocess *preprocess, float *numbers) {
+    tri_fields fields;
+    tri_status status = tri__fields_find(table, preprocess, 1, &fields);
+    for (int64_t row = 0; status == TRI_OK && row < tri__table_rows(table); row++) {
+        tri_bad_field bad;
+        char text[1100];
+        tri_field_text label = tri__table_field(table, row, fields.label);
+        if (!tri__fields_numbers(&fields, row, numbers, &bad)) status = tri__field_fail(table, row, bad.column, bad.what);
+        else if (tri__labels_class(preprocess, label) < 0)
+            status = tri__field_fail(table, row, fields.label, tri__label_words(preprocess, label, text, sizeof text));
+        tri__rows_passed(table, row);
+    }
+    tri__fields_free(&fields);
+    return status == TRI_OK ? tri__table_check(table) : status;
+}
+
+/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no obstacle. */
+static tri_status check_valid(const tri_table_options *options, const char *path, const tri_preprocess *preprocess) {
+    tri_table *table;
+    float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);
+    if (!numbers) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = tri__table_open(path, options, &table);
+    if (status == TRI_OK && options->bad_rows == TRI_BAD_ROWS_FAIL) status = check_rows(table, preprocess, numbers);
+    if (status == TRI_OK && !tri__table_rows(table)) status = tri__fail(TRI_DATA, "%s: no rows to validate on", path);
+    tri__table_close(table);
+    free(numbers);
+    return status;
+}
+
+static tri_status check_tables(const tri_settings *settings) {
+    tri_data_files files;
+    TRI_TRY(tri__data_files(settings->data_path, &files));
+    if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table", settings->data_path);
+    tri_table_options options = {.threads = tri__threads(settings), .bad_rows = (tri_bad_rows)settings->bad_rows};
+    TRI_TRY(tri__separator_parse(settings->separator, &options.separator));
+    tri_table *table;
+    tri_preprocess *preprocess = NULL;
+    tri_fit_spec fit;
+    TRI_TRY(tri__fit_spec_make(settings, &fit));
+    tri_status status = tri__table_open(files.train, &options, &table);
+    if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
+    tri__table_close(table);
+    if (status == TRI_OK && files.valid[0] && !tri__is_file(settings->data_path)) status = check_valid(&options, files.valid, preprocess);
+    tri__preprocess_free(preprocess);
+    tri__fit_spec_free(&fit);
+    return status;
+}
+
+tri_status tri__run_rehearse(const tri_settings *settings) {
+    tri_assets assets;
+    TRI_TRY(tri__settings_check(settings));
+    TRI_TRY(tri__model_config_check(&settings->model));
+    TRI_TRY(tri__assets_open(settings, 1, NULL, &assets));
+    tri_status status = check_weights(&assets);
+    tri__assets_close(&assets);
+    return status == TRI_OK ? check_tables(settings) : status;
+}
