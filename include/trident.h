@@ -60,7 +60,8 @@ typedef struct tri_step {
 
 typedef struct tri_result {
     int64_t rows;
-    double loss, log_loss, accuracy, f1_macro, pr_auc, roc_auc;
+    double loss, log_loss, accuracy, f1_macro, pr_auc, average_precision, roc_auc;
+    const char *positive_label; /* that the last three are of, the session's text; NULL beyond two classes: they are means */
 } tri_result;
 
 TRI_API tri_status tri_session_open(int n_options, const char *const *options, tri_session **session);

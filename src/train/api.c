@@ -48,7 +48,9 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
                         .accuracy = scores.accuracy,
                         .f1_macro = scores.f1_macro,
                         .pr_auc = scores.pr_auc,
-                        .roc_auc = scores.roc_auc};
+                        .average_precision = scores.average_precision,
+                        .roc_auc = scores.roc_auc,
+                        .positive_label = session->positive < 0 ? NULL : session->preprocess->label[session->positive]};
     tri__scores_free(&scores);
     return TRI_OK;
 }

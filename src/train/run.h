@@ -2,6 +2,7 @@
 #ifndef TRI_TRAIN_RUN_H
 #define TRI_TRAIN_RUN_H
 
+#include "base/file.h"
 #include "train/events.h"
 #include "train/settings.h"
 #include "train/stop.h"
@@ -11,7 +12,12 @@
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
-tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_scores *scores);
+typedef struct tri_evaluation {
+    tri_scores scores;
+    char checkpoint[TRI_PATH_MAX], table[TRI_PATH_MAX];
+    int trained_on; /* 1: the table has the content of the one that the model was trained on; -1: nobody knows */
+} tri_evaluation;
+tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_evaluation *out);
 
 /* Predictions of settings->checkpoint for settings->data_path. */
 typedef struct tri_predictions {

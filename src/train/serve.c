@@ -5,7 +5,9 @@
 #include "train/metrics.h"
 #include "train/run.h"
 #include "base/clock.h"
+#include "checkpoint/folders.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@ typedef struct served {
     tri_assets assets;
     tri_preprocess *preprocess;
     tri_dataset *data;
+    char table[TRI_PATH_MAX];     /* that data is of */
+    int positive;                 /* class that figures belong to; -1: of more than two classes none */
     tri_engine engine;
     float *probs;                 /* [n, classes] */
     double seconds;
@@ -70,11 +74,43 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
 }
 
 static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
-    char file[TRI_PATH_MAX];
     tri_inputs inputs;
-    TRI_TRY(choose_file(path, file));
+    TRI_TRY(choose_file(path, v->table));
     TRI_TRY(tri__inputs_make(&v->settings, &v->assets, log, NULL, &inputs));
-    return tri__inputs_open(&inputs, file, v->preprocess, need_labels, &v->data);
+    return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
+}
+
+/* The classes' names are the preprocessing's, their number the configuration's: a checkpoint may come from elsewhere. */
+static tri_status check_classes(const served *v) {
+    if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d", tri__checkpoint_path(v->checkpoint),
+                     (long long)v->settings.model.num_classes, v->preprocess->n_classes);
+}
+
+/* --positive-label, or the label that the model was trained with. */
+static tri_status find_positive(served *v, const char *asked, const tri_log *log) {
+    const char *kept = v->settings.model.positive_label;
+    v->positive = -1;
+    if (asked && v->preprocess->n_classes > 2)
+        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them; leave it out",
+                         v->preprocess->n_classes);
+    if (v->preprocess->n_classes > 2) return TRI_OK;
+    if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
+    v->positive = 1;
+    tri__say(log, TRI_LOG_WARN,
+             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, \"%s\"; --positive-label "
+             "names another",
+             tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
+    return TRI_OK;
+}
+
+/* The digest of what training read, against that of what is evaluated: equal rows in any file. */
+static int is_training_table(const served *v) {
+    char digest[24];
+    const char *trained = json_string_value(json_object_get(tri__checkpoint_state(v->checkpoint), "data"));
+    if (!trained) return -1;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)tri__dataset_digest(v->data));
+    return strcmp(digest, trained) == 0;
 }
 
 static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
@@ -89,6 +125,8 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
+    TRI_TRY(check_classes(v));
+    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, &log));
     TRI_TRY(load_data(v, asked->data_path, need_labels, &log));
 
     double begin = tri__clock();
@@ -109,31 +147,52 @@ static tri_status serve(const tri_settings *asked, const tri_sink *sink, int nee
     return TRI_OK;
 }
 
-static tri_status say_model(const tri_sink *sink, const served *v) {
-    tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .text = tri__checkpoint_path(v->checkpoint)};
-    return sink && sink->emit ? sink->emit(sink->context, &event) : TRI_OK;
+/* Which checkpoint it is; of a run folder, also why it is that one. */
+static void say_model(const tri_log *log, const char *asked, const served *v) {
+    int64_t best = -1;
+    const char *path = tri__checkpoint_path(v->checkpoint);
+    int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
+    if (chosen) (void)tri__checkpoint_best(asked, &best);
+    tri__say(log, TRI_LOG_INFO, "%s%s", path,
+             !chosen                                         ? ""
+             : best == tri__checkpoint_step(v->checkpoint) ? ", the best of the run by validation loss"
+                                                            : ", the newest of the run");
 }
 
-tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_scores *scores) {
+static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, served *v, tri_evaluation *out) {
+    tri_log log = tri__sink_log(sink);
+    TRI_TRY(serve(asked, sink, 1, v));
+    if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
+    say_model(&log, asked->checkpoint, v);
+    const tri_reals *weights = &v->settings.model.class_weights;
+    const tri_classes classes = {.n = v->preprocess->n_classes, .label = v->preprocess->label, .weights = weights->n ? weights->at : NULL,
+                                 .positive = v->positive};
+    TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
+    out->scores.seconds = v->seconds;
+    out->trained_on = is_training_table(v);
+    memcpy(out->table, v->table, sizeof out->table);
+    if (out->trained_on == 1)
+        tri__say(&log, TRI_LOG_WARN,
+                 "the model was trained on all %lld rows of %s: these figures do not say how it does on rows that it has not seen",
+                 (long long)v->data->n, v->table);
+    return tri__path_join(out->checkpoint, "", tri__checkpoint_path(v->checkpoint));
+}
+
+tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_evaluation *out) {
     served v = {0};
-    *scores = (tri_scores){0};
-    tri_status status = serve(asked, sink, 1, &v);
-    if (status == TRI_OK && v.data->n == 0) status = tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
-    if (status == TRI_OK) status = say_model(sink, &v);
-    const tri_reals *weights = &v.settings.model.class_weights;
-    if (status == TRI_OK)
-        status = tri__scores(v.probs, v.data->labels, v.data->n, (int)v.engine.model.n_classes, weights->n ? weights->at : NULL, scores);
-    if (status == TRI_OK) scores->seconds = v.seconds;
+    *out = (tri_evaluation){0};
+    tri_status status = evaluate(asked, sink, &v, out);
     close_served(&v);
     return status;
 }
 
 tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {
     served v = {0};
+    tri_log log = tri__sink_log(sink);
     *out = (tri_predictions){0};
     tri_status status = serve(asked, sink, 0, &v);
-    if (status == TRI_OK) status = say_model(sink, &v);
     if (status == TRI_OK) {
+        say_model(&log, asked->checkpoint, &v);
         *out = (tri_predictions){.n = v.data->n, .n_classes = v.preprocess->n_classes, .label = v.preprocess->label, .probs = v.probs};
         v.preprocess->label = NULL; /* handed over */
         v.preprocess->n_classes = 0;
