@@ -22,7 +22,7 @@ checked run eval --checkpoint run --data-path named --json
 expect_code 0
 cp "$out" fraud.json
 expect_text fraud.json '"positive_label":"fraud"' '"per_class":{"fraud":' '"classes":{"fraud":{"rows":5,"precision":' '"confusion":{"fraud":{"fraud":' \
-    '"trained_on":false' '"table":"named/test.csv"' '"checkpoint":"run/checkpoint-'
+    '"rows_trained_on":0' '"table":"named/test.csv"' '"checkpoint":"run/checkpoint-'
 checked run eval --checkpoint run --data-path named
 expect_code 0
 expect_text "$out" "are of label fraud." "fraud (positive)" "label \\ predicted"
@@ -113,8 +113,15 @@ for model in one exported; do
     run eval --checkpoint $model --data-path copy.csv --json --quiet
     expect_code 0
     expect_text "$err" "warning: the model was trained on all 96 rows of copy.csv"
-    expect_text "$out" '"trained_on":true'
+    expect_text "$out" '"rows_trained_on":96'
     run eval --checkpoint $model --data-path named/test.csv --quiet
     expect "not of other rows" test ! -s "$err"
 done
+{ head -n 11 named/train.csv; tail -n +2 named/test.csv; } >mixed.csv
+run eval --checkpoint one --data-path mixed.csv --json --quiet
+expect_code 0
+expect_text "$err" "warning: the model was trained on 10 of the 50 rows of mixed.csv"
+expect_text "$out" '"rows_trained_on":10'
+run eval --checkpoint exported --data-path mixed.csv --json --quiet
+expect_text "$out" '"rows_trained_on":null'
 finish

@@ -5,6 +5,7 @@
 
 #include "train/metrics.h"
 #include "train/run.h"
+#include "train/trained.h"
 
 #include <math.h>
 
@@ -224,9 +225,52 @@ static void the_positive_label_belongs_to_the_model(void **state) {
     tri__scores_free(&made.scores);
     made = evaluate("older", "train.csv", "0", &heard);
     assert_true(!says(&heard, "does not say which label"));
-    assert_int_equal(made.trained_on, 1);
+    assert_int_equal(made.trained_on, 101);
     assert_true(says(&heard, "trained on all 101 rows"));
     tri__scores_free(&made.scores);
+}
+
+/* Rows first..first + n - 1 of an endless table: one token each. */
+enum { MOST = 20000 };
+static tri_dataset rows_of(int64_t first, int64_t n) {
+    static int64_t start[MOST + 1];
+    static int32_t ids[MOST], labels[MOST];
+    for (int64_t i = 0; i < MOST; i++) start[i + 1] = i + 1, ids[i] = (int32_t)i, labels[i] = (int32_t)i % 2;
+    return (tri_dataset){.n = n, .n_texts = 1, .text = {{start + first, ids}}, .labels = labels + first};
+}
+
+/* A few thousand hashes say of any table how many of its rows were trained on. */
+static void a_sample_of_rows_knows_the_rest(void **state) {
+    (void)state;
+    static const struct {
+        int64_t trained, first, n, found; /* found: rows of first..first + n - 1 that were trained on; exact up to TRI_TRAINED_MAX */
+    } cases[] = {
+        {100, 0, 100, 100}, {100, 90, 20, 10}, {100, 100, 50, 0},    {TRI_TRAINED_MAX, 4000, 200, 96}, {10000, 0, 10000, 10000},
+        {10000, 5000, 1000, 1000}, {10000, 9000, 2000, 1000}, {10000, 10000, 5000, 0}, {MOST, 0, MOST, MOST},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_dataset trained = rows_of(0, cases[i].trained), asked = rows_of(cases[i].first, cases[i].n);
+        json_t *json = tri__trained_json(&trained);
+        tri_trained got;
+        OK(tri__trained_count(json, "it", &asked, &got));
+        int complete = cases[i].trained <= TRI_TRAINED_MAX;
+        assert_int_equal(json_is_true(json_object_get(json, "complete")), complete);
+        assert_true(complete ? got.seen == cases[i].n : got.seen > 0 && got.seen < cases[i].n);
+        double share = (double)got.found / (double)got.seen, want = (double)cases[i].found / (double)cases[i].n;
+        assert_true(complete || want == 0 || want == 1 ? share == want : fabs(share - want) < 0.05);
+        json_decref(json);
+    }
+    static const char *const wrong[] = {"{}", "{\"hashes\": 1}", "{\"hashes\": \"12\"}", "{\"hashes\": \"000000000000000g\"}",
+                                        "{\"hashes\": \"00000000000000020000000000000001\"}"};
+    tri_dataset asked = rows_of(0, 5);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_t *json;
+        tri_trained got;
+        OK(tri__json_parse(wrong[i], strlen(wrong[i]), "it", TRI_DATA, &json));
+        assert_int_equal(tri__trained_count(json, "it", &asked, &got), TRI_DATA);
+        assert_non_null(strstr(tri_error(), "it: trained_rows"));
+        json_decref(json);
+    }
 }
 
 int main(void) {
@@ -240,6 +284,7 @@ int main(void) {
         cmocka_unit_test(evaluation_scores_the_validation_file),
         cmocka_unit_test(a_resumed_run_counts_from_its_beginning),
         cmocka_unit_test(the_positive_label_belongs_to_the_model),
+        cmocka_unit_test(a_sample_of_rows_knows_the_rest),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -47,6 +47,7 @@ tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out);
 /* Of texts, numbers and labels: equal data has equal digests, in any file. */
 uint64_t tri__dataset_digest(const tri_dataset *data);
+uint64_t tri__dataset_row_digest(const tri_dataset *data, int64_t row); /* the same of one row */
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
 json_t *tri__dataset_bad_json(const tri_dataset *dataset);

@@ -15,7 +15,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
 typedef struct tri_evaluation {
     tri_scores scores;
     char checkpoint[TRI_PATH_MAX], table[TRI_PATH_MAX];
-    int trained_on; /* 1: the table has the content of the one that the model was trained on; -1: nobody knows */
+    int64_t trained_on; /* rows of the table that the model was trained on, of a large training table estimated; -1: unknown */
 } tri_evaluation;
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_evaluation *out);
 

@@ -1,5 +1,6 @@
 /* save.c - what a checkpoint says of a run beside its tensors, and committing one. */
 #include "train/session.h"
+#include "train/trained.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ static json_t *state_json(const tri_session *s) {
     if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_true());
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
     if (state && s->best_figures) json_object_set_new(state, "best_figures", json_deep_copy(s->best_figures));
+    if (state && s->trained) json_object_set_new(state, "trained_rows", json_deep_copy(s->trained));
     if (state && s->at.step && isfinite(s->last.loss)) json_object_set_new(state, "last_loss", json_real(s->last.loss));
     if (state && s->engine.plan.train.scale >= 0)
         json_object_set_new(state, "loss_scale",
@@ -62,6 +64,7 @@ json_t *tri__session_recorded(const tri_session *s) {
 tri_status tri__session_open_saver(tri_session *s) {
     const tri_engine *e = &s->engine;
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
+    if (s->lead && !(s->trained = tri__trained_json(s->train))) return tri__fail(TRI_RESOURCE, "out of memory");
     return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer, e->n_saved_optimizer,
                            s->settings->async_save, &s->saver);
 }

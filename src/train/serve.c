@@ -4,6 +4,7 @@
 #include "train/inputs.h"
 #include "train/metrics.h"
 #include "train/run.h"
+#include "train/trained.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 
@@ -104,13 +105,25 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
     return TRI_OK;
 }
 
-/* The digest of what training read, against that of what is evaluated: equal rows in any file. */
-static int is_training_table(const served *v) {
+/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same, else as many as the
+ * checkpoint's hashes of rows say. An export has the digest only. */
+static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
+    static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
+    const json_t *state = tri__checkpoint_state(v->checkpoint), *hashes = json_object_get(state, "trained_rows");
+    const char *trained = json_string_value(json_object_get(state, "data"));
     char digest[24];
-    const char *trained = json_string_value(json_object_get(tri__checkpoint_state(v->checkpoint), "data"));
-    if (!trained) return -1;
+    tri_trained sample = {0};
+    *rows = -1;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)tri__dataset_digest(v->data));
-    return strcmp(digest, trained) == 0;
+    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->checkpoint), v->data, &sample));
+    if (trained && strcmp(digest, trained) == 0) *rows = v->data->n;
+    else if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
+    if (*rows == v->data->n)
+        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
+    else if (*rows > 0)
+        tri__say(log, TRI_LOG_WARN, "the model was trained on %s%lld of the %lld rows of %s: %s", sample.seen < v->data->n ? "about " : "",
+                 (long long)*rows, (long long)v->data->n, v->table, advice);
+    return TRI_OK;
 }
 
 static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
@@ -169,12 +182,8 @@ static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, serv
                                  .positive = v->positive};
     TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
     out->scores.seconds = v->seconds;
-    out->trained_on = is_training_table(v);
+    TRI_TRY(count_trained(v, &log, &out->trained_on));
     memcpy(out->table, v->table, sizeof out->table);
-    if (out->trained_on == 1)
-        tri__say(&log, TRI_LOG_WARN,
-                 "the model was trained on all %lld rows of %s: these figures do not say how it does on rows that it has not seen",
-                 (long long)v->data->n, v->table);
     return tri__path_join(out->checkpoint, "", tri__checkpoint_path(v->checkpoint));
 }
 

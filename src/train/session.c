@@ -180,6 +180,7 @@ void tri_session_close(tri_session *s) {
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
     json_decref(s->best_figures);
+    json_decref(s->trained);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->own) tri__settings_free(&s->own);

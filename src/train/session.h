@@ -46,6 +46,7 @@ struct tri_session {
     double began;                     /* seconds since 1970: this run, or the one that it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     json_t *best_figures;             /* of the best validation; NULL: none yet */
+    json_t *trained;                  /* tri__trained_json, for checkpoints; the lead's only */
     tri_saver *saver;
     /* the current batch */
     const tri_batch *batch;
