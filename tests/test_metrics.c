@@ -195,7 +195,7 @@ static void test_refused(void **state) {
     tri__scores_free(&s);
 }
 
-/* Of one fraud among 200, with a model that finds nothing: what is said belongs to the fraud, and says that nothing is found. */
+/* Of one fraud in 201 rows, with a model that finds nothing: what is said belongs to the fraud, and says that nothing is found. */
 static void test_rare(void **state) {
     (void)state;
     enum { N = 201 };
