@@ -120,7 +120,7 @@ done
 { head -n 11 named/train.csv; tail -n +2 named/test.csv; } >mixed.csv
 run eval --checkpoint one --data-path mixed.csv --json --quiet
 expect_code 0
-expect_text "$err" "warning: the model was trained on 10 of the 50 rows of mixed.csv"
+expect_text "$err" "warning: 10 of the 50 rows of mixed.csv equal rows that the model was trained on"
 expect_text "$out" '"rows_trained_on":10'
 run eval --checkpoint exported --data-path mixed.csv --json --quiet
 expect_text "$out" '"rows_trained_on":null'

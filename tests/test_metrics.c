@@ -243,7 +243,7 @@ static void test_json(void **state) {
 static void test_many_classes(void **state) {
     (void)state;
     enum { N = TRI_CONFUSION_MAX + 1 };
-    char *label[N], text[N][8];
+    char *label[N], text[N][12];
     float probs[N];
     const int32_t labels[] = {7};
     for (int c = 0; c < N; c++) snprintf(text[c], sizeof text[c], "%d", c), label[c] = text[c], probs[c] = c == 7;

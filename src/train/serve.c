@@ -120,9 +120,9 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
     else if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
     if (*rows == v->data->n)
         tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
-    else if (*rows > 0)
-        tri__say(log, TRI_LOG_WARN, "the model was trained on %s%lld of the %lld rows of %s: %s", sample.seen < v->data->n ? "about " : "",
-                 (long long)*rows, (long long)v->data->n, v->table, advice);
+    else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal rows that the model "
+                 "was trained on: %s", sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
     return TRI_OK;
 }
 
