@@ -22,7 +22,8 @@ checked run eval --checkpoint run --data-path named --json
 expect_code 0
 cp "$out" fraud.json
 expect_text fraud.json '"positive_label":"fraud"' '"per_class":{"fraud":' '"classes":{"fraud":{"rows":5,"precision":' '"confusion":{"fraud":{"fraud":' \
-    '"rows_trained_on":0' '"table":"named/test.csv"' '"checkpoint":"run/checkpoint-'
+    '"rows_trained_on":0'
+expect_text "$err" "named/test.csv: 40 rows" "run/checkpoint-24, the best of the run by validation loss"
 checked run eval --checkpoint run --data-path named
 expect_code 0
 expect_text "$out" "are of label fraud." "fraud (positive)" "label \\ predicted"

@@ -81,8 +81,6 @@ static tri_status print_scores(const tri_cli *cli, const tri_scores *s) {
 
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     json_t *object = tri__scores_json(&e->scores);
-    json_object_set_new(object, "checkpoint", json_string(e->checkpoint));
-    json_object_set_new(object, "table", json_string(e->table));
     json_object_set_new(object, "rows_trained_on", e->trained_on < 0 ? json_null() : json_integer(e->trained_on));
     tri_status status = tri__print_json(cli->out, object);
     json_decref(object);

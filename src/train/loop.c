@@ -55,7 +55,7 @@ static tri_status emit_start(loop *l) {
                               e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
                               tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (s->positive >= 0) json_object_set_new(facts, "positive_label", json_string(s->preprocess->label[s->positive]));
+    if (s->positive >= 0) json_object_set_new(facts, "positive_label", json_string(tri_positive_label(s)));
     json_t *bad = bad_rows_json(s);
     if (bad) json_object_set_new(facts, "bad_rows", bad);
     tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};

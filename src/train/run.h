@@ -2,7 +2,6 @@
 #ifndef TRI_TRAIN_RUN_H
 #define TRI_TRAIN_RUN_H
 
-#include "base/file.h"
 #include "train/events.h"
 #include "train/settings.h"
 #include "train/stop.h"
@@ -14,7 +13,6 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
     tri_scores scores;
-    char checkpoint[TRI_PATH_MAX], table[TRI_PATH_MAX];
     int64_t trained_on; /* rows of the table that the model was trained on, of a large training table estimated; -1: unknown */
 } tri_evaluation;
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_evaluation *out);

@@ -57,7 +57,7 @@ json_t *tri__session_recorded(const tri_session *s) {
     json_t *config = tri__settings_json(s->settings);
     if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
-    if (config && s->positive >= 0) json_object_set_new(config, "positive_label", json_string(s->preprocess->label[s->positive]));
+    if (config && s->positive >= 0) json_object_set_new(config, "positive_label", json_string(tri_positive_label(s)));
     return config;
 }
 

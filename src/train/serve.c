@@ -182,9 +182,7 @@ static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, serv
                                  .positive = v->positive};
     TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
     out->scores.seconds = v->seconds;
-    TRI_TRY(count_trained(v, &log, &out->trained_on));
-    memcpy(out->table, v->table, sizeof out->table);
-    return tri__path_join(out->checkpoint, "", tri__checkpoint_path(v->checkpoint));
+    return count_trained(v, &log, &out->trained_on);
 }
 
 tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_evaluation *out) {
