@@ -37,6 +37,7 @@ expect_code 0
 expect_text "$err" "positive label: ok, 84 of 96 training rows" "from the token store"
 expect "it changes no weight" test "$("$trident" digest ok)" = "$("$trident" digest run)"
 refuses 2 'positive_label "Fraud" is none of the known labels: "fraud", "ok"' -- "${train[@]}" --output-dir other --quiet --positive-label Fraud
+refuses 2 'positive_label "no" is none of' -- "${train[@]}" --output-dir run --quiet --positive-label no --nproc-per-node 2
 refuses 2 'positive_label "no" is none of' -- eval --checkpoint run --data-path named --quiet --positive-label no
 refuses 2 "names one of two classes" -- "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 --is-binary=false
 
