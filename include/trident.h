@@ -60,7 +60,8 @@ typedef struct tri_step {
 
 typedef struct tri_result {
     int64_t rows;
-    double loss, log_loss, accuracy, f1_macro, pr_auc, roc_auc;
+    double loss, log_loss, accuracy, f1_macro;
+    double pr_auc, average_precision, roc_auc; /* of tri_positive_label; beyond two classes means over all */
 } tri_result;
 
 TRI_API tri_status tri_session_open(int n_options, const char *const *options, tri_session **session);
@@ -76,6 +77,8 @@ TRI_API tri_status tri_update(tri_session *session);
 TRI_API tri_status tri_step_metrics(const tri_session *session, tri_step *out);
 /* On the validation file; TRI_USAGE when there is none. */
 TRI_API tri_status tri_evaluate(tri_session *session, tri_result *out);
+/* The label that figures of two classes belong to, valid until the session is closed; NULL beyond two. */
+TRI_API const char *tri_positive_label(const tri_session *session);
 /* Commits checkpoint-<step> in the output folder; its path into `folder`. */
 TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
 

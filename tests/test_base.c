@@ -407,6 +407,15 @@ static void test_numbers(void **state) {
                   {INT64_MIN, "-9,223,372,036,854,775,808"}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         assert_string_equal(tri__text_count(counts[i].value, out), counts[i].text);
+    static const struct {
+        const char *text;
+        int width;
+        const char *brief;
+    } briefs[] = {{"", 5, ""}, {"fraud", 5, "fraud"}, {"frauds", 5, "fr..."}, {"a\tb\nc", 9, "a b c"}, {"\xff!", 9, "?!"},
+                  {"übermäßig", 9, "übermäßig"}, {"übermäßig", 8, "überm..."},
+                  {"0123456789012345678901234567890123", 99, "0123456789012345678901234567..."}}; /* out has 32 bytes */
+    for (size_t i = 0; i < sizeof briefs / sizeof *briefs; i++)
+        assert_string_equal(tri__text_brief(briefs[i].text, briefs[i].width, out, sizeof out), briefs[i].brief);
 }
 
 static void keep_line(void *context, tri_log_level level, const char *text) {

@@ -21,7 +21,7 @@ static void expect_error(const char *what, tri_status got, tri_status want, cons
 /* Every option: adding one, or changing a default, is a decision that shows here. */
 static const char *const model_list[] = {
     "label_name", "primary_text_name", "secondary_text_name", "secondary_text_list", "tab_field_list", "cat_field_list",
-    "label_list", "numeric_missing=median", "numeric_transform=standard", "primary_tokenizer",
+    "label_list", "positive_label", "numeric_missing=median", "numeric_transform=standard", "primary_tokenizer",
     "secondary_tokenizer", "hidden_common_dim=256", "fusion_hidden_dim=128", "fusion_dropout=0.1", "is_binary=true",
     "num_classes=2", "class_weights", "max_sen_len=512", "pooling=pooler", "primary_encoder", "secondary_encoder", NULL};
 static const char *const run_list[] = {
@@ -255,6 +255,10 @@ static void test_model_check(void **state) {
         {"{\"label_list\": [\"no\", \"yes\"]}", NULL},
         {"{\"label_list\": [\"no\"]}", "label_list has 1 labels, but num_classes is 2"},
         {"{\"label_list\": [\"no\", \"no\"]}", "label_list holds \"no\" twice"},
+        {"{\"positive_label\": \"no\"}", NULL},
+        {"{\"positive_label\": \"no\", \"num_classes\": 3, \"is_binary\": false}",
+         "positive_label \"no\" names one of two classes, but num_classes is 3"},
+        {"{\"positive_label\": \"maybe\", \"label_list\": [\"no\", \"yes\"]}", "positive_label \"maybe\" is not in label_list"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;

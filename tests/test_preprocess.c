@@ -295,6 +295,47 @@ static void finds_the_classes(void **state) {
     }
 }
 
+/* A label that figures belong to is one of those there are; what is fitted does not depend on it. */
+static void a_positive_label_is_one_of_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *labels, *positive;
+        int class; /* -1: refused */
+        const char *error;
+    } cases[] = {
+        {"t,ok\nt,fraud\n", "fraud", 0, NULL},
+        {"t,ok\nt,fraud\n", "ok", 1, NULL},
+        {"t,ok\nt,fraud\n", "Fraud", -1, "positive_label \"Fraud\" is none of the known labels: \"fraud\", \"ok\""},
+        {"t,ok\nt,fraud\n", "1", -1, "positive_label \"1\" is none of"},
+        {"t,0\nt,1\n", "1", 1, NULL},
+        {"t,0\nt,1\n", "0.0", 0, NULL},
+        {"t,0\nt,1\n", "2", -1, "positive_label \"2\" is none of the known labels: \"0\", \"1\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        int class = -1;
+        snprintf(text, sizeof text, "text,label\n%s", cases[i].labels);
+        tri_table *table = table_of(text);
+        tri_preprocess *made, *with = NULL;
+        tri_preprocess_spec spec = spec_of(0, 2);
+        assert_int_equal(fit(table, 0, 2, &made), TRI_OK);
+        tri_status want = cases[i].class < 0 ? TRI_USAGE : TRI_OK;
+        assert_int_equal(tri__preprocess_positive(made, cases[i].positive, &class), want);
+        assert_int_equal(class, cases[i].class);
+        if (cases[i].error) assert_error(cases[i].error);
+        json_t *without = tri__preprocess_spec_json(&spec);
+        spec.positive_label = cases[i].positive;
+        json_t *named = tri__preprocess_spec_json(&spec);
+        assert_true(json_equal(without, named)); /* so the token store is the same */
+        json_decref(without);
+        json_decref(named);
+        assert_int_equal(tri__preprocess_fit(table, &spec, 1, &with), want); /* before anything is tokenised */
+        tri__preprocess_free(with);
+        tri__preprocess_free(made);
+        tri__table_close(table);
+    }
+}
+
 /* A given list fixes the order; labels are its texts or their places in it, the text first. */
 static void a_list_of_labels_fixes_the_classes(void **state) {
     (void)state;
@@ -573,6 +614,7 @@ int main(void) {
         cmocka_unit_test(refuses_what_is_no_number), cmocka_unit_test(transforms_by_quantiles_as_scikit_learn),
         cmocka_unit_test(bad_rows_count_for_nothing), cmocka_unit_test(encodes_categories),
         cmocka_unit_test(categories_have_a_limit), cmocka_unit_test(finds_the_classes),
+        cmocka_unit_test(a_positive_label_is_one_of_them),
         cmocka_unit_test(a_list_of_labels_fixes_the_classes), cmocka_unit_test(needs_columns_and_rows),
         cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(damaged_json_is_refused),
         cmocka_unit_test(texts_for_missing_values), cmocka_unit_test(recognises_decimal_commas),

@@ -50,10 +50,13 @@ static void write_text(const char *name, const char *text) {
     "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"comm_share\":0,\"idle_share\":0,\"mem_"  \
     "bytes\":41287680,\"gflops\":138}\n"
 
+static char *labels[] = {"a \"fraud\"", "ok"};
+
 static void metrics_lines(void **state) {
     (void)state;
     tri_sink sink;
-    tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .roc_auc = 1.0 / 3.0};
+    tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .average_precision = 0.5,
+                         .roc_auc = 1.0 / 3.0, .label = labels};
     json_t *facts = json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
     double time = 1700000000.125;
     assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
@@ -77,7 +80,8 @@ static void metrics_lines(void **state) {
                 "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}\n"
                 TRAIN_LINE("1", "0.01")
                 "{\"ts\":1700000000.125,\"event\":\"epoch\",\"step\":100,\"epoch\":1,\"train_loss\":0.3,\"valid_loss\":0.25,"
-                "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"roc_auc\":0.333333333,\"seconds\":12.25,\"best\":true}\n"
+                "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"average_precision\":0.5,"
+                "\"roc_auc\":0.333333333,\"positive_label\":\"a \\\"fraud\\\"\",\"seconds\":12.25,\"best\":true}\n"
                 "{\"ts\":1700000000.125,\"event\":\"checkpoint\",\"step\":100,\"path\":\"run/checkpoint-100\"}\n"
                 "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"steps\":100}\n");
 }
@@ -153,7 +157,7 @@ static int contains(const char *text, size_t size, const char *word) { return me
 static void tfevents_bytes(void **state) {
     (void)state;
     tri_sink sink;
-    tri_scores scores = {.loss = 0.25};
+    tri_scores scores = {.loss = 0.25, .label = labels};
     size_t size = 0;
     assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000});
@@ -164,13 +168,17 @@ static void tfevents_bytes(void **state) {
     assert_memory_equal(text, golden_version, sizeof golden_version);
     assert_memory_equal(text + sizeof golden_version, golden_loss, sizeof golden_loss);
     static const char *const tags[] = {"train/learning_rate", "train/grad_norm", "train/samples_per_second", "train/epoch", "eval/loss",
-                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/roc_auc"};
+                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/average_precision", "eval/roc_auc"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) assert_true(contains(text, size, tags[i]));
     assert_true(contains(text, size, "\x10\xac\x02\x2a")); /* step 300 */
     size_t at = 0, records = 0;
     for (uint64_t length; at < size; at += 16 + length, records++) memcpy(&length, text + at, sizeof length);
     assert_int_equal(at, size);
-    assert_int_equal(records, 11);
+    assert_int_equal(records, 12);
+    /* the tag, a float, then metadata {description} of the areas, and of nothing else */
+    static const char said[] = "eval/roc_auc\x15\0\0\0\0\x4a\x14\x1a\x12of label a \"fraud\"";
+    assert_non_null(memmem(text, size, said, sizeof said - 1));
+    assert_null(memmem(text, size, "eval/f1\x15\0\0\0\0\x4a", 13));
     free(text);
 }
 
@@ -250,7 +258,8 @@ static void progress_narrow(void **state) {
 static void progress_log(void **state) {
     (void)state;
     screen s;
-    tri_scores scores = {.loss = 0.1533, .accuracy = 0.9417, .f1_macro = 0.9412, .pr_auc = 0.9951};
+    char *odd[] = {"a label that\ngoes on and on"};
+    tri_scores scores = {.loss = 0.1533, .accuracy = 0.9417, .f1_macro = 0.9412, .pr_auc = 0.9951, .label = odd};
     open_screen(&s, 0, 40, 0, 0);
     send(&s.sink, (tri_event){.kind = TRI_EVENT_START, .time = 99});
     send(&s.sink, train_event(1, 100));
@@ -268,7 +277,8 @@ static void progress_log(void **state) {
                   FULL "\n"
                   "epoch 1/2  step 3/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.2 s\n"
                   "epoch 1/2  step 5/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 48.8 s\n"
-                  "epoch 2/10  train loss 0.2011  valid loss 0.1533  accuracy 0.9417  f1 0.9412  pr_auc 0.9951  12.3 s  best\n"
+                  "epoch 2/10  train loss 0.2011  valid loss 0.1533  accuracy 0.9417  f1 0.9412  "
+                  "pr_auc (a label that goes...) 0.9951  12.3 s  best\n"
                   "epoch 3  train loss 0.2011  3m 07s\n"
                   "saved run/checkpoint-5\n"
                   "stopped  step 5/200  3m 07s\n"

@@ -1,9 +1,13 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
- * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
+ * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive label. */
 #include "allocations.h"
 #include "session_data.h"
 #include "train/metrics.h"
 #include "train/run.h"
+
+#include "train/metrics.h"
+#include "train/run.h"
+#include "train/trained.h"
 
 #include <math.h>
 
@@ -166,8 +170,152 @@ static void evaluation_scores_the_validation_file(void **state) {
     OK(tri_evaluate(s, &result));
     print_message("    accuracy %.3f, loss %.3f, pr_auc %.3f\n", result.accuracy, result.loss, result.pr_auc);
     assert_int_equal(result.rows, 30);
-    assert_true(result.accuracy > 0.8 && result.loss > 0 && result.pr_auc > 0.8);
+    assert_true(result.accuracy > 0.8 && result.loss > 0 && result.pr_auc > 0.8 && result.average_precision > 0.8);
     tri_session_close(s);
+}
+
+/* The run's time is that of all its processes; the best validation and the last loss are remembered, too. */
+static void a_resumed_run_counts_from_its_beginning(void **state) {
+    (void)state;
+    char folder[TRI_PATH_MAX];
+    double loss = 0;
+    tri_session *s = open_session("time", OPTIONS("--resume=never", "--epochs=3"));
+    assert_true(step(s, &loss));
+    s->at.seconds = 1000; /* as if an earlier process had taken them */
+    s->at.best_loss = 0.5, s->at.best_step = 1, s->best_figures = json_pack("{s:f}", "accuracy", 0.75);
+    OK(tri_save(s, folder, sizeof folder));
+    tri_session_close(s);
+    s = open_session("time", OPTIONS("--epochs=3"));
+    assert_true(s->at.seconds >= 1000 && s->at.seconds < 1100 && tri__session_seconds(s) >= s->at.seconds);
+    assert_true(s->last.loss == loss);
+    assert_true(json_number_value(json_object_get(s->best_figures, "accuracy")) == 0.75);
+    assert_string_equal(s->from, folder);
+    tri_session_close(s);
+}
+
+/* What is said while a checkpoint is evaluated. */
+typedef struct words {
+    char text[4096];
+} words;
+
+static tri_status hear(void *context, const tri_event *event) {
+    words *w = context;
+    size_t n = strlen(w->text);
+    if (event->kind == TRI_EVENT_MESSAGE) snprintf(w->text + n, sizeof w->text - n, "%s\n", event->text);
+    return TRI_OK;
+}
+
+static tri_evaluation evaluate(const char *run, const char *table, const char *positive, words *heard) {
+    char checkpoint[128], path[128];
+    tri_settings settings;
+    tri_evaluation made;
+    *heard = (words){""};
+    const tri_sink sink = {.emit = hear, .context = heard};
+    tri__settings_init(&settings);
+    snprintf(checkpoint, sizeof checkpoint, "%s/%s", root, run);
+    snprintf(path, sizeof path, "%s/%s", root, table);
+    settings.checkpoint = strdup(checkpoint), settings.data_path = strdup(path);
+    settings.model.positive_label = positive ? strdup(positive) : NULL;
+    OK(tri__run_eval(&settings, &sink, &made));
+    tri__settings_free(&settings);
+    return made;
+}
+
+static int says(const words *heard, const char *text) { return strstr(heard->text, text) != NULL; }
+
+/* Left out, it is the rarer label in training; the checkpoint keeps it; an older one without it means class 1. */
+static void the_positive_label_belongs_to_the_model(void **state) {
+    (void)state;
+    static const char *const asked[] = {NULL, "--positive-label=0", "--positive-label=1"};
+    char folder[TRI_PATH_MAX];
+    double pr_auc[3];
+    words heard;
+    int64_t ones = 0;
+    for (int i = 0; i < 3; i++) {
+        tri_session *s = open_session("positive", OPTIONS("--resume=never", asked[i]));
+        if (i == 0) {
+            for (int64_t row = 0; row < s->train->n; row++) ones += s->train->labels[row];
+            assert_int_equal(s->positive, 2 * ones <= s->train->n);
+        } else assert_string_equal(tri_positive_label(s), i == 1 ? "0" : "1");
+        OK(tri_save(s, folder, sizeof folder));
+        tri_session_close(s);
+        tri_evaluation made = evaluate("positive", "valid.csv", NULL, &heard);
+        assert_int_equal(made.scores.positive, i ? i - 1 : 2 * ones <= 101);
+        assert_int_equal(made.trained_on, 0);
+        pr_auc[i] = made.scores.pr_auc;
+        tri__scores_free(&made.scores);
+    }
+    assert_true(pr_auc[1] != pr_auc[2]);
+    tri_evaluation made = evaluate("positive", "valid.csv", "0", &heard); /* of a model that was trained with 1 */
+    assert_true(made.scores.pr_auc == pr_auc[1]);
+    tri__scores_free(&made.scores);
+
+    tri_session *s = open_session("older", OPTIONS("--resume=never"));
+    s->positive = -1; /* nothing is kept, as earlier versions did */
+    assert_null(tri_positive_label(s));
+    OK(tri_save(s, folder, sizeof folder));
+    tri_session_close(s);
+    made = evaluate("older", "valid.csv", NULL, &heard);
+    assert_string_equal(tri__scores_positive(&made.scores), "1");
+    assert_true(says(&heard, "does not say which label is the positive one") && says(&heard, "class 1, \"1\""));
+    tri__scores_free(&made.scores);
+    made = evaluate("older", "train.csv", "0", &heard);
+    assert_true(!says(&heard, "does not say which label"));
+    assert_int_equal(made.trained_on, 101);
+    assert_true(says(&heard, "trained on all 101 rows"));
+    tri__scores_free(&made.scores);
+}
+
+/* Rows first..first + n - 1 of an endless table: one token each. */
+enum { MOST = 20000 };
+static tri_dataset rows_of(int64_t first, int64_t n) {
+    static int64_t start[MOST + 1];
+    static int32_t ids[MOST], labels[MOST];
+    for (int64_t i = 0; i < MOST; i++) start[i + 1] = i + 1, ids[i] = (int32_t)i, labels[i] = (int32_t)i % 2;
+    static tri_store store;
+    if (!store.path) {
+        tri_store_writer *writer;
+        OK(tri__store_create(NULL, &(tri_store_origin){0}, NULL, &writer));
+        OK(tri__store_begin(writer, TRI_SECTION_IDS0));
+        OK(tri__store_append(writer, ids, sizeof ids));
+        OK(tri__store_commit(writer, MOST, 0, &store));
+    }
+    return (tri_dataset){.n = n, .n_texts = 1, .text = {{start + first, MOST}}, .labels = labels + first, .store = &store};
+}
+
+/* A few thousand hashes say of any table how many of its rows were trained on. */
+static void a_sample_of_rows_knows_the_rest(void **state) {
+    (void)state;
+    static const struct {
+        int64_t trained, first, n, found; /* found: rows of first..first + n - 1 that were trained on; exact up to TRI_TRAINED_MAX */
+    } cases[] = {
+        {100, 0, 100, 100}, {100, 90, 20, 10}, {100, 100, 50, 0},    {TRI_TRAINED_MAX, 4000, 200, 96}, {10000, 0, 10000, 10000},
+        {10000, 5000, 1000, 1000}, {10000, 9000, 2000, 1000}, {10000, 10000, 5000, 0}, {MOST, 0, MOST, MOST},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_dataset trained = rows_of(0, cases[i].trained), asked = rows_of(cases[i].first, cases[i].n);
+        json_t *json;
+        tri_trained got;
+        OK(tri__trained_json(&trained, &json));
+        OK(tri__trained_count(json, "it", &asked, &got));
+        int complete = cases[i].trained <= TRI_TRAINED_MAX;
+        assert_int_equal(json_is_true(json_object_get(json, "complete")), complete);
+        assert_true(complete ? got.seen == cases[i].n : got.seen > 0 && got.seen < cases[i].n);
+        double share = (double)got.found / (double)got.seen, want = (double)cases[i].found / (double)cases[i].n;
+        assert_true(complete || want == 0 || want == 1 ? share == want : fabs(share - want) < 0.05);
+        json_decref(json);
+    }
+    static const char *const wrong[] = {"{}", "{\"hashes\": 1}", "{\"hashes\": \"12\"}", "{\"hashes\": \"000000000000000g\"}",
+                                        "{\"hashes\": \"00000000000000020000000000000001\"}"};
+    tri_dataset asked = rows_of(0, 5);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_t *json;
+        tri_trained got;
+        OK(tri__json_parse(wrong[i], strlen(wrong[i]), "it", TRI_DATA, &json));
+        assert_int_equal(tri__trained_count(json, "it", &asked, &got), TRI_DATA);
+        assert_non_null(strstr(tri_error(), "it: trained_rows"));
+        json_decref(json);
+    }
 }
 
 int main(void) {
@@ -180,6 +328,9 @@ int main(void) {
         cmocka_unit_test(bad_numbers_stop_the_run),
         cmocka_unit_test(weights_that_are_not_finite_predict_nothing),
         cmocka_unit_test(evaluation_scores_the_validation_file),
+        cmocka_unit_test(a_resumed_run_counts_from_its_beginning),
+        cmocka_unit_test(the_positive_label_belongs_to_the_model),
+        cmocka_unit_test(a_sample_of_rows_knows_the_rest),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -128,3 +128,20 @@ const char *tri__text_seconds(double seconds, char out[static 32]) {
     }
     return out;
 }
+
+const char *tri__text_brief(const char *text, int width, char *out, size_t size) {
+    size_t length = strlen(text), at = 0, used = 0, cut = 0;
+    for (int n = 0; at < length; n++) {
+        size_t begin = at;
+        int32_t code = tri__utf8_next(text, length, &at);
+        if (n == width || used + (at - begin) + sizeof "..." > size) {
+            snprintf(out + cut, size - cut, "...");
+            return out;
+        }
+        if (code < 0x20 || code == 0x7F) out[used++] = code < 0 ? '?' : ' ';
+        else memcpy(out + used, text + begin, at - begin), used += at - begin;
+        if (n < width - 3) cut = used; /* where dots would follow */
+    }
+    out[used] = 0;
+    return out;
+}

@@ -35,7 +35,7 @@ typedef struct demo {
     tri_cli *cli;
     const tri_settings *asked; /* output_dir, seed, threads, quiet */
     char data[TRI_PATH_MAX], vocab[TRI_PATH_MAX];
-    tri_scores scores[VARIANTS];
+    tri_evaluation made[VARIANTS];
     double seconds;
 } demo;
 
@@ -158,7 +158,7 @@ static tri_status train_and_score(demo *d, int which) {
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->scores[which]);
+    if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->made[which]);
     tri__progress_close(&sink);
     tri__settings_free(&settings);
     free(l);
@@ -169,14 +169,14 @@ static tri_status train_and_score(demo *d, int which) {
 static double margin(const demo *d) {
     double best = 0;
     for (int i = 1; i < VARIANTS; i++)
-        if (d->scores[i].accuracy > best) best = d->scores[i].accuracy;
-    return d->scores[0].accuracy - best;
+        if (d->made[i].scores.accuracy > best) best = d->made[i].scores.accuracy;
+    return d->made[0].scores.accuracy - best;
 }
 
 static tri_status print_json(const demo *d) {
     json_t *models = json_array();
     for (int i = 0; i < VARIANTS; i++) {
-        json_t *row = tri__scores_json(&d->scores[i]);
+        json_t *row = tri__scores_json(&d->made[i].scores);
         json_object_set_new(row, "model", json_string(variants[i].name));
         json_array_append_new(models, row);
     }
@@ -190,17 +190,18 @@ static tri_status print_json(const demo *d) {
 static tri_status print_table(const demo *d) {
     FILE *out = d->cli->out;
     tri_text_table table = {0};
-    tri__text_table_add(&table, "model\taccuracy\tF1\tPR AUC\tROC AUC");
+    tri__text_table_add(&table, "model\taccuracy\tF1\tPR AUC\tavg precision\tROC AUC");
     for (int i = 0; i < VARIANTS; i++) {
-        const tri_scores *s = &d->scores[i];
-        tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
-                       s->roc_auc);
+        const tri_scores *s = &d->made[i].scores;
+        tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
+                       s->average_precision, s->roc_auc);
     }
     tri_status status = tri__text_table_print(&table, out, d->cli->out_color);
     tri__text_table_free(&table);
     TRI_TRY(status);
+    fprintf(out, "\nPR AUC, average precision and ROC AUC are of label %s.\n", tri__scores_positive(&d->made[0].scores));
     fprintf(out,
-            "\nThe label is the majority of three hints, one in each input; %d %% of the labels are wrong on purpose.\n"
+            "The label is the majority of three hints, one in each input; %d %% of the labels are wrong on purpose.\n"
             "With one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
             "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
@@ -227,7 +228,7 @@ tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
     else
         status = print_table(d);
 done:
-    for (int i = 0; d && i < VARIANTS; i++) tri__scores_free(&d->scores[i]);
+    for (int i = 0; d && i < VARIANTS; i++) tri__scores_free(&d->made[i].scores);
     free(d);
     tri__settings_free(&settings);
     return status;

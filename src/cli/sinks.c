@@ -36,14 +36,19 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     if (event->kind == TRI_EVENT_START) {
         w->started = 1;
         unlink(w->error); /* an earlier run's */
-    } else if (event->kind == TRI_EVENT_CHECKPOINT) {
-        free(outcome->checkpoint);
-        if (!(outcome->checkpoint = strdup(event->text))) return tri__fail(TRI_RESOURCE, "out of memory");
-    } else if (event->kind == TRI_EVENT_END && event->facts) {
-        json_decref(outcome->summary);
-        if (!(outcome->summary = json_deep_copy(event->facts))) return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    return TRI_OK;
+    const char *last = event->kind == TRI_EVENT_END ? json_string_value(json_object_get(event->facts, "checkpoint"))
+                       : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text
+                                                                                                     : NULL;
+    if (last) {
+        free(outcome->checkpoint);
+        if (!(outcome->checkpoint = strdup(last))) return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    if (event->kind != TRI_EVENT_END && event->kind != TRI_EVENT_UNCHANGED) return TRI_OK;
+    outcome->unchanged = event->kind == TRI_EVENT_UNCHANGED;
+    json_decref(outcome->summary);
+    outcome->summary = json_deep_copy(event->facts);
+    return outcome->summary ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* Best effort: the run has failed already, and its own words matter more than ours. */

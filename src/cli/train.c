@@ -3,11 +3,43 @@
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
+#include "base/text.h"
+#include "checkpoint/folders.h"
 #include "train/changes.h"
+#include "train/files.h"
 #include "train/run.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The best checkpoint of a folder; 0 when there is none. */
+static int find_best(const char *folder, char path[static TRI_PATH_MAX]) {
+    int64_t step;
+    return tri__checkpoint_best(folder, &step) == TRI_OK && step >= 0 && tri__checkpoint_name(path, folder, step, "") == TRI_OK &&
+           tri__is_folder(path);
+}
+
+/* Where the model lies, and which checkpoint stands for the run folder. */
+static void print_model(FILE *out, const char *folder, const char *last) {
+    static const char taken[] = "what eval, predict and export take";
+    char best[TRI_PATH_MAX];
+    if (!find_best(folder, best)) {
+        fprintf(out, "checkpoint  %s (last: %s)\n", last, taken);
+    } else if (strcmp(best, last) == 0) {
+        fprintf(out, "checkpoint  %s (last and best: %s)\n", last, taken);
+    } else {
+        fprintf(out, "checkpoint  %s (last)\nbest        %s (by validation loss: %s)\n", last, best, taken);
+    }
+}
+
+/* A table that the model was trained on tells nothing. model: a run folder or a checkpoint. */
+static void print_hint(FILE *out, const tri_settings *settings, const char *model) {
+    tri_data_files files;
+    int held_out = !tri__is_file(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
+                   (files.test[0] || files.valid[0]);
+    fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s\n", model,
+            held_out ? settings->data_path : "TABLE (of rows that were not trained on)");
+}
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
     if (settings->json) return tri__print_json(out, outcome->summary);
@@ -15,8 +47,11 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
         fprintf(out, "no checkpoint: --save-every is 0; metrics are in %s\n", settings->output_dir);
         return TRI_OK;
     }
-    fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint,
-            settings->output_dir, settings->data_path);
+    if (outcome->unchanged) fprintf(out, "finished before: %s is as it was\n", settings->output_dir);
+    int elsewhere = !tri__text_begins(outcome->checkpoint, settings->output_dir); /* --resume DIR, and no step was left to take */
+    if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);
+    else print_model(out, settings->output_dir, outcome->checkpoint);
+    print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
     return TRI_OK;
 }
 

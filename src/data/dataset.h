@@ -56,6 +56,8 @@ tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_s
  * TRI_DATA when it was changed. For any number of threads. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers);
+/* Gives take() a digest of each row in turn: of its texts, numbers and label. Errors as above. */
+tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest), void *context);
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
 json_t *tri__dataset_bad_json(const tri_dataset *dataset);

@@ -183,3 +183,10 @@ int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field
     snprintf(name, sizeof name, "%lld", (long long)number);
     return preprocess->label_by_index || strcmp(preprocess->label[number], name) == 0 ? (int32_t)number : -1;
 }
+
+tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class) {
+    char words[1100];
+    *class = tri__labels_class(preprocess, (tri_field_text){.text = label, .length = strlen(label)});
+    if (*class >= 0) return TRI_OK;
+    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label, tri__label_words(preprocess, words, sizeof words));
+}

@@ -225,6 +225,8 @@ static tri_status run(fit *f, int *categorical) {
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
     TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
+    int positive; /* refused now rather than when all is tokenised */
+    if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
     for (int c = 0; c < f->made->n_columns; c++) TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
     if (!good) return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));

@@ -45,6 +45,7 @@ typedef struct tri_preprocess_spec {
     tri_texts columns;
     tri_texts categorical;    /* those of columns that hold categories, whatever they look like */
     tri_texts label_list;     /* the classes' labels in order; empty: from the data */
+    const char *positive_label; /* must be one of the labels; NULL: none is given. What is fitted does not depend on it */
     int n_classes;
     tri_missing missing;
     tri_transform transform;
@@ -61,6 +62,8 @@ typedef struct tri_preprocess_spec {
  * not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
+/* labels.c: the class of a label that the user named; TRI_USAGE with the labels there are. */
+tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* Version 2, and 1, which has neither decimal mark nor texts for missing values; real numbers come back bit by bit when written with 17 digits. */
 json_t *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const json_t *json, const char *name, tri_preprocess **out);

@@ -5,9 +5,10 @@
 #include <string.h>
 
 /* All may stand in the configuration file; all but objects on the command line too. */
-#define ROW(kind_, field_, ...) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
-     .scope = "model,train,plan,simulate,inspect,config", __VA_ARGS__}
+#define SCOPE "model,train,plan,simulate,inspect,config"
+#define SCOPED_ROW(scope_, kind_, field_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), .scope = scope_, __VA_ARGS__}
+#define ROW(kind_, field_, ...) SCOPED_ROW(SCOPE, kind_, field_, __VA_ARGS__)
 
 const tri_option tri__model_options[] = {
     ROW(TEXT, label_name, .help = "column of the label"),
@@ -19,6 +20,8 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, label_list, .help = "labels in the order of the classes; left out: as the training data has them"),
     ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
         .help = "fields of columns and labels, not of texts, that count as missing, beside empty ones"),
+    SCOPED_ROW(SCOPE ",eval", TEXT, positive_label,
+               .help = "of two labels, the one that PR AUC, average precision and ROC AUC are of; left out: the rarer one in training"),
     ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero", .help = "what a missing number becomes"),
     ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",
         .help = "what numbers become: mean 0 and deviation 1, normal by rank, or as they are"),
@@ -79,6 +82,14 @@ static tri_status check_labels(const tri_model_config *config) {
     for (int i = 0; i < labels->n; i++)
         for (int j = 0; j < i; j++)
             if (strcmp(labels->at[i], labels->at[j]) == 0) return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
+    int named = !config->positive_label || !labels->n;
+    for (int i = 0; i < labels->n && !named; i++) named = strcmp(labels->at[i], config->positive_label) == 0;
+    if (!named) return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
+    if (config->positive_label && config->num_classes > 2)
+        return tri__fail(TRI_USAGE,
+                         "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond two, figures are means over "
+                         "all classes; leave it out",
+                         config->positive_label, (long long)config->num_classes);
     return TRI_OK;
 }
 

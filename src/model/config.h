@@ -12,6 +12,7 @@ typedef struct tri_model_config {
     tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former that are categories by decree */
     tri_texts label_list;                         /* the classes' labels in order; empty: from the data */
     tri_texts missing;                            /* texts of columns and labels that mean a missing value */
+    char *positive_label;                         /* of two classes, the one that figures belong to; NULL: the rarer one */
     int numeric_missing, numeric_transform;       /* indices of their rows' choices */
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;

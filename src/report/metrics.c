@@ -85,7 +85,10 @@ static void put_epoch(FILE *out, const tri_event *event) {
         put_field(out, "accuracy", event->valid->accuracy);
         put_field(out, "f1_macro", event->valid->f1_macro);
         put_field(out, "pr_auc", event->valid->pr_auc);
+        put_field(out, "average_precision", event->valid->average_precision);
         put_field(out, "roc_auc", event->valid->roc_auc);
+        const char *positive = tri__scores_positive(event->valid);
+        if (positive) put_words(out, "positive_label", positive);
     }
     put_field(out, "seconds", event->seconds);
     put_key(out, "best");
@@ -170,6 +173,7 @@ static tri_status emit(void *context, const tri_event *event) {
         TRI_TRY(put_facts(out, event->facts));
         break;
     case TRI_EVENT_PROFILE:
+    case TRI_EVENT_UNCHANGED:
         return TRI_OK;
     }
     fputs("}\n", out);

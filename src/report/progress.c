@@ -156,9 +156,14 @@ static void show_epoch(const progress *p, const tri_event *event) {
     line l = {.n = 0};
     add_epoch(&l, event->epoch_index, event->epochs);
     fprintf(out, "%s  train loss %.4f", l.field[0].text, event->train_loss);
-    if (event->valid)
-        fprintf(out, "  valid loss %.4f  accuracy %.4f  f1 %.4f  pr_auc %.4f", event->valid->loss, event->valid->accuracy,
-                event->valid->f1_macro, event->valid->pr_auc);
+    if (event->valid) {
+        char label[64];
+        const char *positive = tri__scores_positive(event->valid);
+        fprintf(out, "  valid loss %.4f  accuracy %.4f  f1 %.4f  pr_auc", event->valid->loss, event->valid->accuracy,
+                event->valid->f1_macro);
+        if (positive) fprintf(out, " (%s)", tri__text_brief(positive, 20, label, sizeof label));
+        fprintf(out, " %.4f", event->valid->pr_auc);
+    }
     fprintf(out, "  %s", tri__text_seconds(event->seconds, text));
     if (event->best) fprintf(out, "  %sbest%s", p->paint.good, p->paint.off);
     fputc('\n', out);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "report/numbers.h"
 
 #include <errno.h>
@@ -31,7 +32,9 @@ enum {
     SUMMARY_VALUE = 1 << 3 | 2,    /* message */
     VALUE_TAG = 1 << 3 | 2,        /* string */
     VALUE_SIMPLE = 2 << 3 | 5,     /* float */
-    MESSAGE_MAX = 127              /* lengths of one byte; ours are shorter */
+    VALUE_METADATA = 9 << 3 | 2,   /* message */
+    METADATA_TEXT = 3 << 3 | 2,    /* string: what TensorBoard says of a tag */
+    MESSAGE_MAX = 512              /* ours are shorter */
 };
 
 typedef struct message {
@@ -90,15 +93,37 @@ static message new_event(double time, int64_t step) {
     return m;
 }
 
-static void write_scalar(FILE *out, const tri_event *event, const char *tag, double number) {
-    message value = {.size = 0}, summary = {.size = 0}, record = new_event(event->time, event->step);
+/* A point of a curve; text: what the curve is of, or NULL. */
+static void write_described(FILE *out, const tri_event *event, const char *tag, double number, const char *text) {
+    message value = {.size = 0}, metadata = {.size = 0}, summary = {.size = 0}, record = new_event(event->time, event->step);
     float simple = (float)number;
     put_block(&value, VALUE_TAG, tag, strlen(tag));
     put_byte(&value, VALUE_SIMPLE);
     put_bytes(&value, &simple, sizeof simple);
+    if (text) {
+        put_block(&metadata, METADATA_TEXT, text, strlen(text));
+        put_block(&value, VALUE_METADATA, metadata.data, metadata.size);
+    }
     put_block(&summary, SUMMARY_VALUE, value.data, value.size);
     put_block(&record, EVENT_SUMMARY, summary.data, summary.size);
     write_record(out, &record);
+}
+
+static void write_scalar(FILE *out, const tri_event *event, const char *tag, double number) {
+    write_described(out, event, tag, number, NULL);
+}
+
+static void write_scores(FILE *out, const tri_event *event) {
+    char label[128], text[160];
+    const tri_scores *scores = event->valid;
+    const char *positive = tri__scores_positive(scores);
+    if (positive) snprintf(text, sizeof text, "of label %s", tri__text_brief(positive, 40, label, sizeof label));
+    write_scalar(out, event, "eval/loss", scores->loss);
+    write_scalar(out, event, "eval/accuracy", scores->accuracy);
+    write_scalar(out, event, "eval/f1", scores->f1_macro);
+    write_described(out, event, "eval/pr_auc", scores->pr_auc, positive ? text : NULL);
+    write_described(out, event, "eval/average_precision", scores->average_precision, positive ? text : NULL);
+    write_described(out, event, "eval/roc_auc", scores->roc_auc, positive ? text : NULL);
 }
 
 static tri_status start(tfevents *t, const tri_event *event) {
@@ -138,13 +163,7 @@ static tri_status emit(void *context, const tri_event *event) {
         write_scalar(t->file, event, "train/grad_norm", event->grad_norm);
         write_scalar(t->file, event, "train/samples_per_second", tri__rate((double)event->samples, event->step_seconds));
         write_scalar(t->file, event, "train/epoch", event->epoch);
-    } else if (event->kind == TRI_EVENT_EPOCH && event->valid) {
-        write_scalar(t->file, event, "eval/loss", event->valid->loss);
-        write_scalar(t->file, event, "eval/accuracy", event->valid->accuracy);
-        write_scalar(t->file, event, "eval/f1", event->valid->f1_macro);
-        write_scalar(t->file, event, "eval/pr_auc", event->valid->pr_auc);
-        write_scalar(t->file, event, "eval/roc_auc", event->valid->roc_auc);
-    }
+    } else if (event->kind == TRI_EVENT_EPOCH && event->valid) write_scores(t->file, event);
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     return commits || tri__clock() - t->flushed > flush_seconds ? flush(t) : TRI_OK;
 }

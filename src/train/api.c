@@ -48,9 +48,14 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
                         .accuracy = scores.accuracy,
                         .f1_macro = scores.f1_macro,
                         .pr_auc = scores.pr_auc,
+                        .average_precision = scores.average_precision,
                         .roc_auc = scores.roc_auc};
     tri__scores_free(&scores);
     return TRI_OK;
+}
+
+const char *tri_positive_label(const tri_session *session) {
+    return session->positive < 0 ? NULL : session->preprocess->label[session->positive];
 }
 
 tri_status tri_save(tri_session *session, char *folder, size_t size) {

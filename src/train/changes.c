@@ -30,7 +30,8 @@ static const struct {
     {"wrap", ROUNDING},            {"wrap_min_params", ROUNDING}, {"num_microbatches", ROUNDING}, {"schedule", NOTHING},
     {"virtual_stages", ROUNDING},  {"pipeline_shape", ROUNDING}, {"stages", ROUNDING},   {"stage_profile", ROUNDING},
     {"sequence_parallel", ROUNDING},    {"recompute", ROUNDING},       {"offload", ROUNDING},      {"device", ROUNDING},
-    {"tune_products", ROUNDING},   {"separator", NOTHING},     {"decimal_mark", NOTHING}, /* what they change is another table */
+    {"tune_products", ROUNDING},   {"positive_label", NOTHING},
+    {"separator", NOTHING},        {"decimal_mark", NOTHING}, /* what they change is another table */
 };
 
 static effect effect_of(const char *key) {

@@ -11,13 +11,19 @@
 typedef struct tri_scores {
     int64_t rows;
     int n_classes;
+    int positive;             /* the class that the areas below belong to; -1: they are means over all classes */
     double loss;              /* class-weighted cross-entropy, as trained */
     double log_loss;          /* unweighted */
-    double accuracy, f1_macro, pr_auc, roc_auc;
+    double accuracy, f1_macro, pr_auc, average_precision, roc_auc;
+    char **label;                    /* [n_classes] names; owned */
     double *f1, *precision, *recall; /* [n_classes]; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
+    int64_t *confusion;              /* [n_classes, n_classes] rows of a label by prediction; NULL: too many classes; owned */
     double seconds;
 } tri_scores;
+
+/* The name of the positive class; NULL when there is none. */
+const char *tri__scores_positive(const tri_scores *scores);
 
 typedef enum tri_event_kind {
     TRI_EVENT_START,       /* the run is planned and about to begin */
@@ -26,7 +32,8 @@ typedef enum tri_event_kind {
     TRI_EVENT_CHECKPOINT,  /* one was committed */
     TRI_EVENT_MESSAGE,     /* words: loaded, ignored, assumed, warned */
     TRI_EVENT_PROFILE,     /* the recorded steps, once */
-    TRI_EVENT_END
+    TRI_EVENT_END,
+    TRI_EVENT_UNCHANGED    /* instead of all others: the run had ended before, and nothing is trained or written */
 } tri_event_kind;
 
 /* One executed instruction of a profiled step. */
@@ -63,8 +70,8 @@ typedef struct tri_event {
     int best;                      /* EPOCH: the best so far */
     /* MESSAGE */
     tri_log_level level;
-    const char *text;              /* MESSAGE; CHECKPOINT: its folder */
-    /* START, END: facts as an object, borrowed: version, argv, config, plan, seeds / summary */
+    const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */
+    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the summary there is */
     const json_t *facts;
     /* PROFILE */
     const tri_span *spans;

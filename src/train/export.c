@@ -134,16 +134,20 @@ static tri_status open_exporter(exporter *e, const char *path) {
 static tri_status write_folder(exporter *e, const char *folder) {
     json_t *config = json_deep_copy(tri__checkpoint_config(e->checkpoint));
     if (!config || json_object_set_new(config, "model_type", json_string("trimodal-bert"))) return tri__fail(TRI_RESOURCE, "out of memory");
+    const json_t *data = json_object_get(tri__checkpoint_state(e->checkpoint), "data"); /* so that eval knows the rows it was trained on */
+    json_t *state = data ? json_pack("{s:O}", "data", data) : NULL;
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),
                               .weights = e->weights,
                               .n_weights = e->n_weights,
                               .config = config,
                               .preprocessing = tri__checkpoint_preprocessing(e->checkpoint),
+                              .state = state,
                               .extras = write_extras,
                               .context = e};
     tri_status status = tri__checkpoint_export(&out);
     json_decref(config);
+    json_decref(state);
     return status;
 }
 

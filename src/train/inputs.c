@@ -1,6 +1,7 @@
 /* inputs.c - settings to dataset specs. */
 #include "train/inputs.h"
 
+#include "base/text.h"
 #include "train/engine.h"
 
 #include <stdlib.h>
@@ -47,6 +48,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
                                       .columns = m->tab_field_list,
                                       .categorical = m->cat_field_list,
                                       .label_list = m->label_list,
+                                      .positive_label = m->positive_label,
                                       .n_classes = (int)m->num_classes,
                                       .missing = (tri_missing)m->numeric_missing,
                                       .transform = (tri_transform)m->numeric_transform,
@@ -58,12 +60,15 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
 void tri__fit_spec_free(tri_fit_spec *fit) { free(fit->text); }
 
 tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preprocess **preprocess, tri_dataset **out) {
+    const tri_model_config *m = &in->settings->model;
     tri_fit_spec fit;
     TRI_TRY(tri__fit_spec_make(in->settings, &fit));
     tri_dataset_spec spec = dataset_spec(in, path);
     tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
     tri__fit_spec_free(&fit);
     TRI_TRY(status);
+    int positive; /* a store knows the labels, but not which of them is asked for */
+    if (m->positive_label) TRI_TRY(tri__preprocess_positive(*preprocess, m->positive_label, &positive));
     char *text = (*preprocess)->n_columns ? tri__preprocess_describe(*preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);
     free(text);
@@ -77,4 +82,20 @@ tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_pr
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.need_labels = need_labels;
     return tri__dataset_open(&spec, out);
+}
+
+tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train, int *positive) {
+    const char *asked = in->settings->model.positive_label;
+    int64_t count[2] = {0};
+    char rows[32], all[32];
+    *positive = -1;
+    if (preprocess->n_classes > 2) return TRI_OK;
+    for (int64_t row = 0; row < train->n; row++) count[train->labels[row]]++;
+    if (asked) TRI_TRY(tri__preprocess_positive(preprocess, asked, positive));
+    else *positive = count[1] <= count[0];
+    tri__say(in->log, TRI_LOG_INFO, "positive label: %s, %s of %s training rows%s", preprocess->label[*positive],
+             tri__text_count(count[*positive], rows), tri__text_count(train->n, all),
+             asked ? "" : count[0] == count[1] ? " (the last of two that are equally frequent; positive_label names another)"
+                                               : " (the rarer one; positive_label names another)");
+    return TRI_OK;
 }

@@ -25,6 +25,9 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out);
 void tri__fit_spec_free(tri_fit_spec *fit);
 /* Training data: fits the preprocessing too. */
 tri_status tri__inputs_fit(const tri_inputs *inputs, const char *path, tri_preprocess **preprocess, tri_dataset **out);
+/* The positive class of two, which is said: positive_label, else the rarer label of the training rows, the last one of two that are equally
+ * frequent. Beyond two classes -1. */
+tri_status tri__inputs_positive(const tri_inputs *inputs, const tri_preprocess *preprocess, const tri_dataset *train, int *positive);
 tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess, int need_labels,
                             tri_dataset **out);
 

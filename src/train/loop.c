@@ -4,6 +4,7 @@
 #include "train/run.h"
 #include "train/stage_report.h"
 #include "base/clock.h"
+#include "checkpoint/folders.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +14,7 @@ typedef struct loop {
     tri_session *s;
     tri_recorder recorder;
     tri_stage_clock clock;
-    double begin, epoch_begin;       /* tri__clock */
+    double epoch_begin;              /* tri__clock */
     int64_t samples, tokens;         /* of this process */
     int64_t begun_step, saved_step;  /* of the last checkpoint that was begun, that was committed; -1 */
     int64_t first_step;              /* that this process began at */
@@ -54,6 +55,7 @@ static tri_status emit_start(loop *l) {
                               e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
                               tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (s->positive >= 0) json_object_set_new(facts, "positive_label", json_string(tri_positive_label(s)));
     json_t *bad = bad_rows_json(s);
     if (bad) json_object_set_new(facts, "bad_rows", bad);
     tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
@@ -123,26 +125,36 @@ static tri_status save_last(loop *l) {
     return TRI_OK;
 }
 
+/* *best: it is the best so far. */
+static tri_status validate(loop *l, int *best) {
+    tri_session *s = l->s;
+    tri__scores_free(&l->valid);
+    l->valid = (tri_scores){0};
+    s->at.open_epoch = 1;
+    TRI_TRY(tri__session_scores(s, &l->valid));
+    s->at.open_epoch = 0;
+    l->has_valid = 1;
+    *best = l->valid.loss < s->at.best_loss;
+    if (!*best) return TRI_OK;
+    s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
+    json_decref(s->best_figures);
+    s->best_figures = tri__scores_figures(&l->valid);
+    return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+/* Of the epoch so far; NaN when every step was skipped. */
+static double epoch_loss(const tri_session *s) { return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN; }
+
 /* Validation, the epoch's line, the best model. At an epoch's end, and at the run's. */
 static tri_status end_epoch(loop *l, int last) {
     tri_session *s = l->s;
     int64_t epoch = (s->at.step + s->batches - 1) / s->batches;
-    double train_loss = s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN; /* every step was skipped */
     int best = 0;
-    if (s->valid) {
-        tri__scores_free(&l->valid);
-        l->valid = (tri_scores){0};
-        s->at.open_epoch = 1;
-        TRI_TRY(tri__session_scores(s, &l->valid));
-        s->at.open_epoch = 0;
-        l->has_valid = 1;
-        best = l->valid.loss < s->at.best_loss;
-        if (best) s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
-    }
+    if (s->valid) TRI_TRY(validate(l, &best));
     TRI_TRY(tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_EPOCH,
                                               .epoch_index = epoch,
                                               .epochs = s->settings->epochs,
-                                              .train_loss = train_loss,
+                                              .train_loss = epoch_loss(s),
                                               .valid = l->has_valid ? &l->valid : NULL,
                                               .seconds = tri__clock() - l->epoch_begin,
                                               .best = best}));
@@ -222,15 +234,28 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     return tri__fail(status, "%s (kept in %s)", text, l->saved);
 }
 
-static json_t *summary_json(const loop *l, double seconds) {
+/* The best validation: its step, figures, and the checkpoint that is marked as the best, where it was saved. */
+static json_t *best_json(const tri_session *s) {
+    char path[TRI_PATH_MAX];
+    int64_t marked;
+    json_t *best = json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss);
+    if (best && s->best_figures) json_object_set_new(best, "figures", json_deep_copy(s->best_figures));
+    if (best && tri__checkpoint_best(s->settings->output_dir, &marked) == TRI_OK && marked == s->at.best_step &&
+        tri__checkpoint_name(path, s->settings->output_dir, marked, "") == TRI_OK && tri__is_folder(path))
+        json_object_set_new(best, "checkpoint", json_string(path));
+    return best;
+}
+
+static json_t *summary_json(const loop *l) {
     const tri_session *s = l->s;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    double safe = seconds > 0 ? seconds : 1;
+    double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
     json_t *loss = isfinite(s->last.loss) ? json_real(s->last.loss) : json_null(); /* of a skipped step: maybe none */
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:o, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
-                                (json_int_t)s->engine.model.n_elements, "seconds", seconds, "loss", loss, "samples_per_second",
-                                (double)l->samples / safe, "tokens_per_second", (double)l->tokens / safe, "max_rss_bytes",
+    json_t *summary = json_pack("{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
+                                (json_int_t)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
+                                "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
+                                (double)l->tokens / safe, "max_rss_bytes",
                                 (json_int_t)usage.ru_maxrss * 1024, "data_bytes",
                                 (json_int_t)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
@@ -238,24 +263,65 @@ static json_t *summary_json(const loop *l, double seconds) {
     if (bad) json_object_set_new(summary, "bad_rows", bad);
     if (is_scaled(s)) json_object_set_new(summary, "skipped_steps", json_integer(s->at.skipped));
     if (l->has_valid) json_object_set_new(summary, "valid", tri__scores_json(&l->valid));
-    if (s->at.best_step >= 0)
-        json_object_set_new(summary, "best", json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss));
+    if (s->at.best_step >= 0) json_object_set_new(summary, "best", best_json(s));
     if (l->saved_step >= 0) json_object_set_new(summary, "checkpoint", json_string(l->saved));
     return summary;
 }
 
+/* The summary of a run that had ended before this process began: *summary is a new reference on the first rank, *ended is the same on all.
+ * One that was killed between its last checkpoint and its summary has none, and is ended now. */
+static tri_status find_summary(const tri_session *s, json_t **summary, int *ended) {
+    char path[TRI_PATH_MAX];
+    int32_t there = 0;
+    *ended = 0;
+    if (s->at.step < s->steps || s->at.open_epoch) return TRI_OK;
+    if (s->lead) {
+        TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
+        tri_status status = tri__is_file(path) ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
+        if (status != TRI_OK && status != TRI_DATA) return status;
+        there = *summary && json_integer_value(json_object_get(*summary, "steps")) == s->at.step;
+    }
+    if (s->place.world) TRI_TRY(tri_broadcast(tri_group_world(s->place.world), &there, 1, TRI_I32, 0));
+    *ended = there;
+    return TRI_OK;
+}
+
+/* Everything stays as it is; *ended: there was nothing to do. */
+static tri_status look_for_end(const tri_session *s, int *ended) {
+    json_t *summary = NULL;
+    tri_status status = find_summary(s, &summary, ended);
+    if (status == TRI_OK && *ended) {
+        tri__say(&s->log, TRI_LOG_INFO,
+                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher --epochs or --max-steps "
+                 "goes on, --resume never begins anew",
+                 (long long)s->at.step);
+        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
+    }
+    json_decref(summary);
+    return status;
+}
+
+/* All steps are taken, but the run did not come to its summary. */
+static tri_status catch_up(loop *l) {
+    tri_session *s = l->s;
+    l->saved_step = s->at.step;
+    memcpy(l->saved, s->from, sizeof l->saved);
+    if (!s->valid) return TRI_OK;
+    TRI_TRY(tri__session_scores(s, &l->valid));
+    l->has_valid = 1;
+    return TRI_OK;
+}
+
 static tri_status run(loop *l) {
     tri_session *s = l->s;
-    int more;
+    int more, ended;
+    TRI_TRY(look_for_end(s, &ended));
+    if (ended) return TRI_OK;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
     TRI_TRY(tri__stage_clock_open(&l->clock, s));
     TRI_TRY(emit_start(l));
-    l->begin = l->epoch_begin = tri__clock();
-    if (s->at.step >= s->steps && !s->at.open_epoch) {
-        tri__say(&s->log, TRI_LOG_INFO, "all %lld steps are taken already; nothing to train", (long long)s->steps);
-        if (s->valid) TRI_TRY(tri__session_scores(s, &l->valid));
-        l->has_valid = s->valid != NULL;
-    }
+    l->epoch_begin = tri__clock();
+    if (s->at.step >= s->steps && !s->at.open_epoch) TRI_TRY(catch_up(l));
     l->first_step = s->at.step;
     s->engine.between = look_for_stop, s->engine.between_context = l;
     tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
@@ -268,15 +334,15 @@ static tri_status run(loop *l) {
     }
     if (status == TRI_STOPPED) return stop_here(l);
     if (status != TRI_OK) return keep_last_good(l, status);
-    double seconds = tri__clock() - l->begin;
     json_t *pipeline, *ranks;
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
     status = tri__pipeline_json(s, &l->clock, &pipeline);
-    json_t *summary = summary_json(l, seconds);
+    json_t *summary = summary_json(l);
     if (pipeline) json_object_set_new(summary, "pipeline", pipeline);
     if (ranks) json_object_set_new(summary, "ranks", ranks);
     if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = seconds});
+    if (status == TRI_OK)
+        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
     json_decref(summary);
     return status;
 }

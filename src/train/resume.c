@@ -49,10 +49,13 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .batch = samples % rows / s->sampler.batch,
                            .loss_sum = number(state, "loss_sum", 0),
                            .weight_sum = number(state, "weight_sum", 0),
+                           .seconds = number(state, "seconds", 0),
                            .best_loss = number(state, "best_loss", INFINITY),
                            .best_step = integer(state, "best_step", -1),
                            .open_epoch = json_is_true(json_object_get(state, "validate")),
                            .scale = tri__loss_scale_start()};
+    s->last.loss = number(state, "last_loss", NAN);
+    s->best_figures = json_deep_copy(json_object_get(state, "best_figures"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
     if (!scale) return;
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
@@ -76,6 +79,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     TRI_TRY(check_same(s, checkpoint));
     TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
     take_position(s, checkpoint);
+    TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
     tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint), (long long)s->at.step);
     return TRI_OK;

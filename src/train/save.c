@@ -1,5 +1,6 @@
 /* save.c - what a checkpoint says of a run beside its tensors, and committing one. */
 #include "train/session.h"
+#include "train/trained.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,14 +35,17 @@ static json_t *state_json(const tri_session *s) {
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
     snprintf(data, sizeof data, "%016llx", (unsigned long long)s->train->digest);
-    json_t *state = json_pack("{s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "samples",
-                              (json_int_t)samples, "rows",
+    json_t *state = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
+                              tri__session_seconds(s), "samples", (json_int_t)samples, "rows",
                               (json_int_t)s->train->n, "global_batch", (json_int_t)s->sampler.batch, "replica_batch",
                               (json_int_t)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
                               (json_int_t)s->at.best_step, "seed", (json_int_t)set->seed, "mesh", mesh_json(&s->place.mesh),
                               "learning_rate", rate_json(s), "build", tri__build_text());
     if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_true());
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
+    if (state && s->best_figures) json_object_set_new(state, "best_figures", json_deep_copy(s->best_figures));
+    if (state && s->trained) json_object_set_new(state, "trained_rows", json_deep_copy(s->trained));
+    if (state && s->at.step && isfinite(s->last.loss)) json_object_set_new(state, "last_loss", json_real(s->last.loss));
     if (state && s->engine.plan.train.scale >= 0)
         json_object_set_new(state, "loss_scale",
                             json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good, "skipped",
@@ -53,12 +57,14 @@ json_t *tri__session_recorded(const tri_session *s) {
     json_t *config = tri__settings_json(s->settings);
     if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
+    if (config && s->positive >= 0) json_object_set_new(config, "positive_label", json_string(tri_positive_label(s)));
     return config;
 }
 
 tri_status tri__session_open_saver(tri_session *s) {
     const tri_engine *e = &s->engine;
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
+    if (s->lead) TRI_TRY(tri__trained_json(s->train, &s->trained));
     return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer, e->n_saved_optimizer,
                            s->settings->async_save, &s->saver);
 }

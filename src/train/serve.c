@@ -5,9 +5,12 @@
 #include "train/inputs.h"
 #include "train/metrics.h"
 #include "train/run.h"
+#include "train/trained.h"
 #include "base/clock.h"
+#include "checkpoint/folders.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +20,8 @@ typedef struct served {
     tri_assets assets;
     tri_preprocess *preprocess;
     tri_dataset *data;
+    char table[TRI_PATH_MAX];     /* that data is of */
+    int positive;                 /* class that figures belong to; -1: of more than two classes none */
     tri_engine engine;
     float *probs;                 /* [n, classes] */
     double seconds;
@@ -73,11 +78,55 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
 }
 
 static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
-    char file[TRI_PATH_MAX];
     tri_inputs inputs;
-    TRI_TRY(choose_file(path, file));
+    TRI_TRY(choose_file(path, v->table));
     TRI_TRY(tri__inputs_make(&v->settings, &v->assets, log, NULL, &inputs));
-    return tri__inputs_open(&inputs, file, v->preprocess, need_labels, &v->data);
+    return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
+}
+
+/* The classes' names are the preprocessing's, their number the configuration's: a checkpoint may come from elsewhere. */
+static tri_status check_classes(const served *v) {
+    if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d", tri__checkpoint_path(v->checkpoint),
+                     (long long)v->settings.model.num_classes, v->preprocess->n_classes);
+}
+
+/* --positive-label, or the label that the model was trained with. */
+static tri_status find_positive(served *v, const char *asked, const tri_log *log) {
+    const char *kept = v->settings.model.positive_label;
+    v->positive = -1;
+    if (asked && v->preprocess->n_classes > 2)
+        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them; leave it out",
+                         v->preprocess->n_classes);
+    if (v->preprocess->n_classes > 2) return TRI_OK;
+    if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
+    v->positive = 1;
+    tri__say(log, TRI_LOG_WARN,
+             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, \"%s\"; --positive-label "
+             "names another",
+             tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
+    return TRI_OK;
+}
+
+/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same, else as many as the
+ * checkpoint's hashes of rows say. An export has the digest only. */
+static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
+    static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
+    const json_t *state = tri__checkpoint_state(v->checkpoint), *hashes = json_object_get(state, "trained_rows");
+    const char *trained = json_string_value(json_object_get(state, "data"));
+    char digest[24];
+    tri_trained sample = {0};
+    *rows = -1;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)v->data->digest);
+    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->checkpoint), v->data, &sample));
+    if (trained && strcmp(digest, trained) == 0) *rows = v->data->n;
+    else if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
+    if (*rows == v->data->n)
+        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
+    else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal rows that the model "
+                 "was trained on: %s", sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
+    return TRI_OK;
 }
 
 /* The model and the data. */
@@ -93,6 +142,8 @@ static tri_status open_served(const tri_settings *asked, const tri_sink *sink, i
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
+    TRI_TRY(check_classes(v));
+    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, &log));
     if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
     return load_data(v, asked->data_path, need_labels, &log);
 }
@@ -144,22 +195,36 @@ static tri_status compute(served *v) {
     return TRI_OK;
 }
 
-static tri_status say_model(const tri_sink *sink, const served *v) {
-    tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .text = tri__checkpoint_path(v->checkpoint)};
-    return sink && sink->emit ? sink->emit(sink->context, &event) : TRI_OK;
+/* Which checkpoint it is; of a run folder, also why it is that one. */
+static void say_model(const tri_log *log, const char *asked, const served *v) {
+    int64_t best = -1;
+    const char *path = tri__checkpoint_path(v->checkpoint);
+    int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
+    if (chosen) (void)tri__checkpoint_best(asked, &best);
+    tri__say(log, TRI_LOG_INFO, "%s%s", path,
+             !chosen                                         ? ""
+             : best == tri__checkpoint_step(v->checkpoint) ? ", the best of the run by validation loss"
+                                                            : ", the newest of the run");
 }
 
-tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_scores *scores) {
+static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, served *v, tri_evaluation *out) {
+    tri_log log = tri__sink_log(sink);
+    TRI_TRY(open_served(asked, sink, 1, v));
+    TRI_TRY(compute(v));
+    if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
+    say_model(&log, asked->checkpoint, v);
+    const tri_reals *weights = &v->settings.model.class_weights;
+    const tri_label_set classes = {.n = v->preprocess->n_classes, .label = v->preprocess->label, .weights = weights->n ? weights->at : NULL,
+                                 .positive = v->positive};
+    TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
+    out->scores.seconds = v->seconds;
+    return count_trained(v, &log, &out->trained_on);
+}
+
+tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_evaluation *out) {
     served v = {0};
-    *scores = (tri_scores){0};
-    tri_status status = open_served(asked, sink, 1, &v);
-    if (status == TRI_OK) status = compute(&v);
-    if (status == TRI_OK && v.data->n == 0) status = tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
-    if (status == TRI_OK) status = say_model(sink, &v);
-    const tri_reals *weights = &v.settings.model.class_weights;
-    if (status == TRI_OK)
-        status = tri__scores(v.probs, v.data->labels, v.data->n, (int)v.engine.model.n_classes, weights->n ? weights->at : NULL, scores);
-    if (status == TRI_OK) scores->seconds = v.seconds;
+    *out = (tri_evaluation){0};
+    tri_status status = evaluate(asked, sink, &v, out);
     close_served(&v);
     return status;
 }
@@ -212,12 +277,14 @@ static tri_status join(const served *v, const tri_settings *asked, tri_predictio
 }
 
 static tri_status predict(const tri_settings *asked, const tri_sink *sink, served *v, tri_predictions *out) {
+    tri_log log = tri__sink_log(sink);
     TRI_TRY(open_served(asked, sink, 0, v));
     if (asked->top_k > v->preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k, v->preprocess->n_classes);
     TRI_TRY(join(v, asked, out));
     TRI_TRY(compute(v));
-    return say_model(sink, v);
+    say_model(&log, asked->checkpoint, v);
+    return TRI_OK;
 }
 
 tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {

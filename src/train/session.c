@@ -24,6 +24,8 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event) {
     return session->sink.emit ? session->sink.emit(session->sink.context, event) : TRI_OK;
 }
 
+double tri__session_seconds(const tri_session *session) { return session->at.seconds + tri__clock() - session->opened; }
+
 /* Messages become events. A sink that fails on words will fail again on the next event, which is checked. */
 static void say(void *context, tri_log_level level, const char *text) {
     tri_session *session = context;
@@ -40,6 +42,7 @@ static tri_status load_tables(tri_session *s) {
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
     inputs.stop = s->stop;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
+    TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
         tri__say(&s->log, TRI_LOG_WARN, "no validation table beside the training data: no validation, no best model");
         return TRI_OK;
@@ -165,6 +168,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
         tri_session_close(s);
         return status;
     }
+    s->opened = tri__clock();
     *out = s;
     return TRI_OK;
 }
@@ -179,6 +183,8 @@ void tri_session_close(tri_session *s) {
     tri__dataset_close(s->valid);
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
+    json_decref(s->best_figures);
+    json_decref(s->trained);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->own) tri__settings_free(&s->own);
@@ -360,11 +366,12 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
     size_t classes = (size_t)s->engine.model.n_classes;
     float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
-    const tri_model_config *m = &s->settings->model;
+    const tri_reals *weights = &s->settings->model.class_weights;
+    const tri_label_set known = {
+        .n = (int)classes, .label = s->preprocess->label, .weights = weights->n ? weights->at : NULL, .positive = s->positive};
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_EVALUATE, s->at.step);
     tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
-    if (status == TRI_OK)
-        status = tri__scores(probs, s->valid->labels, s->valid->n, (int)classes, m->class_weights.n ? m->class_weights.at : NULL, scores);
+    if (status == TRI_OK) status = tri__scores(probs, s->valid->labels, s->valid->n, &known, scores);
     if (status == TRI_OK) scores->seconds = tri__clock() - begin;
     free(probs);
     return status;

@@ -14,6 +14,7 @@ typedef struct tri_position {
     int64_t step;                     /* taken */
     int64_t epoch, batch;             /* the next batch: 0-based */
     double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
+    double seconds;                   /* that earlier processes of the run took, up to the checkpoint */
     double best_loss;                 /* of validation; infinite: none yet */
     int64_t best_step;                /* -1 none */
     int open_epoch;                   /* 1: the last step before a validation is taken, the validation is not */
@@ -32,6 +33,7 @@ struct tri_session {
     int lock;                         /* of the run folder; -1 */
     tri_assets assets;
     tri_preprocess *preprocess;
+    int positive;                     /* class that figures belong to; -1: of more than two classes none */
     tri_dataset *train, *valid;       /* valid NULL: none */
     tri_sampler sampler;
     tri_loader *loader;
@@ -41,7 +43,11 @@ struct tri_session {
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
     tri_position at;
     int resumed;
+    char from[TRI_PATH_MAX];          /* the checkpoint that it continues from; "": none */
     double began;                     /* seconds since 1970: this run, or the one that it continues */
+    double opened;                    /* tri__clock() when this process had opened it */
+    json_t *best_figures;             /* of the best validation; NULL: none yet */
+    json_t *trained;                  /* tri__trained_json, for checkpoints; the lead's only */
     tri_saver *saver;
     /* the current batch */
     const tri_batch *batch;
@@ -63,11 +69,13 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 /* tri_session_join, with guard bytes after each class of memory. */
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
+double tri__session_seconds(const tri_session *session); /* that the run took so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);
-/* The run's settings, with encoders as they were resolved: the checkpoint alone says what the model is. NULL when out of memory. */
+/* The run's settings, with encoders and positive label as they were resolved: the checkpoint alone says what the model is. NULL when out of
+ * memory. */
 json_t *tri__session_recorded(const tri_session *session);
 /* save.c: every rank calls these. open_saver also clears the run folder of what a killed run left. */
 tri_status tri__session_open_saver(tri_session *session);
