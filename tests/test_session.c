@@ -2,9 +2,8 @@
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive label. */
 #include "allocations.h"
 #include "session_data.h"
-#include "train/metrics.h"
-#include "train/run.h"
 
+#include "data/store.h"
 #include "train/metrics.h"
 #include "train/run.h"
 #include "train/trained.h"

@@ -186,7 +186,8 @@ int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field
 
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class) {
     char words[1100];
-    *class = tri__labels_class(preprocess, (tri_field_text){.text = label, .length = strlen(label)});
+    tri_field_text field = {.text = label, .length = strlen(label)};
+    *class = tri__labels_class(preprocess, field);
     if (*class >= 0) return TRI_OK;
-    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label, tri__label_words(preprocess, words, sizeof words));
+    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label, tri__label_words(preprocess, field, words, sizeof words));
 }
