@@ -85,8 +85,9 @@ static void add_text(const tri_loader *loader, tri_micro *micro, int text, int64
     int64_t length = from->start[row + 1] - from->start[row], at = micro->tokens[text];
     TRI_ASSERT(at + length <= loader->spec.maxima.tokens[text]);
     memcpy(micro->ids[text] + at, from->ids + from->start[row], (size_t)length * sizeof *micro->ids[text]);
+    int32_t next = loader->spec.position_base[text], pad = next - 1; /* -1 is no token's id */
     for (int64_t i = 0; i < length; i++) {
-        micro->pos[text][at + i] = loader->spec.position_base[text] + (int32_t)i;
+        micro->pos[text][at + i] = micro->ids[text][at + i] == pad ? pad : next++;
         micro->key[text][2 * (at + i)] = (int32_t)row;
         micro->key[text][2 * (at + i) + 1] = (int32_t)i;
     }
