@@ -77,7 +77,8 @@ static int make_models(void **state) {
                  " \"warmup_steps\": 5, \"global_batch_size\": 32,"
                  " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
-                 " \"secondary_encoder\": {\"model_type\": \"roberta\", \"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+                 " \"secondary_encoder\": {\"model_type\": \"roberta\", \"hidden_size\": 16,"
+                 " \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}",
                  models[i][1]);
         write_file(models[i][0], text);
@@ -177,7 +178,8 @@ static void expect_padding(const char *folder, const char *name, int64_t rows, i
     tri_shape shape = tri__shape_2d(rows, width);
     float *read = malloc((size_t)(rows * width) * sizeof *read); /* [rows, width] */
     OK(tri__checkpoint_open(folder, 0, &checkpoint));
-    OK(tri__checkpoint_read(checkpoint, &(tri_piece){.name = name, .dtype = TRI_F32, .shape = shape, .slice = tri__slice_whole(&shape), .data = read}));
+    OK(tri__checkpoint_read(checkpoint, &(tri_piece){.name = name, .dtype = TRI_F32, .shape = shape,
+                                                     .slice = tri__slice_whole(&shape), .data = read}));
     for (int64_t i = 0; i < width; i++) assert_true(read[pad * width + i] == 0 && read[(pad + 1) * width + i] != 0);
     tri__checkpoint_close(checkpoint);
     free(read);

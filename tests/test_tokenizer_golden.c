@@ -1,8 +1,9 @@
-/* test_tokenizer_golden.c - ids equal to those of the tokenizers library and of transformers, from files that tools/golden_tokenizer.py
- * and, with arguments, tools/parity_*.py make: JSON lines, first {"folder": F} or {"files": {name: text}}, then {"text": T, "ids": [..]},
- * with "max_len" where it is cut, or {"a": A, "b": B, "max_len": M, "ids": [..], "types": [..]}. Each case is encoded twice: the second time
- * the words are known. "refused": W in the first line: the folder is refused, with these words; "may_refuse": it may be, by exit 2, 65 or 66,
- * and its cases are then passed over; "save": F: its tokenizer is saved there. */
+/* test_tokenizer_golden.c - ids equal to those of the tokenizers library and of transformers, from files that
+ * tools/golden_tokenizer.py and, with arguments, tools/parity_*.py make: JSON lines, first {"folder": F} or {"files":
+ * {name: text}}, then {"text": T, "ids": [..]}, with "max_len" where it is cut, or {"a": A, "b": B, "max_len": M, "ids":
+ * [..], "types": [..]}. Each case is encoded twice: the second time the words are known. In the first line, "refused": W
+ * says that the folder is refused with these words; "may_refuse" that it may be, by exit 2, 65 or 66, and its cases are
+ * then passed over; "save": F that its tokenizer is saved there. */
 #include "base/file.h"
 #include "data/tokenizer.h"
 
@@ -80,9 +81,11 @@ static tri_tokenizer *load_again(tri_tokenizer *first, const char *path, int lin
     snprintf(copy, sizeof copy, "/tmp/trident-golden-copy-%ld", (long)getpid());
     tri_tokenizer *second;
     must(tri__tokenizer_save(first, copy));
-    if (tri__tokenizer_load(copy, &second) != TRI_OK) fail_msg("%s:%d: saved, it does not load: %s", path, line, tri_error());
+    if (tri__tokenizer_load(copy, &second) != TRI_OK)
+        fail_msg("%s:%d: saved, it does not load: %s", path, line, tri_error());
     must(tri__folder_remove(copy));
-    if (tri__tokenizer_hash(first) != tri__tokenizer_hash(second)) fail_msg("%s:%d: saved and loaded again it is another", path, line);
+    if (tri__tokenizer_hash(first) != tri__tokenizer_hash(second))
+        fail_msg("%s:%d: saved and loaded again it is another", path, line);
     assert_int_equal(tri__tokenizer_size(first), tri__tokenizer_size(second));
     tri__tokenizer_free(first);
     return second;
@@ -90,12 +93,15 @@ static tri_tokenizer *load_again(tri_tokenizer *first, const char *path, int lin
 
 /* The folder's tokenizer, saved and loaded again; NULL where it is refused and may be. */
 static tri_tokenizer *open_tokenizer(const char *folder, const json_t *head, const char *path, int line) {
-    const char *refused = json_string_value(json_object_get(head, "refused")), *save = json_string_value(json_object_get(head, "save"));
+    const char *refused = json_string_value(json_object_get(head, "refused"));
+    const char *save = json_string_value(json_object_get(head, "save"));
     tri_tokenizer *tokenizer;
     tri_status status = tri__tokenizer_load(folder, &tokenizer);
     int known = status == TRI_USAGE || status == TRI_DATA || status == TRI_NOINPUT;
-    if (refused && (!known || !strstr(tri_error(), refused))) fail_msg("%s:%d: not refused for \"%s\": %s", path, line, refused, tri_error());
-    if (known && json_is_true(json_object_get(head, "may_refuse"))) print_message("%s:%d: refused: %s\n", path, line, tri_error());
+    if (refused && (!known || !strstr(tri_error(), refused)))
+        fail_msg("%s:%d: not refused for \"%s\": %s", path, line, refused, tri_error());
+    if (known && json_is_true(json_object_get(head, "may_refuse")))
+        print_message("%s:%d: refused: %s\n", path, line, tri_error());
     else if (status != TRI_OK && !refused) fail_msg("%s:%d: %s", path, line, tri_error());
     if (status != TRI_OK) return NULL;
     tokenizer = load_again(tokenizer, path, line);
@@ -121,7 +127,9 @@ static int check_file(const char *path) {
             tokenizer = NULL;
             const char *folder = open_folder(one, made);
             if (folder) tokenizer = open_tokenizer(folder, one, path, number);
-            else print_message("%s:%d: skipped: %s is not here\n", path, number, json_string_value(json_object_get(one, "folder")));
+            else
+                print_message("%s:%d: skipped: %s is not here\n", path, number,
+                              json_string_value(json_object_get(one, "folder")));
             if (made[0]) must(tri__folder_remove(made));
         } else if (tokenizer) {
             check(tokenizer, path, number, one);

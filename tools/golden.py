@@ -72,7 +72,7 @@ CONFIGS = {
 
 
 def make_samples(config, count, rng):
-    """Ragged samples: one shortest possible (2 tokens), one of max_sen_len; every other one has a pad token in its midst."""
+    """Ragged samples: one shortest possible (2 tokens), one of max_sen_len; every other one has a pad token inside."""
     lengths = [2, config["max_sen_len"]] + [rng.randrange(3, config["max_sen_len"]) for _ in range(count - 2)]
     samples = []
     for i in range(count):

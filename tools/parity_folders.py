@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares Trident's reading of tokenizer folders with transformers' own, for random combinations of files; `make parity` runs it.
+"""Compares Trident's reading of tokenizer folders with transformers' own, for random combinations of files.
 
     .venv/bin/python tools/parity_folders.py [BUILD] [--seed N] [--count N]
 
-Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and, or not, tokenizer_config.json,
-special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or contradict each other. Where AutoTokenizer opens it,
-Trident gives the same ids or refuses it; and what Trident saves (a checkpoint's or an export's folder) gives the same ids in
-AutoTokenizer again, whatever the encoder beside it.
+`make parity` runs it. Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and, or not,
+tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or contradict
+each other. Where AutoTokenizer opens it, Trident gives the same ids or refuses it; and what Trident saves (a checkpoint's
+or an export's folder) gives the same ids in AutoTokenizer again, whatever the encoder beside it.
 """
 import argparse
 import json
@@ -23,12 +23,19 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from transformers import AutoTokenizer, logging
 
 import golden_tokenizer as golden
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, normalizers, pre_tokenizers, processors
 
 logging.set_verbosity_error()
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TEXTS = ["Hello, the DRESS fits  <x> perfectly [MASK] <mask> un<y>affable", "CAF\u00c9 cafe\u0301 \u4e2d\u56fd Love<X>love <new>",
-         "[CLS] [cls] a [SEP] <s> b </s> [UNK] <unk> [PAD] <pad>", "<|endoftext|>it's  <x>  <y>", "", " the dress", "a b c d e f g h i j"]
+TEXTS = [
+    "Hello, the DRESS fits  <x> perfectly [MASK] <mask> un<y>affable",
+    "CAF\u00c9 cafe\u0301 \u4e2d\u56fd Love<X>love <new>",
+    "[CLS] [cls] a [SEP] <s> b </s> [UNK] <unk> [PAD] <pad>",
+    "<|endoftext|>it's  <x>  <y>",
+    "",
+    " the dress",
+    "a b c d e f g h i j",
+]
 POOL = ["<x>", "<y>", "<X>", "<new>", "Love", "the", "[MASK]", "[CLS]", "[SEP]", "<s>", "</s>", "<mask>", "[PAD]"]
 NAMED = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
 BYTES = ("<s>", "</s>", "<unk>", "<pad>", "<mask>")
@@ -44,11 +51,22 @@ def flags(chance, token):
 
 def wordpiece_json(chance):
     lower = chance.random() < 0.6
-    normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=chance.choice([None, None, None, False, True]),
-                                            handle_chinese_chars=chance.random() < 0.9)
-    processor = chance.choice(["template"] * 6 + [None, processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)),
-                                                  processors.BertProcessing(("[SEP]", 3), ("[MASK]", 4))])
-    return golden.small_wordpiece(chance.choice([normalizer] * 9 + [normalizers.Lowercase()]), pre_tokenizers.BertPreTokenizer(), processor)
+    normalizer = normalizers.BertNormalizer(
+        lowercase=lower,
+        strip_accents=chance.choice([None, None, None, False, True]),
+        handle_chinese_chars=chance.random() < 0.9,
+    )
+    processor = chance.choice(
+        ["template"] * 6
+        + [
+            None,
+            processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)),
+            processors.BertProcessing(("[SEP]", 3), ("[MASK]", 4)),
+        ]
+    )
+    return golden.small_wordpiece(
+        chance.choice([normalizer] * 9 + [normalizers.Lowercase()]), pre_tokenizers.BertPreTokenizer(), processor
+    )
 
 
 def bytes_json(chance):
@@ -56,7 +74,9 @@ def bytes_json(chance):
     tokenizer = golden.small_bytes(None, space=space, extra=BYTES)
     ids = {token: tokenizer.token_to_id(token) for token in BYTES}
     if chance.random() < 0.8:
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=space)
+        tokenizer.post_processor = processors.RobertaProcessing(
+            ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), add_prefix_space=space
+        )
     return tokenizer
 
 
@@ -113,15 +133,27 @@ def listed(chance, pieces):
 
 
 def config_keys(chance, kind, pieces):
-    likely = {"bert": "BertTokenizer", "bert json": "BertTokenizer", "roberta": "RobertaTokenizer", "bytes json": "RobertaTokenizer",
-              "gpt2": "GPT2Tokenizer"}[kind]
+    likely = {
+        "bert": "BertTokenizer",
+        "bert json": "BertTokenizer",
+        "roberta": "RobertaTokenizer",
+        "bytes json": "RobertaTokenizer",
+        "gpt2": "GPT2Tokenizer",
+    }[kind]
     keys = {}
 
     def may(share, key, values):
         if chance.random() < share:
             keys[key] = chance.choice(values)
 
-    may(0.5, "tokenizer_class", [likely] * 5 + [likely + "Fast"] * 2 + ["PreTrainedTokenizerFast"] * 2 + ["ElectraTokenizer", "GPT2Tokenizer", None])
+    may(
+        0.5,
+        "tokenizer_class",
+        [likely] * 5
+        + [likely + "Fast"] * 2
+        + ["PreTrainedTokenizerFast"] * 2
+        + ["ElectraTokenizer", "GPT2Tokenizer", None],
+    )
     may(0.5, "do_lower_case", [True, False])
     may(0.2, "strip_accents", [True, False, None])
     may(0.2, "tokenize_chinese_chars", [True, False])
@@ -136,8 +168,10 @@ def config_keys(chance, kind, pieces):
             keys[key] = token_value(chance, True) if chance.random() < 0.9 else None
     for key in ("additional_special_tokens", "extra_special_tokens"):
         if chance.random() < 0.15:
-            keys[key] = chance.choice([None, [], {"image": chance.choice(POOL)}] +
-                                      [[token_value(chance, True) for _ in range(chance.choice([1, 2, 3]))]] * 5)
+            keys[key] = chance.choice(
+                [None, [], {"image": chance.choice(POOL)}]
+                + [[token_value(chance, True) for _ in range(chance.choice([1, 2, 3]))]] * 5
+            )
     if chance.random() < 0.2:
         keys["added_tokens_decoder"] = {str(id): flags(chance, token) for id, token in listed(chance, pieces).items()}
     order = list(keys)
@@ -167,7 +201,9 @@ def folder_files(chance):
     if chance.random() < 0.25:
         files["added_tokens.json"] = json.dumps({token: id for id, token in listed(chance, pieces).items()})
     if chance.random() < 0.85:
-        likely = {"bert": "bert", "bert json": "bert", "roberta": "roberta", "bytes json": "roberta", "gpt2": "gpt2"}[kind]
+        likely = {"bert": "bert", "bert json": "bert", "roberta": "roberta", "bytes json": "roberta", "gpt2": "gpt2"}[
+            kind
+        ]
         files["config.json"] = json.dumps({"model_type": chance.choice([likely] * 9 + ["bert", "roberta"])})
     return files
 
@@ -196,6 +232,7 @@ def case_lines(rows):
 
 def compare(build, folder, seed, count):
     program = os.path.join(os.path.abspath(build), "tests", "test_tokenizer_golden")
+    os.makedirs(folder, exist_ok=True)
     chance, wanted, lines = random.Random(seed), {}, []
     for i in range(count):
         files = folder_files(chance)
@@ -211,9 +248,11 @@ def compare(build, folder, seed, count):
     result = subprocess.run([program, path], capture_output=True, text=True, cwd=ROOT)
     if result.returncode:
         where = re.findall(r"folders.jsonl:(\d+): (?!refused)", result.stdout + result.stderr)
-        i = sum('"may_refuse":true' in row for row in lines[:int(where[0])]) - 1 if where else 0
+        i = sum('"may_refuse":true' in row for row in lines[: int(where[0])]) - 1 if where else 0
         text = json.dumps(folder_text(os.path.join(folder, f"folder-{i}")), indent=1)
-        sys.exit(f"parity: tokenizer folders, seed {seed}\n{result.stdout[-1500:]}{result.stderr[-1500:]}\nfolder {i}: {text}")
+        sys.exit(
+            f"parity: tokenizer folders, seed {seed}\n{result.stdout[-1500:]}{result.stderr[-1500:]}\nfolder {i}: {text}"
+        )
     read = 0
     for i, rows in wanted.items():
         saved = os.path.join(folder, f"saved-{i}")
@@ -225,17 +264,27 @@ def compare(build, folder, seed, count):
                 json.dump({"model_type": model}, file)
             again = ids_of(saved)
             if again is None or (rows is not None and again != rows):
-                sys.exit(f"parity: tokenizer folders, seed {seed}: {saved}, saved beside a {model} encoder, gives other ids in transformers: "
-                         f"{json.dumps(folder_text(os.path.join(folder, f'folder-{i}')))}")
+                sys.exit(
+                    f"parity: tokenizer folders, seed {seed}: {saved}, saved beside a {model} encoder, gives "
+                    "other ids in transformers: "
+                    f"{json.dumps(folder_text(os.path.join(folder, f'folder-{i}')))}"
+                )
     opened = sum(rows is not None for rows in wanted.values())
     both = sum(rows is not None and os.path.isdir(os.path.join(folder, f"saved-{i}")) for i, rows in wanted.items())
-    print(f"tokenizers: {count} random folders, seed {seed}: transformers opens {opened}, Trident {read}, both {both}: no difference, "
-          "neither in what is saved", flush=True)
+    print(
+        f"tokenizers: {count} random folders, seed {seed}: transformers opens {opened}, Trident {read}, both "
+        f"{both}: no difference, "
+        "neither in what is saved",
+        flush=True,
+    )
 
 
 def folder_text(folder):
-    return {name: open(os.path.join(folder, name), encoding="utf-8").read()[:1200] for name in os.listdir(folder)
-            if name not in ("vocab.txt", "vocab.json", "merges.txt")}
+    return {
+        name: open(os.path.join(folder, name), encoding="utf-8").read()[:1200]
+        for name in os.listdir(folder)
+        if name not in ("vocab.txt", "vocab.json", "merges.txt")
+    }
 
 
 def main():

@@ -16,7 +16,9 @@ static tri_added_token *find(const tri_added_tokens *tokens, const char *content
     return NULL;
 }
 
-const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) { return find(tokens, content); }
+const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) {
+    return find(tokens, content);
+}
 
 tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, const tri_added_token *token) {
     size_t length = strlen(token->content);
@@ -74,8 +76,10 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
     if (set->n) qsort(set->token, (size_t)set->n, sizeof *set->token, by_pattern);
     for (int i = 1; i < set->n; i++)
         if (!by_pattern(&set->token[i - 1], &set->token[i]))
-            return tri__fail(TRI_DATA, "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation: which of them a text "
-                             "has is left to chance in transformers, too", where, set->token[i - 1]->content, set->token[i]->content);
+            return tri__fail(TRI_DATA,
+                             "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; which of "
+                             "them it becomes is left to chance, in transformers too",
+                             where, set->token[i - 1]->content, set->token[i]->content);
     int openers = 0;
     for (int i = 0; i < set->n; i++) {
         unsigned char first = (unsigned char)set->token[i]->pattern[0];

@@ -33,7 +33,8 @@ enum { TRI_LOADER_WORKERS = 256 };
 typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* the loader owns its use while open */
     const double *class_weights;   /* [n_classes]; NULL: all 1 */
-    int position_base[2];          /* 0 for BERT: every token counts. Pad id + 1 for RoBERTa: a pad token does not count, and has position pad id */
+    int position_base[2];          /* 0 for BERT: every token counts. Pad id + 1 for RoBERTa: a pad token does not count,
+                                    * and has the position pad id */
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
     int first_part, parts;         /* which parts of a batch to fill: a replica's own; parts 0: all of the sampler's */

@@ -85,9 +85,10 @@ static int encode(walk *w, const char *text, size_t length) {
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
 }
 
-/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all: how many it has, counted
- * where they are asked for or looked at. Returns how many there are in `ids`, -1 when out of memory. */
-static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids, int64_t *all) {
+/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless NULL:
+ * how many it has. Returns how many there are in `ids`, -1 when out of memory. */
+static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
+                       int64_t *all) {
     walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
     int n = encode(&w, text, length);
     if (all) *all = w.ids.n;

@@ -1,7 +1,8 @@
-/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and the settings beside it. transformers' class of the
- * folder decides: most classes take the vocabulary alone out of a tokenizer.json and make the rest of tokenizer_config.json. So do we; where
- * the two contradict each other and tokenizer_config.json is silent, nobody can know what was meant, and the folder is refused.
- * What is read is kept, with what was assumed written out: saving writes that, and its hash is the tokenizer's. */
+/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and the settings beside it.
+ * transformers' class of the folder decides: most classes take the vocabulary alone out of a tokenizer.json and make
+ * the rest of tokenizer_config.json. So do we; where the two contradict each other and tokenizer_config.json is silent,
+ * nobody can know what was meant, and the folder is refused. What is read is kept, with what was assumed written out:
+ * saving writes that, and its hash is the tokenizer's. */
 #include "data/tokenizer_parts.h"
 
 #include "base/file.h"
@@ -47,9 +48,9 @@ typedef struct builder {
     tri_tokenizer *tokenizer;
     tri_tokenizer_settings settings;
     const char *folder;
-    char path[TRI_PATH_MAX];   /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
-    json_t *file;              /* tokenizer.json; NULL */
-    int overridden;            /* tokenizer_config.json says otherwise than tokenizer.json */
+    char path[TRI_PATH_MAX]; /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
+    json_t *file;            /* tokenizer.json; NULL */
+    int overridden;          /* tokenizer_config.json says otherwise than tokenizer.json */
 } builder;
 
 static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
@@ -72,13 +73,17 @@ static int name_says_cased(const char *folder) {
 }
 
 static tri_status contradicts(const builder *b, const char *what, const char *cure) {
-    return tri__fail(TRI_USAGE, "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
-                     "follow this file write %s into tokenizer_config.json", b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
+    return tri__fail(
+        TRI_USAGE,
+        "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
+        "follow this file write %s into tokenizer_config.json",
+        b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
 }
 
 static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
 
-/* A setting that both files have: *have is what counts so far. Refused where tokenizer_config.json leaves it open and they differ. */
+/* A setting that both files have: *have is what counts so far. Refused where tokenizer_config.json leaves it open and
+ * they differ. */
 static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
     char cure[80];
     if (in_file == have) return TRI_OK;
@@ -93,15 +98,18 @@ static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
     const json_t *normalizer = json_object_get(b->file, "normalizer");
     const char *type = json_string_value(json_object_get(normalizer, "type"));
     tri_bert_rules file;
-    if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##")) return contradicts(b, "the model", as_it_stands);
-    if (t->pre_tokenizer.n != 1 || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BERT) return contradicts(b, "the pre_tokenizer", as_it_stands);
+    if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##"))
+        return contradicts(b, "the model", as_it_stands);
+    if (t->pre_tokenizer.n != 1 || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BERT)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
     if (!type || strcmp(type, "BertNormalizer")) return contradicts(b, "the normalizer", as_it_stands);
     TRI_TRY(tri__tokenizer_bert_rules(b->path, normalizer, &file));
     if (!file.clean_text) return contradicts(b, "clean_text of the normalizer", as_it_stands);
     TRI_TRY(agree(b, "do_lower_case", file.lower_case, rules->lower_case, "lowercase of the normalizer"));
     if (file.lower_case == rules->lower_case || tri__tokenizer_says(&b->settings, "strip_accents"))
         TRI_TRY(agree(b, "strip_accents", file.strip_accents, rules->strip_accents, "strip_accents of the normalizer"));
-    return agree(b, "tokenize_chinese_chars", file.split_chinese, rules->split_chinese, "handle_chinese_chars of the normalizer");
+    return agree(b, "tokenize_chinese_chars", file.split_chinese, rules->split_chinese,
+                 "handle_chinese_chars of the normalizer");
 }
 
 static int same_template(const tri_template *a, const tri_template *b) {
@@ -110,7 +118,8 @@ static int same_template(const tri_template *a, const tri_template *b) {
     return same;
 }
 
-/* cls and sep around texts; the post-processor of tokenizer.json must say the same, unless tokenizer_config.json names them. */
+/* cls and sep around texts; the post-processor of tokenizer.json must say the same, unless tokenizer_config.json names
+ * them. */
 static tri_status take_template(builder *b, int between, int type) {
     tri_tokenizer *t = b->tokenizer;
     tri_template one, two;
@@ -131,9 +140,11 @@ static tri_status take_unknown(builder *b) {
     int32_t id, file = t->wordpiece.unknown;
     TRI_TRY(tri__tokenizer_special(t, &b->settings, "unk_token", b->path, &id));
     if (id >= t->vocabulary.n || !t->vocabulary.length[id])
-        return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is not one of the pieces", b->path, tri__tokenizer_piece(t, id));
+        return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is not one of the pieces", b->path,
+                         tri__tokenizer_piece(t, id));
     t->wordpiece = (tri_wordpiece){id, TRI_WORD_CHARS};
-    if (b->file && file != id && !tri__tokenizer_says(&b->settings, "unk_token")) return contradicts(b, "unk_token of the model", as_it_stands);
+    if (b->file && file != id && !tri__tokenizer_says(&b->settings, "unk_token"))
+        return contradicts(b, "unk_token of the model", as_it_stands);
     return TRI_OK;
 }
 
@@ -141,7 +152,8 @@ static tri_status build_wordpiece(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     tri_tokenizer_settings *s = &b->settings;
     int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
-    tri_bert_rules rules = {.clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
+    tri_bert_rules rules = {
+        .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
     char count[32];
     TRI_TRY(read_flag(s, "do_lower_case", &rules.lower_case));
     rules.strip_accents = rules.lower_case;
@@ -154,9 +166,11 @@ static tri_status build_wordpiece(builder *b) {
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     TRI_TRY(take_unknown(b));
     TRI_TRY(take_template(b, 1, 1));
-    snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s", tri__text_count(t->vocabulary.n, count),
-             rules.lower_case ? "uncased" : "cased",
-             rules.strip_accents == rules.lower_case ? "" : rules.strip_accents ? ", accents stripped" : ", accents kept",
+    snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
+             tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
+             rules.strip_accents == rules.lower_case ? ""
+             : rules.strip_accents                   ? ", accents stripped"
+                                                     : ", accents kept",
              rules.split_chinese ? "" : ", Chinese characters not split",
              assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
@@ -172,7 +186,8 @@ static tri_status compare_bpe(builder *b, int space) {
     const tri_pre_tokenizer *pre = &t->pre_tokenizer;
     if (!t->is_bpe) return contradicts(b, "the model", as_it_stands);
     if (t->normaliser.n) return contradicts(b, "the normalizer", as_it_stands);
-    if (pre->n != 1 || pre->step[0].kind != TRI_SPLIT_BYTE_LEVEL || !pre->step[0].pattern) return contradicts(b, "the pre_tokenizer", as_it_stands);
+    if (pre->n != 1 || pre->step[0].kind != TRI_SPLIT_BYTE_LEVEL || !pre->step[0].pattern)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
     return agree(b, "add_prefix_space", pre->step[0].prefix_space, space, "add_prefix_space of the pre_tokenizer");
 }
 
@@ -187,7 +202,8 @@ static tri_status build_bpe(builder *b) {
     TRI_TRY(read_flag(s, "add_bos_token", &bos));
     TRI_TRY(read_flag(s, "add_eos_token", &eos));
     if ((bos || eos) && !roberta && !b->file)
-        return tri__fail(TRI_USAGE, "%s: add_%s_token is not known here; such a folder needs a tokenizer.json", s->path, bos ? "bos" : "eos");
+        return tri__fail(TRI_USAGE, "%s: add_%s_token is not known here; such a folder needs a tokenizer.json", s->path,
+                         bos ? "bos" : "eos");
     if (b->file) TRI_TRY(compare_bpe(b, space));
     pre->n = 1;
     pre->step[0].kind = TRI_SPLIT_BYTE_LEVEL;
@@ -197,12 +213,16 @@ static tri_status build_bpe(builder *b) {
     t->bpe.unknown = -1, t->bpe.fuse_unknown = t->bpe.whole_words = 0;
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     if (roberta) TRI_TRY(take_template(b, 2, 0));
-    else if (b->file) TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    else if (b->file)
+        TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
-    snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s", tri__text_count(t->vocabulary.n, count),
-             roberta ? "as RoBERTa" : "as GPT-2", space ? ", a blank in front" : "",
+    snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
+             tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
+             space ? ", a blank in front" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
-    return json_object_set_new(s->config, "add_prefix_space", json_boolean(space)) ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path) : TRI_OK;
+    return json_object_set_new(s->config, "add_prefix_space", json_boolean(space))
+               ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path)
+               : TRI_OK;
 }
 
 /* tokenizer.json as it stands. */
@@ -211,14 +231,16 @@ static tri_status build_file(builder *b) {
     char count[32];
     TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
     TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
-    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece", tri__text_count(t->size, count));
+    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece",
+             tri__text_count(t->size, count));
     return TRI_OK;
 }
 
 /* truncation_side, or what tokenizer.json was saved with. */
 static tri_status read_side(builder *b) {
     const json_t *side = json_object_get(b->settings.config, "truncation_side");
-    const char *text = json_string_value(side), *file = json_string_value(json_object_get(json_object_get(b->file, "truncation"), "direction"));
+    const char *text = json_string_value(side),
+               *file = json_string_value(json_object_get(json_object_get(b->file, "truncation"), "direction"));
     if (side && (!text || (strcmp(text, "left") && strcmp(text, "right"))))
         return tri__fail(TRI_DATA, "%s: truncation_side must be \"left\" or \"right\"", b->settings.path);
     b->tokenizer->cut_left = text ? !strcmp(text, "left") : file && !strcmp(file, "Left");
@@ -269,10 +291,13 @@ static tri_status read_bpe(builder *b) {
 static tri_tokenizer_class class_by_files(const builder *b, int found) {
     const tri_vocabulary *vocabulary = &b->tokenizer->vocabulary;
     if (found < 2) return found ? TRI_CLASS_BERT : TRI_CLASS_FILE;
-    return tri__vocabulary_named(vocabulary, "<s>") >= 0 && tri__vocabulary_named(vocabulary, "</s>") >= 0 ? TRI_CLASS_ROBERTA : TRI_CLASS_GPT2;
+    return tri__vocabulary_named(vocabulary, "<s>") >= 0 && tri__vocabulary_named(vocabulary, "</s>") >= 0
+               ? TRI_CLASS_ROBERTA
+               : TRI_CLASS_GPT2;
 }
 
-/* The file with the vocabulary, in b->path: the first of `names` that is there and that the class reads. Returns its number; 3: none. */
+/* The file with the vocabulary, in b->path: the first of `names` that is there and that the class reads. Returns its
+ * number; 3: none. */
 static int find_vocabulary(builder *b, const char *const names[static 3]) {
     static const uint8_t reads[][3] = {{1, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 0, 1}, {1, 0, 0}}; /* by class */
     int found = 0;
@@ -288,17 +313,21 @@ static tri_status build(builder *b) {
     TRI_TRY(tri__tokenizer_settings_open(&b->settings, b->folder));
     int found = find_vocabulary(b, names);
     if (found == 3 && b->settings.class != TRI_CLASS_OPEN)
-        return tri__fail(TRI_NOINPUT, "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s", b->folder,
-                         tri__tokenizer_class_name(b->settings.class),
+        return tri__fail(TRI_NOINPUT,
+                         "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
+                         b->folder, tri__tokenizer_class_name(b->settings.class),
                          b->settings.class == TRI_CLASS_FILE   ? "tokenizer.json"
                          : b->settings.class == TRI_CLASS_BERT ? "tokenizer.json or vocab.txt"
                                                                : "tokenizer.json, or vocab.json and merges.txt");
     if (found == 3)
-        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder", b->folder);
+        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
+                         b->folder);
     TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
     if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
     TRI_TRY(read_side(b));
-    TRI_TRY(b->settings.class == TRI_CLASS_FILE ? build_file(b) : b->settings.class == TRI_CLASS_BERT ? build_wordpiece(b) : build_bpe(b));
+    TRI_TRY(b->settings.class == TRI_CLASS_FILE   ? build_file(b)
+            : b->settings.class == TRI_CLASS_BERT ? build_wordpiece(b)
+                                                  : build_bpe(b));
     TRI_TRY(tri__tokenizer_keep_config(b->tokenizer, &b->settings));
     return tri__word_cache_open(b->tokenizer->vocabulary.n, &b->tokenizer->cache);
 }
@@ -306,9 +335,10 @@ static tri_status build(builder *b) {
 tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
     *out = NULL;
     if (!tri__is_folder(folder))
-        return tri__fail(TRI_NOINPUT,
-                         "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-                         folder);
+        return tri__fail(
+            TRI_NOINPUT,
+            "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+            folder);
     builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
     tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__tokenizer_settings_close(&b.settings);

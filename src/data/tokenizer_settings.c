@@ -1,29 +1,36 @@
-/* tokenizer_settings.c - the files beside a vocabulary, read in transformers' order of precedence (PreTrainedTokenizerBase._from_pretrained,
- * version 5): special_tokens_map.json over tokenizer_config.json; neither it nor added_tokens.json counts where tokenizer_config.json has
- * an added_tokens_decoder. Keys that would change ids and are not known here are refused. */
+/* tokenizer_settings.c - the files beside a vocabulary, read in transformers' order of precedence
+ * (PreTrainedTokenizerBase._from_pretrained, version 5): special_tokens_map.json over tokenizer_config.json; neither it
+ * nor added_tokens.json counts where tokenizer_config.json has an added_tokens_decoder. Keys that would change ids and
+ * are not known here are refused. */
 #include "data/tokenizer_settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                     "pad_token", "cls_token", "mask_token"};
 
 static const struct {
     const char *name; /* without "Fast" at its end */
     tri_tokenizer_class class;
 } classes[] = {
-    {"BertTokenizer", TRI_CLASS_BERT},        {"RobertaTokenizer", TRI_CLASS_ROBERTA},  {"GPT2Tokenizer", TRI_CLASS_GPT2},
-    {"PreTrainedTokenizer", TRI_CLASS_FILE},  {"TokenizersBackend", TRI_CLASS_FILE},    {"ElectraTokenizer", TRI_CLASS_BERT},
-    {"MobileBertTokenizer", TRI_CLASS_BERT},  {"SqueezeBertTokenizer", TRI_CLASS_BERT}, {"LayoutLMTokenizer", TRI_CLASS_BERT},
-    {"LongformerTokenizer", TRI_CLASS_ROBERTA}, {"BartTokenizer", TRI_CLASS_ROBERTA},
+    {"BertTokenizer", TRI_CLASS_BERT},       {"RobertaTokenizer", TRI_CLASS_ROBERTA},
+    {"GPT2Tokenizer", TRI_CLASS_GPT2},       {"PreTrainedTokenizer", TRI_CLASS_FILE},
+    {"TokenizersBackend", TRI_CLASS_FILE},   {"ElectraTokenizer", TRI_CLASS_BERT},
+    {"MobileBertTokenizer", TRI_CLASS_BERT}, {"SqueezeBertTokenizer", TRI_CLASS_BERT},
+    {"LayoutLMTokenizer", TRI_CLASS_BERT},   {"LongformerTokenizer", TRI_CLASS_ROBERTA},
+    {"BartTokenizer", TRI_CLASS_ROBERTA},
 };
 
 const char *tri__tokenizer_class_name(tri_tokenizer_class class) {
-    static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "PreTrainedTokenizerFast"};
+    static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer",
+                                        "PreTrainedTokenizerFast"};
     return names[class];
 }
 
-int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key) { return json_object_get(settings->config, key) != NULL; }
+int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key) {
+    return json_object_get(settings->config, key) != NULL;
+}
 
 static int is_filled(const json_t *value) {
     return json_is_array(value) ? json_array_size(value) > 0 : json_is_object(value) && json_object_size(value) > 0;
@@ -54,7 +61,8 @@ static int has_text(const json_t *token, const char *text) {
 }
 
 static tri_status refuse_keys(const json_t *config, const char *path) {
-    static const char *const foreign[] = {"vocab", "merges", "model_specific_special_tokens", "post_processor", "tokenizer_object"};
+    static const char *const foreign[] = {"vocab", "merges", "model_specific_special_tokens", "post_processor",
+                                          "tokenizer_object"};
     const json_t *files = json_object_get(config, "fast_tokenizer_files"), *code = json_object_get(config, "auto_map");
     const char *key = NULL, *why = "is not known here";
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
@@ -79,8 +87,11 @@ static tri_status class_named(const char *path, const json_t *name, tri_tokenize
             *class = classes[i].class;
             return TRI_OK;
         }
-    return tri__fail(TRI_USAGE, "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, RobertaTokenizer, GPT2Tokenizer, and "
-                     "PreTrainedTokenizerFast for a tokenizer.json as it stands", path, text);
+    return tri__fail(
+        TRI_USAGE,
+        "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, RobertaTokenizer, GPT2Tokenizer, and "
+        "PreTrainedTokenizerFast for a tokenizer.json as it stands",
+        path, text);
 }
 
 /* tokenizer_config.json names the class, or config.json does, or its model_type. */
@@ -103,16 +114,19 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
         for (size_t i = 0; i < sizeof types / sizeof *types; i++)
             if (!strcmp(type, types[i].type)) s->class = types[i].class;
         if (s->class == TRI_CLASS_OPEN)
-            status = tri__fail(TRI_USAGE, "%s: the tokenizer of a model_type %.80s is not known here; name it as tokenizer_class in "
-                               "tokenizer_config.json", path, type);
+            status =
+                tri__fail(TRI_USAGE,
+                          "%s: the tokenizer of a model_type %.80s is not known here; name it as tokenizer_class in "
+                          "tokenizer_config.json",
+                          path, type);
     }
     json_decref(model);
     return status;
 }
 
-static int is_named(const char *key) {
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (!strcmp(key, named[i])) return 1;
+int tri__tokenizer_is_named(const char *key) {
+    for (int i = 0; i < TRI_NAMED; i++)
+        if (!strcmp(key, tri__tokenizer_named[i])) return 1;
     return 0;
 }
 
@@ -120,7 +134,8 @@ static int is_named(const char *key) {
 static tri_status merge_extras(json_t *config, const char *path, const json_t *more) {
     const json_t *before = tri__tokenizer_extras(config);
     if (!json_is_array(more) || (before && !json_is_array(before)))
-        return tri__fail(TRI_USAGE, "%s: extra_special_tokens must be an array here, as in tokenizer_config.json", path);
+        return tri__fail(TRI_USAGE, "%s: extra_special_tokens must be an array here, as in tokenizer_config.json",
+                         path);
     json_t *all = before ? json_copy((json_t *)before) : json_array();
     int failed = !all || json_array_extend(all, (json_t *)more) || json_object_set(config, "extra_special_tokens", all);
     json_decref(all);
@@ -138,7 +153,7 @@ static tri_status merge_map(json_t *config, const char *path, const json_t *map)
             TRI_TRY(merge_extras(config, path, value));
             continue;
         }
-        if (!is_named(key) && length > 6 && !strcmp(key + length - 6, "_token"))
+        if (!tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token"))
             return tri__fail(TRI_USAGE, "%s: %.80s is not known here; name it in tokenizer_config.json", path, key);
         if (json_object_set(config, key, value)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
@@ -148,8 +163,8 @@ static tri_status merge_map(json_t *config, const char *path, const json_t *map)
 /* Whether the configuration names the token among its special ones. */
 static int is_special(const json_t *config, const char *text) {
     const json_t *extras = tri__tokenizer_extras(config);
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (has_text(json_object_get(config, named[i]), text)) return 1;
+    for (int i = 0; i < TRI_NAMED; i++)
+        if (has_text(json_object_get(config, tri__tokenizer_named[i]), text)) return 1;
     for (size_t i = 0; i < json_array_size(extras); i++)
         if (has_text(json_array_get(extras, i), text)) return 1;
     return 0;
@@ -162,9 +177,12 @@ static tri_status list_added(tri_tokenizer_settings *s, const json_t *added) {
     json_object_foreach((json_t *)added, content, number) {
         char id[32];
         int special = is_special(s->config, content);
-        if (!json_is_integer(number)) return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, content);
+        if (!json_is_integer(number))
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, content);
         snprintf(id, sizeof id, "%lld", (long long)json_integer_value(number));
-        if (json_object_set_new(s->listed, id, json_pack("{s:s, s:b, s:b}", "content", content, "special", special, "normalized", !special)))
+        if (json_object_set_new(
+                s->listed, id,
+                json_pack("{s:s, s:b, s:b}", "content", content, "special", special, "normalized", !special)))
             return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return TRI_OK;
@@ -177,6 +195,10 @@ static tri_status read_beside(tri_tokenizer_settings *s, const char *folder) {
     tri_status status = load_optional(folder, "special_tokens_map.json", map_path, &map);
     const json_t *more = json_object_get(map, "additional_special_tokens");
     int alone = !tri__tokenizer_says(s, "additional_special_tokens") && !tri__tokenizer_says(s, "extra_special_tokens");
+    if (status == TRI_OK && more && json_is_object(tri__tokenizer_extras(s->config)))
+        status = tri__fail(TRI_USAGE,
+                           "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
+                           map_path);
     if (status == TRI_OK) status = merge_map(s->config, map_path, map);
     if (status == TRI_OK) status = load_optional(folder, "added_tokens.json", s->listed_path, &added);
     if (status == TRI_OK) status = list_added(s, added);
@@ -197,7 +219,8 @@ tri_status tri__tokenizer_settings_open(tri_tokenizer_settings *s, const char *f
     TRI_TRY(find_class(s, folder));
     json_t *decoder = json_object_get(s->config, "added_tokens_decoder");
     s->decided = decoder != NULL;
-    if (s->decided && !json_is_object(decoder)) return tri__fail(TRI_DATA, "%s: added_tokens_decoder must be an object", s->path);
+    if (s->decided && !json_is_object(decoder))
+        return tri__fail(TRI_DATA, "%s: added_tokens_decoder must be an object", s->path);
     s->listed = s->decided ? json_incref(decoder) : json_object();
     if (!s->config || !s->listed) return tri__fail(TRI_RESOURCE, "%s: out of memory", s->path);
     return s->decided ? tri__path_join(s->listed_path, "", s->path) : read_beside(s, folder);

@@ -1,5 +1,5 @@
-/* tokenizer_settings.h - what the small files beside a vocabulary say (tokenizer_config.json, special_tokens_map.json, added_tokens.json,
- * config.json), put together as transformers does it. */
+/* tokenizer_settings.h - what the small files beside a vocabulary say (tokenizer_config.json, special_tokens_map.json,
+ * added_tokens.json, config.json), put together as transformers does it. */
 #ifndef TRI_DATA_TOKENIZER_SETTINGS_H
 #define TRI_DATA_TOKENIZER_SETTINGS_H
 
@@ -16,17 +16,23 @@ typedef enum tri_tokenizer_class {
 } tri_tokenizer_class;
 
 typedef struct tri_tokenizer_settings {
-    char path[TRI_PATH_MAX];   /* of tokenizer_config.json, for messages */
-    int given;                 /* it is there */
+    char path[TRI_PATH_MAX]; /* of tokenizer_config.json, for messages */
+    int given;               /* it is there */
     tri_tokenizer_class class;
-    json_t *config;            /* its keys, and over them those of special_tokens_map.json */
-    json_t *listed;            /* {"309": {"content": ...}}: added_tokens_decoder, or else added_tokens.json */
+    json_t *config;                 /* its keys, and over them those of special_tokens_map.json */
+    json_t *listed;                 /* {"309": {"content": ...}}: added_tokens_decoder, or else added_tokens.json */
     char listed_path[TRI_PATH_MAX]; /* the file that `listed` is from */
-    int n_listed;              /* tokens that a file lists, once they are added: the first of all */
-    int decided;               /* added_tokens_decoder is there: neither special_tokens_map.json nor other lists count */
+    int n_listed;                   /* tokens that a file lists, once they are added: the first of all */
+    int decided; /* added_tokens_decoder is there: neither special_tokens_map.json nor other lists count */
 } tri_tokenizer_settings;
 
-/* Reads the files that are there. TRI_USAGE for a key that would change ids and is not known here, by name. Close it also after a failure. */
+/* The keys of special tokens, in the order in which transformers adds them. */
+enum { TRI_NAMED = 7 };
+extern const char *const tri__tokenizer_named[TRI_NAMED];
+int tri__tokenizer_is_named(const char *key);
+
+/* Reads the files that are there. TRI_USAGE for a key that would change ids and is not known here, by name. Close it
+ * also after a failure. */
 tri_status tri__tokenizer_settings_open(tri_tokenizer_settings *settings, const char *folder);
 void tri__tokenizer_settings_close(tri_tokenizer_settings *settings);
 /* The class's name for tokenizer_config.json. */

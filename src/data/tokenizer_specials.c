@@ -1,6 +1,6 @@
-/* tokenizer_specials.c - the tokens that are looked for in texts, in transformers' order: those that a file lists with their ids, those that
- * have a name (cls_token), the additional ones. One that is no piece gets the next free id; of two with one text the last one listed
- * counts, and a name adds nothing to what is listed. */
+/* tokenizer_specials.c - the tokens that are looked for in texts, in transformers' order: those that a file lists with
+ * their ids, those that have a name (cls_token), the additional ones. One that is no piece gets the next free id; of
+ * two with one text the last one listed counts, and a name adds nothing to what is listed. */
 #include "data/tokenizer_parts.h"
 
 #include <errno.h>
@@ -8,16 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By class, the text of a named token that no file gives; NULL: none. */
-static const struct {
-    const char *key, *text[TRI_CLASS_FILE + 1];
-} specials[] = {
-    {"bos_token", {NULL, NULL, "<s>", "<|endoftext|>", NULL}},  {"eos_token", {NULL, NULL, "</s>", "<|endoftext|>", NULL}},
-    {"unk_token", {NULL, "[UNK]", "<unk>", "<|endoftext|>", NULL}}, {"sep_token", {NULL, "[SEP]", "</s>", NULL, NULL}},
-    {"pad_token", {NULL, "[PAD]", "<pad>", NULL, NULL}},        {"cls_token", {NULL, "[CLS]", "<s>", NULL, NULL}},
-    {"mask_token", {NULL, "[MASK]", "<mask>", NULL, NULL}},
+/* By class and key, the text of a named token that no file gives; NULL: none. */
+static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {
+    [TRI_CLASS_BERT] = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
+    [TRI_CLASS_ROBERTA] = {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"},
+    [TRI_CLASS_GPT2] = {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"},
 };
-enum { SPECIALS = sizeof specials / sizeof *specials };
 
 /* A token that has a name is special, and then not looked for in the normalised text unless its object says so. */
 static void make_special(const json_t *object, tri_added_token *token) {
@@ -26,7 +22,8 @@ static void make_special(const json_t *object, tri_added_token *token) {
 }
 
 /* Its text, or an object with it as `content`. `content` stays the value's. */
-static tri_status read_special(const char *path, const char *key, const json_t *value, int has_name, tri_added_token *token) {
+static tri_status read_special(const char *path, const char *key, const json_t *value, int has_name,
+                               tri_added_token *token) {
     *token = (tri_added_token){.id = -1, .special = 1};
     if (json_is_object(value)) {
         TRI_TRY(tri__added_token_read(path, value, token));
@@ -38,9 +35,9 @@ static tri_status read_special(const char *path, const char *key, const json_t *
     return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, key);
 }
 
-/* The named token of one of the rows above; content NULL: there is none. */
-static tri_status read_named(const tri_tokenizer_settings *s, int row, const json_t *file, tri_added_token *token) {
-    const char *key = specials[row].key, *text = specials[row].text[s->class];
+/* The named token of a key; content NULL: there is none. */
+static tri_status read_named(const tri_tokenizer_settings *s, int index, const json_t *file, tri_added_token *token) {
+    const char *key = tri__tokenizer_named[index], *text = defaults[s->class][index];
     const json_t *value = json_object_get(s->config, key);
     if (!strcmp(key, "pad_token") && s->class == TRI_CLASS_FILE)
         text = json_string_value(json_object_get(json_object_get(file, "padding"), "pad_token"));
@@ -53,19 +50,18 @@ static tri_status read_named(const tri_tokenizer_settings *s, int row, const jso
 /* A key of a token with a name of its own, "image_token": objects among them count before texts. */
 static int is_own_name(const char *key, const json_t *value, int object) {
     size_t length = strlen(key);
-    for (int i = 0; i < SPECIALS; i++)
-        if (!strcmp(specials[i].key, key)) return 0;
-    return length > 6 && !strcmp(key + length - 6, "_token") &&
+    return !tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token") &&
            (object ? json_is_object(value) && json_object_get(value, "__type") : json_is_string(value));
 }
 
 /* Calls `take` for every token that has a name, in order. */
-static tri_status each_named(const tri_tokenizer_settings *s, const json_t *file, tri_status (*take)(void *to, tri_added_token *token), void *to) {
+static tri_status each_named(const tri_tokenizer_settings *s, const json_t *file,
+                             tri_status (*take)(void *to, tri_added_token *token), void *to) {
     const json_t *extras = tri__tokenizer_extras(s->config);
     const char *key;
     json_t *value;
     tri_added_token token;
-    for (int i = 0; i < SPECIALS; i++) {
+    for (int i = 0; i < TRI_NAMED; i++) {
         TRI_TRY(read_named(s, i, file, &token));
         if (token.content) TRI_TRY(take(to, &token));
     }
@@ -83,16 +79,19 @@ static tri_status each_named(const tri_tokenizer_settings *s, const json_t *file
     return TRI_OK;
 }
 
-tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *s, const char *key, const char *vocabulary,
-                                  int32_t *id) {
+tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *s, const char *key,
+                                  const char *vocabulary, int32_t *id) {
     tri_added_token token = {0};
-    for (int i = 0; i < SPECIALS; i++)
-        if (!strcmp(specials[i].key, key)) TRI_TRY(read_named(s, i, NULL, &token));
+    for (int i = 0; i < TRI_NAMED; i++)
+        if (!strcmp(tri__tokenizer_named[i], key)) TRI_TRY(read_named(s, i, NULL, &token));
     const tri_added_token *added = token.content ? tri__added_tokens_find(&tokenizer->added, token.content) : NULL;
     if (!token.content) return tri__fail(TRI_DATA, "%s: %s is null, but a text's ids need it", s->path, key);
-    *id = added && added < tokenizer->added.all + s->n_listed ? added->id : tri__vocabulary_named(&tokenizer->vocabulary, token.content);
+    *id = added && added < tokenizer->added.all + s->n_listed
+              ? added->id
+              : tri__vocabulary_named(&tokenizer->vocabulary, token.content);
     if (*id >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the special token %.80s is missing; it must be one of the pieces", vocabulary, token.content);
+    return tri__fail(TRI_DATA, "%s: the special token %.80s is missing; it must be one of the pieces", vocabulary,
+                     token.content);
 }
 
 /* Adds a token under the id that it has, or under the next one. stated: what its file says, or -1. */
@@ -101,7 +100,8 @@ static tri_status add(tri_tokenizer *tokenizer, const char *path, tri_added_toke
     token->id = before ? before->id : tri__vocabulary_named(&tokenizer->vocabulary, token->content);
     if (token->id < 0) token->id = tokenizer->next;
     if (stated >= 0 && stated != token->id)
-        return tri__fail(TRI_DATA, "%s: the added token \"%.80s\" should have the id %d", path, token->content, token->id);
+        return tri__fail(TRI_DATA, "%s: the added token \"%.80s\" should have the id %d", path, token->content,
+                         token->id);
     TRI_TRY(tri__added_tokens_add(&tokenizer->added, path, token));
     if (token->id >= tokenizer->next) tokenizer->next = token->id + 1;
     if (token->id >= tokenizer->size) tokenizer->size = token->id + 1;
@@ -112,7 +112,8 @@ static tri_status add(tri_tokenizer *tokenizer, const char *path, tri_added_toke
 static tri_status add_file(tri_tokenizer *tokenizer, const char *path, const json_t *list) {
     size_t i;
     json_t *each;
-    if (list && !json_is_null(list) && !json_is_array(list)) return tri__fail(TRI_DATA, "%s: added_tokens must be an array", path);
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return tri__fail(TRI_DATA, "%s: added_tokens must be an array", path);
     json_array_foreach(list, i, each) {
         tri_added_token token;
         const json_t *id = json_object_get(each, "id");
@@ -152,7 +153,7 @@ static tri_status sort_listed(const char *path, const json_t *listed, entry *ent
 typedef struct adding {
     tri_tokenizer *tokenizer;
     tri_tokenizer_settings *settings;
-    const json_t *file;        /* tokenizer.json; NULL */
+    const json_t *file; /* tokenizer.json; NULL */
 } adding;
 
 /* A token on its way, and its object, or text. */
@@ -172,11 +173,13 @@ static tri_status add_listed(const adding *a) {
     const char *path = a->settings->listed_path;
     size_t n = json_object_size(a->settings->listed);
     entry *entries = malloc((n + 1) * sizeof *entries);
-    tri_status status = entries ? sort_listed(path, a->settings->listed, entries) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status =
+        entries ? sort_listed(path, a->settings->listed, entries) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     for (size_t i = 0; i < n && status == TRI_OK; i++) {
         tri_added_token token;
         status = tri__added_token_read(path, entries[i].token, &token);
-        if (status == TRI_OK) status = each_named(a->settings, a->file, take_name, &(unnamed){entries[i].token, &token});
+        if (status == TRI_OK)
+            status = each_named(a->settings, a->file, take_name, &(unnamed){entries[i].token, &token});
         if (status == TRI_OK) status = add(a->tokenizer, path, &token, entries[i].id);
     }
     free(entries);
@@ -200,10 +203,12 @@ static tri_status add_unlisted(void *to, tri_added_token *token) {
     const adding *a = to;
     const tri_added_tokens *added = &a->tokenizer->added;
     const tri_added_token *before = tri__added_tokens_find(added, token->content);
-    return before && before < added->all + a->settings->n_listed ? TRI_OK : add(a->tokenizer, a->settings->path, token, -1);
+    return before && before < added->all + a->settings->n_listed ? TRI_OK
+                                                                 : add(a->tokenizer, a->settings->path, token, -1);
 }
 
-tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *s, const char *path, const json_t *file) {
+tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *s, const char *path,
+                                     const json_t *file) {
     const json_t *list = json_object_get(file, "added_tokens"), *extras = tri__tokenizer_extras(s->config);
     tri_added_token token;
     adding a = {tokenizer, s, file};
@@ -222,7 +227,7 @@ tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_set
     return tri__added_tokens_sort(&tokenizer->added, path, &tokenizer->normaliser);
 }
 
-/* A special token as its text: what else it is stands in added_tokens_decoder. NULL when out of memory. */
+/* A special token as its text: what else it is stands in added_tokens_decoder. */
 static json_t *text_of(json_t *value) {
     json_t *content = json_is_object(value) ? json_object_get(value, "content") : NULL;
     return json_incref(content ? content : value);
@@ -246,11 +251,13 @@ static int set_texts(json_t *config) {
     void *next;
     json_object_foreach_safe(config, next, key, value) {
         size_t length = strlen(key);
-        if (length > 6 && !strcmp(key + length - 6, "_token") && json_object_set_new(config, key, text_of(value))) return -1;
+        if (length > 6 && !strcmp(key + length - 6, "_token") && json_object_set_new(config, key, text_of(value)))
+            return -1;
     }
     for (int i = 0; i < 2; i++) {
         value = json_object_get(config, lists[i]);
-        if ((json_is_array(value) || json_is_object(value)) && json_object_set_new(config, lists[i], texts_of(value))) return -1;
+        if ((json_is_array(value) || json_is_object(value)) && json_object_set_new(config, lists[i], texts_of(value)))
+            return -1;
     }
     return 0;
 }
@@ -262,9 +269,10 @@ static int set_decoder(json_t *config, const tri_added_tokens *added) {
         const tri_added_token *token = &added->all[i];
         char id[16];
         snprintf(id, sizeof id, "%d", token->id);
-        failed = json_object_set_new(decoder, id, json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip", token->lstrip,
-                                                            "normalized", token->normalized, "rstrip", token->rstrip, "single_word",
-                                                            token->single_word, "special", token->special));
+        failed = json_object_set_new(decoder, id,
+                                     json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
+                                               token->lstrip, "normalized", token->normalized, "rstrip", token->rstrip,
+                                               "single_word", token->single_word, "special", token->special));
     }
     return json_object_set_new(config, "added_tokens_decoder", decoder) || failed;
 }

@@ -72,7 +72,8 @@ static const tri_option rows[] = {
     {0}};
 
 /* A key that may only have one value here, or another name of the same. */
-static tri_status require(const json_t *json, const char *origin, const char *key, const char *value, const char *same) {
+static tri_status require(const json_t *json, const char *origin, const char *key, const char *value,
+                          const char *same) {
     const json_t *given = json_object_get(json, key);
     if (!given || json_is_null(given)) return TRI_OK;
     const char *text = json_is_string(given) ? json_string_value(given) : "not a string";
@@ -129,7 +130,9 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
         return tri__fail(TRI_USAGE, "%s: hidden_size %lld cannot be divided among %lld heads", origin,
                          (long long)e->hidden_size, (long long)e->num_attention_heads);
     if (e->pad_token_id < 0 && e->roberta)
-        return tri__fail(TRI_USAGE, "%s: pad_token_id is null, but positions of a roberta encoder count from pad_token_id + 1", origin);
+        return tri__fail(TRI_USAGE,
+                         "%s: pad_token_id is null, but positions of a roberta encoder count from pad_token_id + 1",
+                         origin);
     if (e->pad_token_id >= e->vocab_size)
         return tri__fail(TRI_USAGE, "%s: pad_token_id %lld is outside a vocabulary of %lld", origin,
                          (long long)e->pad_token_id, (long long)e->vocab_size);

@@ -171,9 +171,10 @@ static void embed(const tri_call *call) {
 
 enum { TABLE_ROWS = 256 }; /* of a table that are summed in fp32 at a time */
 
-/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens, but for those whose index + 1 is
- * `pad`. index NULL: row 0. */
-static void scatter(const tri_call *call, int dy, const int32_t *index, int32_t pad, int64_t first, int64_t n, float *sum) {
+/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens, but for those
+ * whose index + 1 is `pad`. index NULL: row 0. */
+static void scatter(const tri_call *call, int dy, const int32_t *index, int32_t pad, int64_t first, int64_t n,
+                    float *sum) {
     int64_t rows = call->t[dy].rows, h = call->t[dy].cols;
     for (int64_t t = 0; t < rows; t++) {
         int64_t row = (index ? index[t] : 0) - first;

@@ -51,7 +51,8 @@ static void scatter(const tri_call *call, int64_t j, int64_t n) {
     for (int64_t t = 0; t < rows; t++) {
         const float *restrict dy = f32(call, DY) + t * h + j;
         float *restrict dword = ids[t] + 1 == call->attr->pad ? NULL : word_at(call, DWORD, ids[t], h);
-        float *restrict dposition = pos[t] + 1 == call->attr->pad_position ? NULL : f32(call, DPOSITION) + pos[t] * h + j;
+        int no_position = pos[t] + 1 == call->attr->pad_position;
+        float *restrict dposition = no_position ? NULL : f32(call, DPOSITION) + pos[t] * h + j;
         for (int64_t i = 0; dword && i < n; i++) dword[j + i] += dy[i];
         for (int64_t i = 0; dposition && i < n; i++) dposition[i] += dy[i];
         for (int64_t i = 0; i < n; i++) dtype[i] += dy[i];

@@ -23,8 +23,8 @@ static void embed(const tri_call *call) {
     }
 }
 
-/* Added one token after the other, so that the order of addition is the order of the tokens. Rows of padding get nothing, as with PyTorch's
- * padding_idx. */
+/* Added one token after the other, so that the order of addition is the order of the tokens. Rows of padding get
+ * nothing, as with PyTorch's padding_idx. */
 static void embed_dw(const tri_call *call) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
