@@ -39,6 +39,46 @@ run train --config reuse.json --data-path data --output-dir reused --max-steps 1
 expect_code 0
 expect_text "$err" "primary: loaded"
 
+# Whatever kind of folder a run starts from, the export has what gives its ids to others: one tokenizer_config.json with the class,
+# the switches and every added token, beside the vocabulary as it was.
+make_json() { # tokenizer.json of model/vocab.txt: make_json FOLDER LOWERCASE
+    mkdir -p "$1"
+    {
+        printf '{"normalizer": {"type": "BertNormalizer", "lowercase": %s}, "pre_tokenizer": {"type": "BertPreTokenizer"},' "$2"
+        printf '"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "added_tokens": [],'
+        printf '"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": {'
+        awk '{ printf "%s\"%s\": %d", (NR > 1 ? ", " : ""), $0, NR - 1 }' model/vocab.txt
+        printf '}}}'
+    } >"$1/tokenizer.json"
+}
+pieces=$(wc -l <model/vocab.txt)
+make_json cased false
+echo '{"do_lower_case": false, "truncation_side": "left"}' >cased/tokenizer_config.json
+echo '{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}' >cased/config.json
+make_json alone false
+mkdir -p beside
+cp model/vocab.txt beside
+echo '{"additional_special_tokens": ["<x>"], "mask_token": {"content": "[MASK]", "lstrip": true}}' >beside/special_tokens_map.json
+echo "{\"<y>\": $pieces}" >beside/added_tokens.json
+echo 'The Box was <y> late <x> BAD  [MASK]' >words.txt
+for kind in cased alone beside; do
+    sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work/$kind"'",' config.json >kind.json
+    run train --config kind.json --data-path data --output-dir run-$kind --max-steps 1 --batch-size 16 --seed 1
+    expect_code 0
+    run export --checkpoint run-$kind --output-dir export-$kind
+    expect_code 0
+    run tokenize --tokenizer "$kind" words.txt --max-len 7
+    cp "$out" ids.txt
+    run tokenize --tokenizer export-$kind/primary words.txt --max-len 7
+    expect "$kind: the export gives the ids of the training" cmp -s ids.txt "$out"
+done
+expect_text export-cased/primary/tokenizer_config.json '"do_lower_case": false' '"tokenizer_class": "BertTokenizer"' '"truncation_side": "left"'
+expect_text export-alone/primary/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
+expect_text export-beside/primary/tokenizer_config.json '"<x>"' '"<y>"' "\"$((pieces + 1))\"" '"lstrip": true' '"do_lower_case": true'
+for kind in cased alone; do expect "$kind: tokenizer.json as it was" cmp -s $kind/tokenizer.json export-$kind/primary/tokenizer.json; done
+rm cased/tokenizer_config.json
+refuses 2 lowercase do_lower_case -- tokenize --tokenizer cased words.txt
+
 # Nothing is overwritten; errors say what.
 refuses 73 "not empty" -- export --checkpoint run --output-dir exported
 mkdir empty

@@ -117,7 +117,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     const tri_op_row *row = tri__op_row(at->op);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
     k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
-                         .row0 = 3, .part = 1, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.01f};
+                         .row0 = 3, .pad = 6, .pad_position = 3, .part = 1, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f,
+                         .decay = 0.01f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];

@@ -330,6 +330,7 @@ static void test_encoder_parse(void **state) {
         {"{\"hidden_act\": 3}", "hidden_act is \"not a string\""},
         {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type is \"relative_key\""},
         {"{\"position_embedding_type\": \"absolute\", \"hidden_act\": \"gelu\"}", NULL},
+        {"{\"hidden_act\": \"gelu_python\", \"pad_token_id\": null}", NULL},
         {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\""},
         {"{\"is_decoder\": true}", "is_decoder"},
         {"{\"hidden_size\": 0}", "cfg: hidden_size: 0 is out of range"},
@@ -363,14 +364,33 @@ static void test_encoder_parse(void **state) {
                  "cfg: hidden_size 768 cannot be divided among 7 heads");
     e.num_attention_heads = 12, e.pad_token_id = 50265;
     expect_error("pad", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "pad_token_id 50265");
+    e.pad_token_id = -1;
+    expect_error("no pad", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "pad_token_id is null");
     e = (tri_encoder){0};
     expect_error("sizes", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "above 0");
+}
+
+/* Without a pad token no row is left out; a config.json says so by null, and so does what is written. */
+static void test_encoder_without_pad(void **state) {
+    (void)state;
+    tri_encoder e = {0}, back = {0};
+    json_t *json = json_loads("{\"model_type\": \"bert\", \"pad_token_id\": null}", 0, NULL);
+    assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
+    assert_true(e.pad_token_id == -1);
+    assert_int_equal(tri__encoder_check(&e, "cfg", 8), TRI_OK);
+    json_decref(json);
+    json = tri__encoder_json(&e);
+    assert_true(json_is_null(json_object_get(json, "pad_token_id")));
+    assert_int_equal(tri__encoder_parse(json, "cfg", &back), TRI_OK);
+    assert_memory_equal(&back, &e, sizeof e);
+    json_decref(json);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frozen_list), cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
         cmocka_unit_test(test_model_check), cmocka_unit_test(test_presets),  cmocka_unit_test(test_encoder_parse),
+        cmocka_unit_test(test_encoder_without_pad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

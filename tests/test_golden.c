@@ -62,10 +62,12 @@ static void pack(golden *g, const json_t *order) {
         for (int text = 0; text < g->assets.n_texts; text++) {
             const json_t *ids = get(sample, text ? "secondary" : "primary");
             int64_t *T = &g->micro.tokens[text];
+            int32_t next = tri__encoder_position_base(&g->assets.encoder[text]);
+            int32_t none = next - 1; /* a pad token, where those do not count */
             g->seq[text][k] = (int32_t)*T;
             for (size_t i = 0; i < json_array_size(ids); i++, ++*T) {
                 g->ids[text][*T] = (int32_t)json_integer_value(json_array_get(ids, i));
-                g->pos[text][*T] = (int32_t)i + tri__encoder_position_base(&g->assets.encoder[text]);
+                g->pos[text][*T] = g->ids[text][*T] == none ? none : next++;
             }
             g->seq[text][k + 1] = (int32_t)*T;
             g->micro.ids[text] = g->ids[text], g->micro.pos[text] = g->pos[text], g->micro.key[text] = g->key[text],

@@ -12,10 +12,10 @@
 #include "made_dataset.h"
 
 static const double class_weights[2] = {0.25, 3.5};
-enum { GRANULE = 8 };
+enum { GRANULE = 8, PAD = 151 }; /* PAD: the second token of row 1's second text */
 
 static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch, int workers) {
-    tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, 2},
+    tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, PAD + 1},
                             .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs,
                             .workers = workers, .granule = GRANULE};
     tri__sampler_maxima(sampler, epochs, &spec.maxima);
@@ -32,7 +32,7 @@ static const tri_batch *next(tri_loader *loader, double *waited) {
 
 /* A part against the data it was made of. */
 static void check_part(const tri_dataset *data, const tri_micro *part) {
-    static const int base[2] = {0, 2};
+    static const int base[2] = {0, PAD + 1};
     for (int t = 0; t < 2; t++) {
         if (t >= data->n_texts) {
             assert_true(!part->ids[t] && !part->pos[t] && !part->key[t] && !part->seq[t]);
@@ -43,10 +43,11 @@ static void check_part(const tri_dataset *data, const tri_micro *part) {
         for (int64_t i = 0; i < part->n; i++) {
             int64_t row = part->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
             assert_int_equal(part->seq[t][i + 1] - part->seq[t][i], length);
+            int pad = base[t] - 1, counted = 0;
             for (int64_t k = 0; k < length; k++) {
                 int64_t at = part->seq[t][i] + k;
                 assert_int_equal(part->ids[t][at], made_id(row, t, k));
-                assert_int_equal(part->pos[t][at], base[t] + k);
+                assert_int_equal(part->pos[t][at], part->ids[t][at] == pad ? pad : base[t] + counted++);
                 assert_int_equal(part->key[t][2 * at], row);
                 assert_int_equal(part->key[t][2 * at + 1], k);
             }
@@ -106,8 +107,8 @@ static void replicas_share_a_batch(void **state) {
         tri_sampler sampler;
         tri_loader *loader;
         assert_int_equal(tri__sampler_open(&sampler, data, 10, 6, 1, 3), TRI_OK);
-        tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights, .position_base = {0, 2}, .epochs = 1,
-                                .first_part = 2 * replica, .parts = 2};
+        tri_loader_spec spec = {.sampler = &sampler, .class_weights = class_weights, .position_base = {0, PAD + 1},
+                                .epochs = 1, .first_part = 2 * replica, .parts = 2};
         tri__sampler_maxima(&sampler, 1, &spec.maxima);
         assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
         for (int64_t k = 0; k < tri__sampler_batches(&mine); k++) {

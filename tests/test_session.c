@@ -146,15 +146,15 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
         tri_session_close(s);
         tri_settings settings;
         tri_predictions predictions;
-        tri_scores scores;
+        tri_evaluation made;
         tri__settings_init(&settings);
         snprintf(data, sizeof data, "%s/valid.csv", root);
         settings.checkpoint = checkpoint, settings.data_path = data;
         assert_int_equal(tri__run_predict(&settings, NULL, &predictions), TRI_NOTFINITE);
         if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
-        assert_int_equal(tri__run_eval(&settings, NULL, &scores), TRI_NOTFINITE);
+        assert_int_equal(tri__run_eval(&settings, NULL, &made), TRI_NOTFINITE);
         tri__predictions_free(&predictions);
-        tri__scores_free(&scores);
+        tri__scores_free(&made.scores);
         settings.checkpoint = settings.data_path = NULL;
         tri__settings_free(&settings);
     }

@@ -77,7 +77,8 @@ static int make_models(void **state) {
                  " \"warmup_steps\": 5, \"global_batch_size\": 32,"
                  " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
-                 " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+                 " \"secondary_encoder\": {\"model_type\": \"roberta\", \"hidden_size\": 16,"
+                 " \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}",
                  models[i][1]);
         write_file(models[i][0], text);
@@ -171,6 +172,19 @@ static void digest_of(const char *folder, char hex[static 33]) {
     tri__checkpoint_close(checkpoint);
 }
 
+/* A row of padding begins as zeros, the one after it does not. */
+static void expect_padding(const char *folder, const char *name, int64_t rows, int64_t width, int pad) {
+    tri_checkpoint *checkpoint;
+    tri_shape shape = tri__shape_2d(rows, width);
+    float *read = malloc((size_t)(rows * width) * sizeof *read); /* [rows, width] */
+    OK(tri__checkpoint_open(folder, 0, &checkpoint));
+    OK(tri__checkpoint_read(checkpoint, &(tri_piece){.name = name, .dtype = TRI_F32, .shape = shape,
+                                                     .slice = tri__slice_whole(&shape), .data = read}));
+    for (int64_t i = 0; i < width; i++) assert_true(read[pad * width + i] == 0 && read[(pad + 1) * width + i] != 0);
+    tri__checkpoint_close(checkpoint);
+    free(read);
+}
+
 /* Before the first step: each element's random number is its own, whoever holds it. Checkpoints of it have one digest. */
 static void initial_weights_are_one_rank_s(void **state) {
     (void)state;
@@ -180,6 +194,7 @@ static void initial_weights_are_one_rank_s(void **state) {
     char want[33], have[33];
     run *one = run_on(&(run){.save = 1, .output = "one", .config = "three.json"});
     digest_of(one->folder, want);
+    expect_padding(one->folder, "secondary.embeddings.position_embeddings.weight", 16, 16, 1);
     for (int i = 0; i < 4; i++) {
         run *many = run_on(&(run){.ranks = ranks[i], .save = 1, .output = "many", .config = "three.json", .option = {meshes[i][0], meshes[i][1]}});
         expect_same_bits(one, many, meshes[i][0]);

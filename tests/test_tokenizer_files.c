@@ -76,7 +76,8 @@ static void refuses_bad_vocabularies_and_merges(void **state) {
         {VOCABULARY, "a b\n", "{\"add_prefix_space\": 1}", TRI_DATA, "add_prefix_space must be true or false"},
         {VOCABULARY, "a b\n", "{\"sep_token\": \"<sep>\"}", TRI_DATA, "special token <sep> is missing"},
         {VOCABULARY, "a b\n", "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_bos_token\": true}", TRI_USAGE, "add_bos_token"},
-        {VOCABULARY, "a b\n", "{\"added_tokens_decoder\": {\"6\": {\"content\": \"<x>\"}}}", TRI_DATA, "needs a tokenizer.json"},
+        {VOCABULARY, "a b\n", "{\"added_tokens_decoder\": {\"8\": {\"content\": \"<x>\"}}}", TRI_DATA,
+         "tokenizer_config.json: the added token \"<x>\" should have the id 6"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         make_folder(state);

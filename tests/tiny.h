@@ -63,9 +63,10 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
             for (int b = 0; b < t->model.n_texts; b++) {
                 int64_t *T = &feed->counts.of[b ? TRI_SYM_T1 : TRI_SYM_T0];
                 t->seq[mb][b][n] = (int32_t)*T;
+                int next = tri__encoder_position_base(&t->encoder[b]), pad = next - 1;
                 for (int i = 0; i < tiny_length[b][s]; i++, ++*T) {
-                    t->ids[mb][b][*T] = (s * 7 + i * 3 + b) % (int)t->encoder[b].vocab_size;
-                    t->pos[mb][b][*T] = i + tri__encoder_position_base(&t->encoder[b]);
+                    t->ids[mb][b][*T] = (s * 7 + i * 3 + 34 * b) % (int)t->encoder[b].vocab_size;
+                    t->pos[mb][b][*T] = t->ids[mb][b][*T] == pad ? pad : next++;
                     t->key[mb][b][2 * *T] = s;
                     t->key[mb][b][2 * *T + 1] = i;
                 }

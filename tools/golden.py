@@ -72,7 +72,7 @@ CONFIGS = {
 
 
 def make_samples(config, count, rng):
-    """Ragged samples: one shortest possible (2 tokens), one of max_sen_len. Token ids avoid the padding id."""
+    """Ragged samples: one shortest possible (2 tokens), one of max_sen_len; every other one has a pad token inside."""
     lengths = [2, config["max_sen_len"]] + [rng.randrange(3, config["max_sen_len"]) for _ in range(count - 2)]
     samples = []
     for i in range(count):
@@ -80,6 +80,8 @@ def make_samples(config, count, rng):
         for name, length in (("primary", lengths[i]), ("secondary", lengths[-1 - i])):
             if config.get(f"{name}_text_name"):
                 sample[name] = [rng.randrange(2, config[f"{name}_encoder"]["vocab_size"]) for _ in range(length)]
+                if i % 2:
+                    sample[name][length // 2] = config[f"{name}_encoder"]["pad_token_id"]
         if config.get("tab_field_list"):
             sample["numbers"] = [round(rng.gauss(0, 1.5), 3) for _ in config["tab_field_list"]]
         samples.append(sample)

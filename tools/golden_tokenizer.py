@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the tokenizer's golden files from the tokenizers library (pip install tokenizers):
+"""Makes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
     tools/golden_tokenizer.py --classes   prints src/data/unicode_classes.c
 
 A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}, or a pair:
-{"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The full comparison is
-tools/parity_tokenizer.py; it takes its texts and tokenizers from here.
+{"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The full
+comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from here.
 """
 import json
 import os
@@ -239,6 +239,151 @@ def folders():
         yield from pairs(tokenizer, 4, 20)
 
 
+def bert_json(lower, **options):
+    tokenizer = small_wordpiece(
+        normalizers.BertNormalizer(lowercase=lower, **options), pre_tokenizers.BertPreTokenizer()
+    )
+    tokenizer.add_special_tokens(special(SPECIALS))
+    return tokenizer
+
+
+def roberta_json(space):
+    extra = ("<s>", "</s>", "<unk>", "<pad>", "<mask>")
+    tokenizer = small_bytes(None, space=space, extra=extra)
+    ids = [tokenizer.token_to_id(token) for token in ("</s>", "<s>")]
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", ids[0]), ("<s>", ids[1]), add_prefix_space=space)
+    tokenizer.add_special_tokens(special(extra[:4]) + special(["<mask>"], lstrip=True))
+    return tokenizer
+
+
+def left(tokenizer):
+    tokenizer.enable_truncation(7, direction="left")
+    return tokenizer
+
+
+# Folders by the files beside a vocabulary: what transformers makes of each, or the words that Trident refuses it with.
+MODEL = {"config.json": {"model_type": "bert"}}
+VOCABULARY = {**MODEL, "vocab.txt": "\n".join(small_vocabulary()) + "\n"}
+N = len(small_vocabulary())
+
+
+def settings():
+    def beside(files, refused=None, **more):
+        return ({**files, **{name.replace("__", "."): value for name, value in more.items()}}, refused)
+
+    def json_file(tokenizer):
+        return {**MODEL, "tokenizer.json": tokenizer.to_str()}
+
+    cased, uncased = json_file(bert_json(False)), json_file(bert_json(True))
+    roberta = {"config.json": {"model_type": "roberta"}}
+    yield beside(VOCABULARY)
+    yield beside(VOCABULARY, added_tokens__json={"<x>": N, "<Y>": N + 1})
+    yield beside(VOCABULARY, "should have the id", added_tokens__json={"<x>": N + 5})
+    yield beside(VOCABULARY, tokenizer_config__json={"additional_special_tokens": ["<x>", "Love"]})
+    yield beside(VOCABULARY, tokenizer_config__json={"extra_special_tokens": {"image": "<x>"}, "own_token": "<y>"})
+    yield beside(
+        VOCABULARY,
+        special_tokens_map__json={
+            "additional_special_tokens": ["<x>"],
+            "cls_token": "[MASK]",
+            "mask_token": {"content": "[MASK]", "lstrip": True},
+        },
+    )
+    yield beside(
+        VOCABULARY,
+        tokenizer_config__json={"additional_special_tokens": ["<y>"]},
+        special_tokens_map__json={"additional_special_tokens": ["<x>"]},
+        added_tokens__json={"<y>": N, "<X>": N + 1},
+    )
+    yield beside(VOCABULARY, tokenizer_config__json={"truncation_side": "left", "do_lower_case": False})
+    yield beside(
+        VOCABULARY,
+        tokenizer_config__json={
+            "mask_token": None,
+            "sep_token": {"__type": "AddedToken", "content": "[SEP]", "rstrip": True},
+        },
+    )
+    yield beside(
+        VOCABULARY,
+        tokenizer_config__json={
+            "added_tokens_decoder": {
+                str(N): {"content": "<x>", "special": True},
+                "4": {"content": "[MASK]", "lstrip": True},
+            }
+        },
+        special_tokens_map__json={"cls_token": "[MASK]"},
+        added_tokens__json={"<y>": N},
+    )
+    yield beside({**VOCABULARY, "vocab.txt": VOCABULARY["vocab.txt"].replace("[MASK]\n", "")})
+    yield beside(cased, "lowercase of the normalizer")
+    yield beside(cased, tokenizer_config__json={"do_lower_case": False})
+    yield beside(cased, tokenizer_config__json={"do_lower_case": True, "tokenizer_class": "BertTokenizerFast"})
+    yield beside(
+        cased,
+        tokenizer_config__json={
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "cls_token": "[MASK]",
+            "additional_special_tokens": ["<x>"],
+        },
+    )
+    yield beside(uncased, tokenizer_config__json={"strip_accents": False, "tokenize_chinese_chars": False})
+    yield beside(uncased, tokenizer_config__json={"cls_token": "[MASK]"})
+    yield beside(uncased, special_tokens_map__json={"cls_token": "[MASK]"}, added_tokens__json={"<x>": N})
+    yield beside(json_file(bert_json(True, strip_accents=False)), "strip_accents of the normalizer")
+    yield beside(json_file(bert_json(True, handle_chinese_chars=False)), "handle_chinese_chars of the normalizer")
+    yield beside(json_file(left(bert_json(True))))
+    yield beside(json_file(left(bert_json(True))), tokenizer_config__json={"truncation_side": "right"})
+    yield beside({**roberta, "tokenizer.json": roberta_json(True).to_str()}, "add_prefix_space of the pre_tokenizer")
+    yield beside(
+        {**roberta, "tokenizer.json": roberta_json(True).to_str()}, tokenizer_config__json={"add_prefix_space": False}
+    )
+    yield beside(
+        {**roberta, "tokenizer.json": roberta_json(False).to_str()}, tokenizer_config__json={"add_prefix_space": True}
+    )
+    yield beside(
+        {**roberta, "tokenizer.json": roberta_json(False).to_str()},
+        tokenizer_config__json={"additional_special_tokens": ["<x>"]},
+    )
+    yield beside({**roberta, "vocab.txt": VOCABULARY["vocab.txt"]}, "whose vocabulary is missing")
+    yield beside(
+        {**roberta, "vocab.txt": VOCABULARY["vocab.txt"]}, tokenizer_config__json={"tokenizer_class": "BertTokenizer"}
+    )
+    yield beside(VOCABULARY, "split_special_tokens", tokenizer_config__json={"split_special_tokens": True})
+    yield beside(VOCABULARY, "clean_text is false", tokenizer_config__json={"clean_text": False})
+    yield beside(
+        VOCABULARY,
+        "tokenizer_class DistilBertTokenizer",
+        tokenizer_config__json={"tokenizer_class": "DistilBertTokenizer"},
+    )
+    yield beside(
+        VOCABULARY, "auto_map names Python code", tokenizer_config__json={"auto_map": {"AutoTokenizer": ["a.B", None]}}
+    )
+
+
+def settings_lines():
+    from transformers import AutoTokenizer
+
+    texts = [
+        "Hello, the DRESS fits  <x> [MASK] un<y>affable",
+        "CAF\u00c9 \u4e2d\u56fd Love <X>love [cls] [CLS]",
+        "a b c d e f g h i j",
+        " the <mask>",
+    ]
+    for files, refused in settings():
+        files = {name: text if isinstance(text, str) else json.dumps(text) for name, text in files.items()}
+        yield line(files=files, **({"refused": refused} if refused else {}))
+        if refused:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        for text in texts:
+            yield line(text=text, ids=tokenizer(text)["input_ids"])
+            yield line(text=text, max_len=7, ids=tokenizer(text, truncation=True, max_length=7)["input_ids"])
+
+
 def golden():
     lines = []
     for i, tokenizer in enumerate(components()):
@@ -248,6 +393,7 @@ def golden():
         lines += pairs(tokenizer, 200 + i, 12)
     write("tokenizer_components.jsonl", lines)
     write("tokenizer_folders.jsonl", folders())
+    write("tokenizer_settings.jsonl", settings_lines())
     lines = []
     for kind in ("cased", "uncased"):
         lines.append(line(folder=f"../shared/tokenizers/bert-base-{kind}"))

@@ -8,7 +8,8 @@
    `trident predict` and the scores with `trident eval`.
 3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the file is the
    reference writer's to the byte, and weights that transformers saved come back unchanged.
-Before them, tokenizers: every id of parity_tokenizer.py's texts; and hostile safetensors files: the verdicts of parity_safetensors.py.
+Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and hostile
+safetensors files: the verdicts of parity_safetensors.py.
 """
 import argparse
 import csv
@@ -26,6 +27,7 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import AutoModel, AutoTokenizer
 
 import golden
+import parity_folders
 import parity_safetensors
 import parity_tokenizer
 from model import Trimodal, pad
@@ -179,6 +181,7 @@ def main():
     today = int(time.time()) % 100000
     with tempfile.TemporaryDirectory() as folder:
         parity_tokenizer.compare(build, folder)
+        parity_folders.compare(build, os.path.join(folder, "folders"), today, 1000)
         parity_safetensors.compare(build, folder, today, 5000)
         compare_golden(build, os.path.join(folder, "golden"), (today, today + 1))
         compare_reviews(build, folder, options.shared, options.config, options.steps)

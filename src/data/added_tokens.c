@@ -9,19 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static tri_added_token *find(const tri_added_tokens *tokens, const char *content) {
+    uint64_t hash = tri__piece_hash(content, strlen(content));
+    for (int i = 0; i < tokens->n; i++)
+        if (tokens->all[i].hash == hash && !strcmp(tokens->all[i].content, content)) return &tokens->all[i];
+    return NULL;
+}
+
+const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content) {
+    return find(tokens, content);
+}
+
 tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, const tri_added_token *token) {
     size_t length = strlen(token->content);
     if (!length) return tri__fail(TRI_DATA, "%s: an added token has an empty content", where);
     if (length > TRI_ADDED_BYTES)
         return tri__fail(TRI_DATA, "%s: the added token \"%.40s...\" has %zu bytes; at most %d are accepted", where, token->content,
                          length, TRI_ADDED_BYTES);
-    tri_added_token copy = *token;
+    tri_added_token copy = *token, *before = find(tokens, token->content);
     copy.pattern = NULL;
     copy.hash = tri__piece_hash(token->content, length);
-    for (int i = 0; i < tokens->n; i++) {
-        if (tokens->all[i].hash != copy.hash || strcmp(tokens->all[i].content, token->content)) continue;
-        copy.content = tokens->all[i].content;
-        tokens->all[i] = copy;
+    if (before) {
+        copy.content = before->content;
+        *before = copy;
         return TRI_OK;
     }
     if (tokens->n == TRI_ADDED_TOKENS) return tri__fail(TRI_DATA, "%s: more than %d added tokens", where, TRI_ADDED_TOKENS);
@@ -54,9 +64,7 @@ static int by_pattern(const void *a, const void *b) {
     const tri_added_token *x = *(tri_added_token *const *)a, *y = *(tri_added_token *const *)b;
     size_t shorter = x->length < y->length ? x->length : y->length;
     int order = memcmp(x->pattern, y->pattern, shorter);
-    if (order || x->length != y->length) return order ? order : x->length < y->length ? -1 : 1;
-    if (x->special != y->special) return x->special ? -1 : 1; /* of two that normalise to the same, the first wins */
-    return x < y ? -1 : 1;
+    return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
 static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const char *where, int normalized) {
@@ -66,6 +74,12 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
     for (int i = 0; i < tokens->n; i++)
         if (!tokens->all[i].normalized == !normalized) set->token[set->n++] = &tokens->all[i];
     if (set->n) qsort(set->token, (size_t)set->n, sizeof *set->token, by_pattern);
+    for (int i = 1; i < set->n; i++)
+        if (!by_pattern(&set->token[i - 1], &set->token[i]))
+            return tri__fail(TRI_DATA,
+                             "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; which of "
+                             "them it becomes is left to chance, in transformers too",
+                             where, set->token[i - 1]->content, set->token[i]->content);
     int openers = 0;
     for (int i = 0; i < set->n; i++) {
         unsigned char first = (unsigned char)set->token[i]->pattern[0];

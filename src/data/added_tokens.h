@@ -41,6 +41,8 @@ typedef struct tri_added_match {
 
 /* Takes `token`, whose content is copied. A content that is there already is replaced. `where` opens the message of TRI_DATA. */
 tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, const tri_added_token *token);
+/* The token of this content; NULL. */
+const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content);
 /* Makes both sets, after the last token. */
 tri_status tri__added_tokens_sort(tri_added_tokens *tokens, const char *where, const tri_normaliser *normaliser);
 void tri__added_tokens_free(tri_added_tokens *tokens);

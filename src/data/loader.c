@@ -89,8 +89,9 @@ static tri_status add_text(const tri_loader *loader, tri_micro *micro, int text,
     int64_t length = start[row + 1] - start[row], at = micro->tokens[text];
     TRI_ASSERT(at + length <= loader->spec.maxima.tokens[text]);
     TRI_TRY(tri__dataset_ids(data, text, row, micro->ids[text] + at));
+    int32_t next = loader->spec.position_base[text], pad = next - 1; /* -1 is not a token's id */
     for (int64_t i = 0; i < length; i++) {
-        micro->pos[text][at + i] = loader->spec.position_base[text] + (int32_t)i;
+        micro->pos[text][at + i] = micro->ids[text][at + i] == pad ? pad : next++;
         micro->key[text][2 * (at + i)] = (int32_t)row;
         micro->key[text][2 * (at + i) + 1] = (int32_t)i;
     }

@@ -10,7 +10,7 @@ typedef struct tri_micro {
     int64_t n, tokens[2];
     double squares[2];        /* sum over sequences of length squared */
     int32_t *ids[2];          /* [T] */
-    int32_t *pos[2];          /* [T] rows of the position table: position_base + place in the sequence */
+    int32_t *pos[2];          /* [T] rows of the position table: from position_base on, see there */
     int32_t *key[2];          /* [T, 2] data row, place in the sequence */
     int32_t *seq[2];          /* [n + 1] first token of each sequence, and T */
     float *numbers;           /* [n, n_columns] */
@@ -33,7 +33,8 @@ enum { TRI_LOADER_WORKERS = 256 };
 typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* the loader owns its use while open */
     const double *class_weights;   /* [n_classes]; NULL: all 1 */
-    int position_base[2];          /* 0 for BERT, pad id + 1 for RoBERTa */
+    int position_base[2];          /* 0 for BERT: every token counts. Pad id + 1 for RoBERTa: a pad token does not count,
+                                    * and has the position pad id */
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
     int first_part, parts;         /* which parts of a batch to fill: a replica's own; parts 0: all of the sampler's */

@@ -85,6 +85,24 @@ static int encode(walk *w, const char *text, size_t length) {
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
 }
 
+/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless NULL:
+ * how many it has. Returns how many there are in `ids`, -1 when out of memory. */
+static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
+                       int64_t *all) {
+    walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
+    int n = encode(&w, text, length);
+    if (all) *all = w.ids.n;
+    if (n < 0 || !tokenizer->cut_left || w.ids.n <= room) return n;
+    int64_t many = w.ids.n;
+    int32_t *whole = malloc((size_t)many * sizeof *whole); /* [many] */
+    if (!whole) return tri__fail(TRI_RESOURCE, "out of memory for a text of %lld tokens", (long long)many), -1;
+    w = (walk){.tokenizer = tokenizer, .ids = {.at = whole, .room = (int)many}};
+    n = encode(&w, text, length) < 0 ? -1 : room;
+    if (n > 0) memcpy(ids, whole + many - room, (size_t)room * sizeof *ids);
+    free(whole);
+    return n;
+}
+
 /* Special tokens of a template. */
 static int specials(const tri_template *template) {
     int n = 0;
@@ -101,8 +119,7 @@ int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size
             if (n < max_len) ids[n++] = template->part[i].id;
             continue;
         }
-        walk w = {.tokenizer = tokenizer, .ids = {.at = ids + n, .room = room < max_len - n ? room : max_len - n}};
-        int count = encode(&w, text, length);
+        int count = encode_part(tokenizer, text, length, room < max_len - n ? room : max_len - n, ids + n, NULL);
         if (count < 0) return -1;
         n += count;
     }
@@ -126,15 +143,16 @@ int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, si
     int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
     int32_t *both = malloc((2 * (size_t)room + 1) * sizeof *both); /* [2, room] */
     if (!both) return tri__fail(TRI_RESOURCE, "out of memory for a pair of texts"), -1;
-    walk wa = {.tokenizer = tokenizer, .ids = {.at = both, .room = room}, .count = 1};
-    walk wb = {.tokenizer = tokenizer, .ids = {.at = both + room, .room = room}, .count = 1};
-    int failed = encode(&wa, a, a_length) < 0 || encode(&wb, b, b_length) < 0;
-    int64_t kept[2] = {wa.ids.n, wb.ids.n};
+    int64_t kept[2] = {0};
+    int have[2] = {encode_part(tokenizer, a, a_length, room, both, &kept[0])};
+    have[1] = have[0] < 0 ? -1 : encode_part(tokenizer, b, b_length, room, both + room, &kept[1]);
+    int failed = have[1] < 0;
     cut_longest(&kept[0], &kept[1], room);
     for (int i = 0; i < template->n && !failed; i++) {
         int32_t id = template->part[i].id;
-        const int32_t *from = id >= 0 ? &id : id == TRI_TEMPLATE_A ? wa.ids.at : wb.ids.at;
-        int64_t count = id >= 0 ? 1 : kept[id == TRI_TEMPLATE_B];
+        int second = id == TRI_TEMPLATE_B;
+        int64_t count = id >= 0 ? 1 : kept[second];
+        const int32_t *from = id >= 0 ? &id : both + second * room + (tokenizer->cut_left ? have[second] - count : 0);
         for (int64_t k = 0; k < count && n < max_len; k++, n++) {
             ids[n] = from[k];
             if (types) types[n] = template->part[i].type;

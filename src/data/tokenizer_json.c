@@ -1,9 +1,6 @@
 /* tokenizer_json.c - a tokenizer.json of Hugging Face, read into the parts of a tokenizer. Components come as {"type": name, ...}; a
- * table row reads each; a name that is in no row is refused. Truncation, padding and the decoder decide no ids and are passed over. */
+ * table row reads each; a name that is in no row is refused. The decoder decides no ids and is passed over. */
 #include "data/tokenizer_parts.h"
-
-#include "base/file.h"
-#include "base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +62,16 @@ static tri_status add_step(tri_tokenizer *tokenizer, const char *path, tri_norm 
     return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
 }
 
+tri_status tri__tokenizer_bert_rules(const char *path, const json_t *it, tri_bert_rules *rules) {
+    TRI_TRY(read_flag(path, it, "clean_text", 1, &rules->clean_text));
+    TRI_TRY(read_flag(path, it, "handle_chinese_chars", 1, &rules->split_chinese));
+    TRI_TRY(read_flag(path, it, "lowercase", 1, &rules->lower_case));
+    return read_flag(path, it, "strip_accents", rules->lower_case, &rules->strip_accents);
+}
+
 static tri_status norm_bert(tri_tokenizer *tokenizer, const char *path, const json_t *it) {
     tri_bert_rules rules;
-    TRI_TRY(read_flag(path, it, "clean_text", 1, &rules.clean_text));
-    TRI_TRY(read_flag(path, it, "handle_chinese_chars", 1, &rules.split_chinese));
-    TRI_TRY(read_flag(path, it, "lowercase", 1, &rules.lower_case));
-    TRI_TRY(read_flag(path, it, "strip_accents", rules.lower_case, &rules.strip_accents));
+    TRI_TRY(tri__tokenizer_bert_rules(path, it, &rules));
     if (tri__normaliser_add_bert(&tokenizer->normaliser, rules)) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
 }
@@ -219,45 +220,11 @@ tri_status tri__added_token_read(const char *path, const json_t *object, tri_add
     return read_flag(path, object, "normalized", !token->special, &token->normalized);
 }
 
-/* A token that is no piece gets the next id after the pieces and the tokens before it. */
-static tri_status read_added(tri_tokenizer *tokenizer, const char *path, const json_t *list, int pieces) {
-    size_t i;
-    json_t *each;
-    tokenizer->size = tokenizer->vocabulary.n;
-    int next = pieces;
-    if (list && !json_is_null(list) && !json_is_array(list)) return tri__fail(TRI_DATA, "%s: added_tokens must be an array", path);
-    json_array_foreach(list, i, each) {
-        tri_added_token token;
-        TRI_TRY(tri__added_token_read(path, each, &token));
-        const json_t *id = json_object_get(each, "id");
-        token.id = tri__vocabulary_named(&tokenizer->vocabulary, token.content);
-        if (token.id < 0) token.id = next;
-        if (!json_is_integer(id) || json_integer_value(id) != token.id)
-            return tri__fail(TRI_DATA, "%s: the added token \"%.80s\" should have the id %d", path, token.content, token.id);
-        TRI_TRY(tri__added_tokens_add(&tokenizer->added, path, &token));
-        if (token.id >= next) next = token.id + 1;
-        if (token.id >= tokenizer->size) tokenizer->size = token.id + 1;
-    }
-    return tri__added_tokens_sort(&tokenizer->added, path, &tokenizer->normaliser);
-}
-
-static tri_status read_parts(tri_tokenizer *tokenizer, const char *path, const json_t *root, size_t size) {
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const json_t *root, size_t size) {
     const json_t *model = json_object_get(root, "model");
     TRI_TRY(read_component(tokenizer, path, json_object_get(root, "normalizer"), normalizers, "normalizer", "normalizers", 0));
     TRI_TRY(read_component(tokenizer, path, json_object_get(root, "pre_tokenizer"), pre_tokenizers, "pre_tokenizer", "pretokenizers", 0));
     TRI_TRY(read_model(tokenizer, path, model, size));
-    TRI_TRY(read_added(tokenizer, path, json_object_get(root, "added_tokens"), (int)json_object_size(json_object_get(model, "vocab"))));
-    return tri__template_read(path, json_object_get(root, "post_processor"), tokenizer->size, &tokenizer->one, &tokenizer->two);
-}
-
-tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path) {
-    char *text;
-    size_t size;
-    json_t *root = NULL;
-    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    TRI_TRY(tri__tokenizer_keep(tokenizer, "tokenizer.json", text, size));
-    TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &root));
-    tri_status status = read_parts(tokenizer, path, root, size);
-    json_decref(root);
-    return status;
+    tokenizer->next = (int)json_object_size(json_object_get(model, "vocab"));
+    return TRI_OK;
 }

@@ -1,5 +1,8 @@
-/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json, or a vocabulary with tokenizer_config.json, or a vocabulary alone.
- * What is read is kept, with what was assumed written out: saving writes that, and its hash is the tokenizer's. */
+/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and the settings beside it.
+ * transformers' class of the folder decides: most classes take the vocabulary alone out of a tokenizer.json and make
+ * the rest of tokenizer_config.json. So do we; where the two contradict each other and tokenizer_config.json is silent,
+ * nobody can know what was meant, and the folder is refused. What is read is kept, with what was assumed written out:
+ * saving writes that, and its hash is the tokenizer's. */
 #include "data/tokenizer_parts.h"
 
 #include "base/file.h"
@@ -13,7 +16,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HASH_VERSION = 1 }; /* goes up when the same files give other ids than before */
+enum { HASH_VERSION = 2 }; /* goes up when the same files give other ids than before */
 
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size) {
     TRI_ASSERT(tokenizer->files < TRI_TOKENIZER_FILES);
@@ -40,57 +43,21 @@ uint64_t tri__tokenizer_hash(const tri_tokenizer *tokenizer) {
     return hash;
 }
 
-static tri_status read_flag(const json_t *config, const char *path, const char *key, int *flag) {
-    const json_t *value = json_object_get(config, key);
+/* A folder on its way to a tokenizer. */
+typedef struct builder {
+    tri_tokenizer *tokenizer;
+    tri_tokenizer_settings settings;
+    const char *folder;
+    char path[TRI_PATH_MAX]; /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
+    json_t *file;            /* tokenizer.json; NULL */
+    int overridden;          /* tokenizer_config.json says otherwise than tokenizer.json */
+} builder;
+
+static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
+    const json_t *value = json_object_get(s->config, key);
     if (!value || json_is_null(value)) return TRI_OK;
-    if (!json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", path, key);
+    if (!json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", s->path, key);
     *flag = json_is_true(value);
-    return TRI_OK;
-}
-
-/* A special token is its text, or an object with it as `content`; where the configuration has none, `otherwise`. The text stays the
- * configuration's. */
-static tri_status read_special(const json_t *config, const char *path, const char *key, const char *otherwise, tri_added_token *token) {
-    const json_t *value = json_object_get(config, key);
-    *token = (tri_added_token){.content = (char *)otherwise, .id = -1, .special = 1};
-    if (json_is_object(value)) {
-        TRI_TRY(tri__added_token_read(path, value, token));
-        token->special = 1;
-        token->normalized = json_is_true(json_object_get(value, "normalized"));
-    } else if (json_is_string(value)) {
-        token->content = (char *)json_string_value(value);
-    } else if (value && !json_is_null(value)) {
-        return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, key);
-    }
-    return *token->content ? TRI_OK : tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, key);
-}
-
-/* Looks a special token up and adds it; *id -1 when it is no piece and need not be one. */
-static tri_status add_special(tri_tokenizer *tokenizer, const json_t *config, const char *path, const char *vocabulary,
-                              const tri_special *special, int32_t *id) {
-    tri_added_token token;
-    TRI_TRY(read_special(config, path, special->key, special->name, &token));
-    *id = token.id = tri__vocabulary_named(&tokenizer->vocabulary, token.content);
-    if (token.id >= 0) return tri__added_tokens_add(&tokenizer->added, path, &token);
-    if (!special->needed) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the special token %.80s is missing; it must be one of the pieces", vocabulary, token.content);
-}
-
-/* "added_tokens_decoder": {"50264": {"content": "<mask>", "lstrip": true}}. Without tokenizer.json they must be pieces. */
-static tri_status add_listed(tri_tokenizer *tokenizer, const json_t *config, const char *path) {
-    const char *key;
-    json_t *each;
-    json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, each) {
-        tri_added_token token;
-        TRI_TRY(tri__added_token_read(path, each, &token));
-        token.id = tri__vocabulary_named(&tokenizer->vocabulary, token.content);
-        char id[16];
-        snprintf(id, sizeof id, "%d", token.id);
-        if (strcmp(id, key))
-            return tri__fail(TRI_DATA, "%s: the added token \"%.80s\" is not piece %.16s of the vocabulary; such a folder needs a "
-                             "tokenizer.json", path, token.content, key);
-        TRI_TRY(tri__added_tokens_add(&tokenizer->added, path, &token));
-    }
     return TRI_OK;
 }
 
@@ -105,149 +72,278 @@ static int name_says_cased(const char *folder) {
     return cased;
 }
 
-/* Keeps the configuration with everything that was assumed written into it. */
-static tri_status keep_config(tri_tokenizer *tokenizer, json_t *config) {
-    char *text = json_dumps(config, JSON_INDENT(2));
-    return tri__tokenizer_keep(tokenizer, "tokenizer_config.json", text, text ? strlen(text) : 0);
+static tri_status contradicts(const builder *b, const char *what, const char *cure) {
+    return tri__fail(
+        TRI_USAGE,
+        "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
+        "follow this file write %s into tokenizer_config.json",
+        b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
 }
 
-static tri_status build_wordpiece(tri_tokenizer *tokenizer, const char *folder, const char *vocabulary, const char *path, json_t *config,
-                                  int assumed) {
-    tri_bert_rules rules = {.clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(folder) : 1};
-    int32_t id[TRI_TOKENS];
+static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
+
+/* A setting that both files have: *have is what counts so far. Refused where tokenizer_config.json leaves it open and
+ * they differ. */
+static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
+    char cure[80];
+    if (in_file == have) return TRI_OK;
+    b->overridden = tri__tokenizer_says(&b->settings, key);
+    snprintf(cure, sizeof cure, "\"%s\": %s", key, in_file ? "true" : "false");
+    return b->overridden ? TRI_OK : contradicts(b, what, cure);
+}
+
+/* What of tokenizer.json BertTokenizer would make in another way. */
+static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
+    const tri_tokenizer *t = b->tokenizer;
+    const json_t *normalizer = json_object_get(b->file, "normalizer");
+    const char *type = json_string_value(json_object_get(normalizer, "type"));
+    tri_bert_rules file;
+    if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##"))
+        return contradicts(b, "the model", as_it_stands);
+    if (t->pre_tokenizer.n != 1 || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BERT)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    if (!type || strcmp(type, "BertNormalizer")) return contradicts(b, "the normalizer", as_it_stands);
+    TRI_TRY(tri__tokenizer_bert_rules(b->path, normalizer, &file));
+    if (!file.clean_text) return contradicts(b, "clean_text of the normalizer", as_it_stands);
+    TRI_TRY(agree(b, "do_lower_case", file.lower_case, rules->lower_case, "lowercase of the normalizer"));
+    if (file.lower_case == rules->lower_case || tri__tokenizer_says(&b->settings, "strip_accents"))
+        TRI_TRY(agree(b, "strip_accents", file.strip_accents, rules->strip_accents, "strip_accents of the normalizer"));
+    return agree(b, "tokenize_chinese_chars", file.split_chinese, rules->split_chinese,
+                 "handle_chinese_chars of the normalizer");
+}
+
+static int same_template(const tri_template *a, const tri_template *b) {
+    int same = a->n == b->n;
+    for (int i = 0; i < a->n && same; i++) same = a->part[i].id == b->part[i].id && a->part[i].type == b->part[i].type;
+    return same;
+}
+
+/* cls and sep around texts; the post-processor of tokenizer.json must say the same, unless tokenizer_config.json names
+ * them. */
+static tri_status take_template(builder *b, int between, int type) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_template one, two;
+    int32_t cls, sep;
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "cls_token", b->path, &cls));
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "sep_token", b->path, &sep));
+    tri__template_bert(cls, sep, between, type, &t->one, &t->two);
+    if (!b->file) return TRI_OK;
+    TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &one, &two));
+    if (same_template(&one, &t->one) && same_template(&two, &t->two)) return TRI_OK;
+    b->overridden = tri__tokenizer_says(&b->settings, "cls_token") || tri__tokenizer_says(&b->settings, "sep_token");
+    return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
+}
+
+/* The unknown token is a piece: added tokens are none of the model's. */
+static tri_status take_unknown(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    int32_t id, file = t->wordpiece.unknown;
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "unk_token", b->path, &id));
+    if (id >= t->vocabulary.n || !t->vocabulary.length[id])
+        return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is not one of the pieces", b->path,
+                         tri__tokenizer_piece(t, id));
+    t->wordpiece = (tri_wordpiece){id, TRI_WORD_CHARS};
+    if (b->file && file != id && !tri__tokenizer_says(&b->settings, "unk_token"))
+        return contradicts(b, "unk_token of the model", as_it_stands);
+    return TRI_OK;
+}
+
+static tri_status build_wordpiece(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_tokenizer_settings *s = &b->settings;
+    int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
+    tri_bert_rules rules = {
+        .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
     char count[32];
-    TRI_TRY(read_flag(config, path, "clean_text", &rules.clean_text));
-    TRI_TRY(read_flag(config, path, "do_lower_case", &rules.lower_case));
+    TRI_TRY(read_flag(s, "do_lower_case", &rules.lower_case));
     rules.strip_accents = rules.lower_case;
-    TRI_TRY(read_flag(config, path, "strip_accents", &rules.strip_accents));
-    TRI_TRY(read_flag(config, path, "tokenize_chinese_chars", &rules.split_chinese));
-    for (int i = 0; i < TRI_TOKENS; i++)
-        TRI_TRY(add_special(tokenizer, config, path, vocabulary, &tri__bert_specials[i], &id[i]));
-    TRI_ASSERT(tri__normaliser_add_bert(&tokenizer->normaliser, rules));
-    tokenizer->pre_tokenizer.step[tokenizer->pre_tokenizer.n++].kind = TRI_SPLIT_BERT;
-    tokenizer->wordpiece = (tri_wordpiece){id[TRI_TOKEN_UNK], TRI_WORD_CHARS};
-    tri__template_bert(id[TRI_TOKEN_CLS], id[TRI_TOKEN_SEP], 1, 1, &tokenizer->one, &tokenizer->two);
-    snprintf(tokenizer->describe, sizeof tokenizer->describe, "WordPiece, %s pieces, %s%s%s%s",
-             tri__text_count(tokenizer->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
-             rules.strip_accents == rules.lower_case ? "" : rules.strip_accents ? ", accents stripped" : ", accents kept",
+    TRI_TRY(read_flag(s, "strip_accents", &rules.strip_accents));
+    TRI_TRY(read_flag(s, "tokenize_chinese_chars", &rules.split_chinese));
+    if (b->file) TRI_TRY(compare_bert(b, &rules));
+    t->normaliser.n = t->pre_tokenizer.n = 0;
+    TRI_ASSERT(tri__normaliser_add_bert(&t->normaliser, rules));
+    t->pre_tokenizer.step[t->pre_tokenizer.n++].kind = TRI_SPLIT_BERT;
+    TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
+    TRI_TRY(take_unknown(b));
+    TRI_TRY(take_template(b, 1, 1));
+    snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
+             tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
+             rules.strip_accents == rules.lower_case ? ""
+             : rules.strip_accents                   ? ", accents stripped"
+                                                     : ", accents kept",
              rules.split_chinese ? "" : ", Chinese characters not split",
-             assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "");
-    int failed = json_object_set_new(config, "do_lower_case", json_boolean(rules.lower_case)) ||
-                 json_object_set_new(config, "strip_accents", json_boolean(rules.strip_accents)) ||
-                 json_object_set_new(config, "tokenize_chinese_chars", json_boolean(rules.split_chinese));
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+             assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "",
+             b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
+    int failed = json_object_set_new(s->config, "do_lower_case", json_boolean(rules.lower_case)) ||
+                 json_object_set_new(s->config, "strip_accents", json_boolean(rules.strip_accents)) ||
+                 json_object_set_new(s->config, "tokenize_chinese_chars", json_boolean(rules.split_chinese));
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path) : TRI_OK;
 }
 
-/* RoBERTa puts <s> and </s> around a text, GPT-2 nothing. */
-static int is_roberta(const tri_tokenizer *tokenizer, const json_t *config) {
-    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    if (class && strstr(class, "Roberta")) return 1;
-    if (class && strstr(class, "GPT2")) return 0;
-    return tri__vocabulary_named(&tokenizer->vocabulary, "<s>") >= 0 && tri__vocabulary_named(&tokenizer->vocabulary, "</s>") >= 0;
+/* What of tokenizer.json RobertaTokenizer and GPT2Tokenizer would make in another way. */
+static tri_status compare_bpe(builder *b, int space) {
+    const tri_tokenizer *t = b->tokenizer;
+    const tri_pre_tokenizer *pre = &t->pre_tokenizer;
+    if (!t->is_bpe) return contradicts(b, "the model", as_it_stands);
+    if (t->normaliser.n) return contradicts(b, "the normalizer", as_it_stands);
+    if (pre->n != 1 || pre->step[0].kind != TRI_SPLIT_BYTE_LEVEL || !pre->step[0].pattern)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    return agree(b, "add_prefix_space", pre->step[0].prefix_space, space, "add_prefix_space of the pre_tokenizer");
 }
 
-static tri_status build_bpe(tri_tokenizer *tokenizer, const char *vocabulary, const char *path, json_t *config) {
-    static const tri_special roberta[] = {{"cls_token", "<s>", 1}, {"sep_token", "</s>", 1}, {"bos_token", "<s>", 0},
-                                          {"eos_token", "</s>", 0}, {"unk_token", "<unk>", 0}, {"pad_token", "<pad>", 0},
-                                          {"mask_token", "<mask>", 0}};
-    static const tri_special gpt2[] = {{"bos_token", "<|endoftext|>", 0}, {"eos_token", "<|endoftext|>", 0},
-                                       {"unk_token", "<|endoftext|>", 0}, {"pad_token", "<|endoftext|>", 0}};
-    int whole = is_roberta(tokenizer, config), space = 0, bos = 0;
-    int n = whole ? (int)(sizeof roberta / sizeof *roberta) : (int)(sizeof gpt2 / sizeof *gpt2);
-    int32_t id[8] = {-1, -1};
+/* RoBERTa puts <s> and </s> around a text, GPT-2 nothing, or what a tokenizer.json says. */
+static tri_status build_bpe(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_tokenizer_settings *s = &b->settings;
+    tri_pre_tokenizer *pre = &t->pre_tokenizer;
+    int roberta = s->class == TRI_CLASS_ROBERTA, space = 0, bos = 0, eos = 0;
     char count[32];
-    TRI_TRY(read_flag(config, path, "add_prefix_space", &space));
-    TRI_TRY(read_flag(config, path, "add_bos_token", &bos));
-    if (bos && !whole) return tri__fail(TRI_USAGE, "%s: add_bos_token is not known here; such a folder needs a tokenizer.json", path);
-    for (int i = 0; i < n; i++) TRI_TRY(add_special(tokenizer, config, path, vocabulary, whole ? &roberta[i] : &gpt2[i], &id[i]));
-    tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
-    pre->step[pre->n].kind = TRI_SPLIT_BYTE_LEVEL;
-    pre->step[pre->n].pattern = 1;
-    pre->step[pre->n++].prefix_space = space;
-    tri__template_bert(whole ? id[0] : -1, whole ? id[1] : -1, 2, !whole, &tokenizer->one, &tokenizer->two);
-    tokenizer->is_bpe = 1;
-    snprintf(tokenizer->describe, sizeof tokenizer->describe, "byte-level BPE, %s pieces, %s%s",
-             tri__text_count(tokenizer->vocabulary.n, count), whole ? "as RoBERTa" : "as GPT-2", space ? ", a blank in front" : "");
-    int failed = json_object_set_new(config, "add_prefix_space", json_boolean(space)) ||
-                 json_object_set_new(config, "tokenizer_class", json_string(whole ? "RobertaTokenizer" : "GPT2Tokenizer"));
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+    TRI_TRY(read_flag(s, "add_prefix_space", &space));
+    TRI_TRY(read_flag(s, "add_bos_token", &bos));
+    TRI_TRY(read_flag(s, "add_eos_token", &eos));
+    if ((bos || eos) && !roberta && !b->file)
+        return tri__fail(TRI_USAGE, "%s: add_%s_token is not known here; such a folder needs a tokenizer.json", s->path,
+                         bos ? "bos" : "eos");
+    if (b->file) TRI_TRY(compare_bpe(b, space));
+    pre->n = 1;
+    pre->step[0].kind = TRI_SPLIT_BYTE_LEVEL;
+    pre->step[0].pattern = 1;
+    pre->step[0].prefix_space = space;
+    t->is_bpe = 1;
+    t->bpe.unknown = -1, t->bpe.fuse_unknown = t->bpe.whole_words = 0;
+    TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
+    if (roberta) TRI_TRY(take_template(b, 2, 0));
+    else if (b->file)
+        TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
+    snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
+             tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
+             space ? ", a blank in front" : "",
+             b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
+    return json_object_set_new(s->config, "add_prefix_space", json_boolean(space))
+               ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path)
+               : TRI_OK;
+}
+
+/* tokenizer.json as it stands. */
+static tri_status build_file(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    char count[32];
+    TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
+    TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece",
+             tri__text_count(t->size, count));
+    return TRI_OK;
+}
+
+/* truncation_side, or what tokenizer.json was saved with. */
+static tri_status read_side(builder *b) {
+    const json_t *side = json_object_get(b->settings.config, "truncation_side");
+    const char *text = json_string_value(side),
+               *file = json_string_value(json_object_get(json_object_get(b->file, "truncation"), "direction"));
+    if (side && (!text || (strcmp(text, "left") && strcmp(text, "right"))))
+        return tri__fail(TRI_DATA, "%s: truncation_side must be \"left\" or \"right\"", b->settings.path);
+    b->tokenizer->cut_left = text ? !strcmp(text, "left") : file && !strcmp(file, "Left");
+    return TRI_OK;
+}
+
+/* tokenizer.json, kept as it is. */
+static tri_status read_file(builder *b) {
+    char *text;
+    size_t size;
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(b->tokenizer, "tokenizer.json", text, size));
+    TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &b->file));
+    return tri__tokenizer_read_json(b->tokenizer, b->path, b->file, size);
 }
 
 /* vocab.txt, kept as it is. */
-static tri_status read_lines(tri_tokenizer *tokenizer, const char *path) {
+static tri_status read_lines(builder *b) {
     char *text;
     size_t size;
-    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    TRI_TRY(tri__tokenizer_keep(tokenizer, "vocab.txt", text, size));
-    return tri__vocabulary_read_lines(path, text, size, "##", &tokenizer->vocabulary);
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(b->tokenizer, "vocab.txt", text, size));
+    TRI_TRY(tri__vocabulary_read_lines(b->path, text, size, "##", &b->tokenizer->vocabulary));
+    b->tokenizer->next = b->tokenizer->vocabulary.n;
+    return TRI_OK;
 }
 
 /* vocab.json and merges.txt, kept as they are. */
-static tri_status read_bpe(tri_tokenizer *tokenizer, const char *folder, const char *path) {
+static tri_status read_bpe(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
     char merges[TRI_PATH_MAX], *text;
     size_t size;
     json_t *root;
-    TRI_TRY(tri__path_join(merges, folder, "merges.txt"));
-    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
-    TRI_TRY(tri__tokenizer_keep(tokenizer, "vocab.json", text, size));
-    TRI_TRY(tri__json_parse(text, size, path, TRI_DATA, &root));
-    tri_status status = tri__vocabulary_read_json(path, root, size, "", &tokenizer->vocabulary);
+    TRI_TRY(tri__path_join(merges, b->folder, "merges.txt"));
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(t, "vocab.json", text, size));
+    TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &root));
+    tri_status status = tri__vocabulary_read_json(b->path, root, size, "", &t->vocabulary);
+    t->next = (int)json_object_size(root);
     json_decref(root);
     TRI_TRY(status);
     TRI_TRY(tri__file_read(merges, TRI_LIMIT_JSON_FILE, &text, &size));
-    TRI_TRY(tri__tokenizer_keep(tokenizer, "merges.txt", text, size));
-    return tri__bpe_read_lines(merges, text, size, 1, &tokenizer->vocabulary, &tokenizer->bpe);
+    TRI_TRY(tri__tokenizer_keep(t, "merges.txt", text, size));
+    return tri__bpe_read_lines(merges, text, size, 1, &t->vocabulary, &t->bpe);
 }
 
-/* A vocabulary, and tokenizer_config.json where it is there. */
-static tri_status load_plain(tri_tokenizer *tokenizer, const char *folder, const char *vocabulary, int is_bpe) {
-    char path[TRI_PATH_MAX];
-    json_t *config = NULL;
-    TRI_TRY(is_bpe ? read_bpe(tokenizer, folder, vocabulary) : read_lines(tokenizer, vocabulary));
-    TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    int assumed = !tri__is_file(path);
-    if (!assumed) TRI_TRY(tri__json_load(path, TRI_DATA, &config));
-    else if (!(config = json_object())) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tokenizer->size = tokenizer->vocabulary.n;
-    tri_status status = is_bpe ? build_bpe(tokenizer, vocabulary, path, config)
-                               : build_wordpiece(tokenizer, folder, vocabulary, path, config, assumed);
-    if (status == TRI_OK) status = add_listed(tokenizer, config, path);
-    if (status == TRI_OK) status = tri__added_tokens_sort(&tokenizer->added, path, &tokenizer->normaliser);
-    if (status == TRI_OK) status = keep_config(tokenizer, config);
-    json_decref(config);
-    return status;
+/* A folder that names no class. */
+static tri_tokenizer_class class_by_files(const builder *b, int found) {
+    const tri_vocabulary *vocabulary = &b->tokenizer->vocabulary;
+    if (found < 2) return found ? TRI_CLASS_BERT : TRI_CLASS_FILE;
+    return tri__vocabulary_named(vocabulary, "<s>") >= 0 && tri__vocabulary_named(vocabulary, "</s>") >= 0
+               ? TRI_CLASS_ROBERTA
+               : TRI_CLASS_GPT2;
 }
 
-static tri_status load(tri_tokenizer *tokenizer, const char *folder) {
-    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
-    char path[TRI_PATH_MAX], count[32];
-    if (!tri__is_folder(folder))
-        return tri__fail(TRI_NOINPUT,
-                         "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
-                         folder);
+/* The file with the vocabulary, in b->path: the first of `names` that is there and that the class reads. Returns its
+ * number; 3: none. */
+static int find_vocabulary(builder *b, const char *const names[static 3]) {
+    static const uint8_t reads[][3] = {{1, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 0, 1}, {1, 0, 0}}; /* by class */
     int found = 0;
     for (; found < 3; found++) {
-        TRI_TRY(tri__path_join(path, folder, names[found]));
-        if (tri__is_file(path)) break;
+        if (!reads[b->settings.class][found]) continue;
+        if (tri__path_join(b->path, b->folder, names[found]) == TRI_OK && tri__is_file(b->path)) break;
     }
+    return found;
+}
+
+static tri_status build(builder *b) {
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+    TRI_TRY(tri__tokenizer_settings_open(&b->settings, b->folder));
+    int found = find_vocabulary(b, names);
+    if (found == 3 && b->settings.class != TRI_CLASS_OPEN)
+        return tri__fail(TRI_NOINPUT,
+                         "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
+                         b->folder, tri__tokenizer_class_name(b->settings.class),
+                         b->settings.class == TRI_CLASS_FILE   ? "tokenizer.json"
+                         : b->settings.class == TRI_CLASS_BERT ? "tokenizer.json or vocab.txt"
+                                                               : "tokenizer.json, or vocab.json and merges.txt");
     if (found == 3)
-        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder", folder);
-    if (found > 0) {
-        TRI_TRY(load_plain(tokenizer, folder, path, found == 2));
-    } else {
-        TRI_TRY(tri__tokenizer_read_json(tokenizer, path));
-        snprintf(tokenizer->describe, sizeof tokenizer->describe, "%s, %s pieces, by tokenizer.json",
-                 tokenizer->is_bpe ? "BPE" : "WordPiece", tri__text_count(tokenizer->size, count));
-    }
-    return tri__word_cache_open(tokenizer->vocabulary.n, &tokenizer->cache);
+        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
+                         b->folder);
+    TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
+    if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
+    TRI_TRY(read_side(b));
+    TRI_TRY(b->settings.class == TRI_CLASS_FILE   ? build_file(b)
+            : b->settings.class == TRI_CLASS_BERT ? build_wordpiece(b)
+                                                  : build_bpe(b));
+    TRI_TRY(tri__tokenizer_keep_config(b->tokenizer, &b->settings));
+    return tri__word_cache_open(b->tokenizer->vocabulary.n, &b->tokenizer->cache);
 }
 
 tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
     *out = NULL;
-    tri_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    if (!tokenizer) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    tri_status status = load(tokenizer, folder);
-    if (status == TRI_OK) *out = tokenizer;
-    else tri__tokenizer_free(tokenizer);
+    if (!tri__is_folder(folder))
+        return tri__fail(
+            TRI_NOINPUT,
+            "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+            folder);
+    builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
+    tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri__tokenizer_settings_close(&b.settings);
+    json_decref(b.file);
+    if (status == TRI_OK) *out = b.tokenizer;
+    else tri__tokenizer_free(b.tokenizer);
     return status;
 }

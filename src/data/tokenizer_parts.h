@@ -9,6 +9,7 @@
 #include "data/pre_tokenize.h"
 #include "data/template.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_settings.h"
 #include "data/word_cache.h"
 #include "data/wordpiece.h"
 
@@ -32,15 +33,28 @@ struct tri_tokenizer {
     tri_template one, two;
     tri_word_cache *cache;
     int size;               /* ids are below, added tokens' too */
+    int next;               /* id of the next added token that is no piece; at first the number of pieces */
+    int cut_left;           /* what is too long loses its beginning, not its end */
     tri_tokenizer_file file[TRI_TOKENIZER_FILES];
     int files;
-    char describe[160];
+    char describe[224];
 };
 
 /* Takes `text`, which is freed with the tokenizer, also when it fails. */
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size);
-/* The folder's tokenizer.json into a zeroed tokenizer. */
-tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path);
+/* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor. */
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const json_t *root, size_t size);
+/* The switches of a BertNormalizer. */
+tri_status tri__tokenizer_bert_rules(const char *path, const json_t *normalizer, tri_bert_rules *rules);
+/* Adds the tokens to look for in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */
+tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings, const char *path,
+                                     const json_t *file);
+/* The id of a named special token that the class needs; TRI_DATA where it is neither a piece nor listed. */
+tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *settings,
+                                  const char *key, const char *vocabulary, int32_t *id);
+/* Keeps tokenizer_config.json with all that was read or assumed in it: class, side, every added token with its id. It
+ * alone, beside the vocabulary, gives the same ids here and in transformers. */
+tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings);
 /* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays the object's. */
 tri_status tri__added_token_read(const char *path, const json_t *object, tri_added_token *token);
 

@@ -3,9 +3,9 @@
 #include "data/wordpiece.h"
 
 const tri_special tri__bert_specials[TRI_TOKENS] = {
-    [TRI_TOKEN_PAD] = {"pad_token", "[PAD]", 0}, [TRI_TOKEN_UNK] = {"unk_token", "[UNK]", 1},
-    [TRI_TOKEN_CLS] = {"cls_token", "[CLS]", 1}, [TRI_TOKEN_SEP] = {"sep_token", "[SEP]", 1},
-    [TRI_TOKEN_MASK] = {"mask_token", "[MASK]", 0},
+    [TRI_TOKEN_PAD] = {"pad_token", "[PAD]"}, [TRI_TOKEN_UNK] = {"unk_token", "[UNK]"},
+    [TRI_TOKEN_CLS] = {"cls_token", "[CLS]"}, [TRI_TOKEN_SEP] = {"sep_token", "[SEP]"},
+    [TRI_TOKEN_MASK] = {"mask_token", "[MASK]"},
 };
 
 static int is_too_long(const tri_wordpiece *model, const char *word, size_t length) {

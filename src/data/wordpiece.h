@@ -19,7 +19,6 @@ void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *voc
 enum { TRI_TOKEN_PAD, TRI_TOKEN_UNK, TRI_TOKEN_CLS, TRI_TOKEN_SEP, TRI_TOKEN_MASK, TRI_TOKENS };
 typedef struct tri_special {
     const char *key, *name;
-    int needed;
 } tri_special;
 extern const tri_special tri__bert_specials[TRI_TOKENS];
 

@@ -69,6 +69,9 @@ void tri__bert_params(tri_model *model, int branch) {
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
     snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
     tri__model_params(model, prefix, rows, COUNT(rows));
+    tri_param *table = &model->param[model->n_params - COUNT(rows)];
+    table[0].zero_row = e->pad_token_id + 1; /* as transformers' padding_idx */
+    table[1].zero_row = tri__encoder_position_base(e);
     for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
     pooling_params(model, branch);
 }
@@ -99,7 +102,8 @@ static int embeddings(branch *b) {
     int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, H);
     snprintf(name, sizeof name, "%s.embeddings.token_type_embeddings.weight", b->prefix);
     int type = tri__forward_weight(f, "type", name, b->e->type_vocab_size, H);
-    TRI_BUILD(&f->build, embed, (tri_attr){0}, sum, ids, pos, word, position, type);
+    tri_attr attr = {.pad = (int32_t)b->e->pad_token_id + 1, .pad_position = tri__encoder_position_base(b->e)};
+    TRI_BUILD(&f->build, embed, attr, sum, ids, pos, word, position, type);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
     int x = tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, "norm", name);
     return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");

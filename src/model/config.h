@@ -34,7 +34,9 @@ tri_status tri__model_config_check(const tri_model_config *config);
 typedef struct tri_encoder {
     int roberta;           /* 0 BERT: positions count from 0; 1 RoBERTa: from pad_token_id + 1 */
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings, type_vocab_size, pad_token_id;
+    int64_t max_position_embeddings, type_vocab_size;
+    int64_t pad_token_id;  /* -1: none (BERT only). Its word row, and RoBERTa's position row of that number, begin as
+                            * zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
 } tri_encoder;
 
@@ -50,7 +52,7 @@ tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encode
 /* Divisibility of heads, max_len within the position table, sizes above 0. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
 json_t *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
-/* Rows of the position table before the first usable one: 0, or pad_token_id + 1. */
+/* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */
 int tri__encoder_position_base(const tri_encoder *encoder);
 
 #endif

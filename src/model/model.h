@@ -27,6 +27,7 @@ typedef struct tri_param {
     int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
+    int64_t zero_row;   /* 1 + the row of the whole that begins as zeros; 0: none */
     int decays;
 } tri_param;
 

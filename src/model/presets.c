@@ -71,12 +71,13 @@ static const tri_option rows[] = {
     ROW(REAL, layer_norm_eps, 1e-30, 1),
     {0}};
 
-/* A key that may only have one value here. */
-static tri_status require(const json_t *json, const char *origin, const char *key, const char *value) {
+/* A key that may only have one value here, or another name of the same. */
+static tri_status require(const json_t *json, const char *origin, const char *key, const char *value,
+                          const char *same) {
     const json_t *given = json_object_get(json, key);
     if (!given || json_is_null(given)) return TRI_OK;
     const char *text = json_is_string(given) ? json_string_value(given) : "not a string";
-    if (strcmp(text, value) == 0) return TRI_OK;
+    if (strcmp(text, value) == 0 || (same && strcmp(text, same) == 0)) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s: %s is \"%s\"; only \"%s\" is supported", origin, key, text, value);
 }
 
@@ -96,8 +97,8 @@ static tri_status parse_family(const json_t *json, const char *origin, tri_encod
 }
 
 tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encoder *encoder) {
-    TRI_TRY(require(json, origin, "hidden_act", "gelu"));
-    TRI_TRY(require(json, origin, "position_embedding_type", "absolute"));
+    TRI_TRY(require(json, origin, "hidden_act", "gelu", "gelu_python"));
+    TRI_TRY(require(json, origin, "position_embedding_type", "absolute", NULL));
     if (json_is_true(json_object_get(json, "is_decoder")))
         return tri__fail(TRI_USAGE, "%s: is_decoder is true; only encoders are supported", origin);
     tri_encoder parsed = *encoder;
@@ -105,6 +106,10 @@ tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encode
     for (const tri_option *row = rows; row->name; row++) {
         const json_t *value = json_object_get(json, row->name);
         if (!value) continue;
+        if (row->offset == offsetof(tri_encoder, pad_token_id) && json_is_null(value)) {
+            parsed.pad_token_id = -1;
+            continue;
+        }
         tri_status status = tri__option_set_json(row, &parsed, row->name, value);
         if (status != TRI_OK) return tri__fail_in(status, "%s", origin);
     }
@@ -124,7 +129,11 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
     if (e->hidden_size % e->num_attention_heads)
         return tri__fail(TRI_USAGE, "%s: hidden_size %lld cannot be divided among %lld heads", origin,
                          (long long)e->hidden_size, (long long)e->num_attention_heads);
-    if (e->pad_token_id < 0 || e->pad_token_id >= e->vocab_size)
+    if (e->pad_token_id < 0 && e->roberta)
+        return tri__fail(TRI_USAGE,
+                         "%s: pad_token_id is null, but positions of a roberta encoder count from pad_token_id + 1",
+                         origin);
+    if (e->pad_token_id >= e->vocab_size)
         return tri__fail(TRI_USAGE, "%s: pad_token_id %lld is outside a vocabulary of %lld", origin,
                          (long long)e->pad_token_id, (long long)e->vocab_size);
     int64_t positions = e->max_position_embeddings - tri__encoder_position_base(e);
@@ -143,5 +152,6 @@ json_t *tri__encoder_json(const tri_encoder *encoder) {
     json_object_set_new(json, "position_embedding_type", json_string("absolute"));
     for (const tri_option *row = rows; row->name; row++)
         json_object_set_new(json, row->name, tri__option_json(row, encoder));
+    if (encoder->pad_token_id < 0) json_object_set_new(json, "pad_token_id", json_null());
     return json;
 }

@@ -19,6 +19,8 @@ static const tri_attr_row tri__attr_rows[] = {
     {"heads", TRI_ATTR_INT, offsetof(tri_attr, heads)},
     {"head0", TRI_ATTR_INT, offsetof(tri_attr, head0)},
     {"row0", TRI_ATTR_INT, offsetof(tri_attr, row0)},
+    {"pad", TRI_ATTR_INT, offsetof(tri_attr, pad)},
+    {"pad_position", TRI_ATTR_INT, offsetof(tri_attr, pad_position)},
     {"part", TRI_ATTR_INT, offsetof(tri_attr, part)},
     {"max_len", TRI_ATTR_INT, offsetof(tri_attr, max_len)},
     {"field", TRI_ATTR_INT, offsetof(tri_attr, field)},

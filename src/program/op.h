@@ -84,6 +84,8 @@ typedef struct tri_attr {
     int32_t heads;      /* attention: heads held here */
     int32_t head0;      /* attention: global number of the first of them */
     int32_t row0;       /* embed: number of the first word that is held here */
+    int32_t pad;        /* embed: 1 + the word that pads: its row gets no gradient; 0: none */
+    int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
     int32_t part;       /* input, tokens_whole_din: which run of rows, of as many as the output has */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t field;      /* input: a tri_field */

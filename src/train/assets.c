@@ -74,8 +74,9 @@ static tri_status load_vocabulary(const char *folder, int branch, int fixed, con
     int size = tri__tokenizer_size(a->tokenizer[branch]);
     if (!fixed) e->vocab_size = size;
     if (size > e->vocab_size)
-        return tri__fail(TRI_USAGE, "%s: the vocabulary has %d pieces, the encoder's vocab_size is %lld", folder, size,
-                         (long long)e->vocab_size);
+        return tri__fail(TRI_USAGE,
+                         "%s: the vocabulary has %d pieces, the last is \"%.80s\", but the encoder's vocab_size is %lld",
+                         folder, size, tri__tokenizer_piece(a->tokenizer[branch], size - 1), (long long)e->vocab_size);
     return TRI_OK;
 }
 

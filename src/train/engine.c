@@ -226,7 +226,8 @@ static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t 
     for (int64_t e = begin, next; e < end; e = next) {
         next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
         int64_t at = (first + e / width) * cols + shift + e % width;
-        tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
+        if (first + e / width + 1 == param->zero_row) memset(w + e - begin, 0, (size_t)(next - e) * sizeof *w);
+        else tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
     }
 }
 

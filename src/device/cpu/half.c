@@ -171,12 +171,14 @@ static void embed(const tri_call *call) {
 
 enum { TABLE_ROWS = 256 }; /* of a table that are summed in fp32 at a time */
 
-/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens. index NULL: row 0. */
-static void scatter(const tri_call *call, int dy, const int32_t *index, int64_t first, int64_t n, float *sum) {
+/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens, but for those
+ * whose index + 1 is `pad`. index NULL: row 0. */
+static void scatter(const tri_call *call, int dy, const int32_t *index, int32_t pad, int64_t first, int64_t n,
+                    float *sum) {
     int64_t rows = call->t[dy].rows, h = call->t[dy].cols;
     for (int64_t t = 0; t < rows; t++) {
         int64_t row = (index ? index[t] : 0) - first;
-        if (row < 0 || row >= n) continue;
+        if (row < 0 || row >= n || (index && index[t] + 1 == pad)) continue;
         const uint16_t *from = at_element(call, dy, t * h); /* [h] */
         float *to = sum + row * h;                          /* [h] */
         if (call->dtype[dy] == TRI_BF16)
@@ -191,6 +193,7 @@ static void scatter(const tri_call *call, int dy, const int32_t *index, int64_t 
 static void embed_dw(const tri_call *call) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const int32_t *index[] = {i32(call, IDS), i32(call, POS), NULL}; /* [T] */
+    const int32_t pad[] = {call->attr->pad, call->attr->pad_position, 0};
     int64_t h = call->t[DY].cols;
     for (int k = DWORD; k <= DTYPE; k++)
         for (int64_t first = 0; first < call->t[k].rows; first += TABLE_ROWS) {
@@ -198,7 +201,7 @@ static void embed_dw(const tri_call *call) {
             float *sum = call->work; /* [n,h] */
             if (adds(call, k)) widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
             else memset(sum, 0, (size_t)(n * h) * sizeof *sum);
-            scatter(call, DY, index[k], first + (k == DWORD ? call->attr->row0 : 0), n, sum);
+            scatter(call, DY, index[k], pad[k], first + (k == DWORD ? call->attr->row0 : 0), n, sum);
             narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
         }
 }

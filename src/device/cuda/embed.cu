@@ -49,10 +49,14 @@ template <typename T> static void embed(const tri_call *call) {
     launched(call, "embed");
 }
 
-/* The tokens from `first` on, and their rows of a table. */
-static __global__ void list_tokens(int n, int32_t first, const int32_t *index, held words, int32_t *token, int32_t *row) {
+/* The tokens from `first` on, and their rows of a table; those whose index + 1 is `pad` have none. */
+static __global__ void list_tokens(int n, int32_t first, const int32_t *index, held words, int32_t pad, int32_t *token,
+                                   int32_t *row) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) token[i] = first + i, row[i] = (int32_t)row_of(index[first + i], words);
+    if (i >= n) return;
+    int32_t id = index[first + i];
+    token[i] = first + i;
+    row[i] = (int32_t)(id + 1 == pad ? words.n : row_of(id, words));
 }
 
 /* Block (i, j): where place i of the sorted rows begins a run of equal ones, sums the tokens of the run, in their order, into that
@@ -110,14 +114,16 @@ static int bits_for(int64_t rows) {
     return bits;
 }
 
-/* table[index[t] - row0] += dy[t], where there is such a row. */
+/* table[index[t] - row0] += dy[t], where there is such a row and index[t] + 1 is not `pad`. */
 template <typename T>
-static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, const T *dy, int64_t rows, int64_t cols) {
+static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, int32_t pad, const T *dy, int64_t rows,
+                    int64_t cols) {
     sorting s = sorting_in(tri__cuda(call), rows);
     held words = {row0, call->t[k].rows};
     for (int64_t first = 0; first < rows && s.n > 0; first += s.n) {
         int n = rows - first < s.n ? (int)(rows - first) : s.n;
-        list_tokens<<<blocks_for(n, 256), 256, 0, stream(call)>>>(n, (int32_t)first, index, words, s.token_in, s.row_in);
+        list_tokens<<<blocks_for(n, 256), 256, 0, stream(call)>>>(n, (int32_t)first, index, words, pad, s.token_in,
+                                                                  s.row_in);
         record(call, cub::DeviceRadixSort::SortPairs(s.scratch, s.scratch_bytes, s.row_in, s.row, s.token_in, s.token, n, 0,
                                                      bits_for(words.n + 1), stream(call)), "embed_dw");
         if (cols % 4 == 0 && aligned(dy))
@@ -140,8 +146,8 @@ template <typename T> static void embed_dw(const tri_call *call) {
     int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
     for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
     if (rows * cols == 0) return;
-    scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, dy, rows, cols);
-    scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, dy, rows, cols);
+    scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, call->attr->pad, dy, rows, cols);
+    scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, call->attr->pad_position, dy, rows, cols);
     column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
     sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
     launched(call, "embed_dw");

@@ -42,7 +42,7 @@ static void clear(const tri_call *call, int k) {
     for (int64_t i = 0; i < n; i += CLEAR) memset(to + i, 0, (size_t)(n - i < CLEAR ? n - i : CLEAR) * 4);
 }
 
-/* Columns j to j + n - 1 of all tables. */
+/* Columns j to j + n - 1 of all tables; rows of padding get nothing. */
 static void scatter(const tri_call *call, int64_t j, int64_t n) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);
@@ -50,12 +50,12 @@ static void scatter(const tri_call *call, int64_t j, int64_t n) {
     float *restrict dtype = f32(call, DTYPE) + j;
     for (int64_t t = 0; t < rows; t++) {
         const float *restrict dy = f32(call, DY) + t * h + j;
-        float *restrict dword = word_at(call, DWORD, ids[t], h), *restrict dposition = f32(call, DPOSITION) + pos[t] * h + j;
+        float *restrict dword = ids[t] + 1 == call->attr->pad ? NULL : word_at(call, DWORD, ids[t], h);
+        int no_position = pos[t] + 1 == call->attr->pad_position;
+        float *restrict dposition = no_position ? NULL : f32(call, DPOSITION) + pos[t] * h + j;
         for (int64_t i = 0; dword && i < n; i++) dword[j + i] += dy[i];
-        for (int64_t i = 0; i < n; i++) {
-            dposition[i] += dy[i];
-            dtype[i] += dy[i];
-        }
+        for (int64_t i = 0; dposition && i < n; i++) dposition[i] += dy[i];
+        for (int64_t i = 0; i < n; i++) dtype[i] += dy[i];
     }
 }
 

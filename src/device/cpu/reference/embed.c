@@ -23,7 +23,8 @@ static void embed(const tri_call *call) {
     }
 }
 
-/* Added one token after the other, so that the order of addition is the order of the tokens. */
+/* Added one token after the other, so that the order of addition is the order of the tokens. Rows of padding get
+ * nothing, as with PyTorch's padding_idx. */
 static void embed_dw(const tri_call *call) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
@@ -34,10 +35,11 @@ static void embed_dw(const tri_call *call) {
     clear(call, DPOSITION);
     clear(call, DTYPE);
     for (int64_t t = 0; t < T; t++) {
-        int64_t row = word_row(call, ids[t], call->t[DWORD].rows);
+        int64_t row = ids[t] + 1 == call->attr->pad ? -1 : word_row(call, ids[t], call->t[DWORD].rows);
+        int positioned = pos[t] + 1 != call->attr->pad_position;
         for (int64_t c = 0; c < H; c++) {
             if (row >= 0) dword[row * H + c] += dy[t * H + c];
-            dposition[pos[t] * H + c] += dy[t * H + c];
+            if (positioned) dposition[pos[t] * H + c] += dy[t * H + c];
             dtype[c] += dy[t * H + c];
         }
     }
