@@ -72,7 +72,7 @@ static tri_status write_file(const char *path, const tri_predictions *p, int jso
     int lost = ferror(memory);
     if ((fclose(memory) || lost) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    if (status == TRI_OK) status = tri__file_write(path, data, size);
+    if (status == TRI_OK) status = tri__file_deliver(path, data, size);
     free(data);
     return status;
 }

@@ -34,7 +34,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     outcome->step = event->step > outcome->step ? event->step : outcome->step;
     if (event->kind == TRI_EVENT_START) {
         w->started = 1;
-        unlink(w->error); /* an earlier run's */
+        (void)tri__file_remove(w->error); /* an earlier run's */
     } else if (event->kind == TRI_EVENT_CHECKPOINT) {
         free(outcome->checkpoint);
         if (!(outcome->checkpoint = strdup(event->text))) return tri__fail(TRI_RESOURCE, "out of memory");

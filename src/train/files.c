@@ -3,7 +3,6 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -59,8 +58,8 @@ tri_status tri__folder_lock(const char *folder, int *lock) {
     char path[TRI_PATH_MAX], text[32];
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(tri__path_join(path, folder, ".lock"));
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    int fd;
+    TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));
     double until = tri__clock() + LOCK_SECONDS;
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (tri__clock() > until) {
