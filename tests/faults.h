@@ -13,13 +13,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef enum fault_kind { FAULT_NONE, FAULT_KILL, FAULT_EIO, FAULT_ENOSPC, FAULT_SHORT, FAULT_KINDS } fault_kind;
+/* FAULT_CAUSE: the errno that a test has put into fault.cause. */
+typedef enum fault_kind { FAULT_NONE, FAULT_KILL, FAULT_EIO, FAULT_ENOSPC, FAULT_SHORT, FAULT_KINDS, FAULT_CAUSE } fault_kind;
 static const char *const fault_names[] = {"nothing", "kill", "EIO", "ENOSPC", "short write"};
 
 static struct {
     _Atomic int armed, count; /* count: calls since it was armed */
     int at;                   /* the call that is hit; from 1 */
     fault_kind kind;
+    int cause;
     const char *hit;          /* its name; NULL: not yet */
 } fault;
 
@@ -40,7 +42,7 @@ static inline int fault_here(const char *name, int *cut) {
         if (cut) *cut = 1;
         return 0;
     }
-    errno = fault.kind == FAULT_EIO ? EIO : ENOSPC;
+    errno = fault.kind == FAULT_CAUSE ? fault.cause : fault.kind == FAULT_EIO ? EIO : ENOSPC;
     return 1;
 }
 
@@ -52,6 +54,14 @@ int open(const char *path, int flags, ...) {
     int mode = flags & O_CREAT ? va_arg(args, int) : 0;
     va_end(args);
     FAULT_CALL("open", syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+int openat(int at, const char *path, int flags, ...) {
+    va_list args;
+    va_start(args, flags);
+    int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+    va_end(args);
+    FAULT_CALL("openat", syscall(SYS_openat, at, path, flags, mode));
 }
 
 ssize_t write(int fd, const void *data, size_t size) {
@@ -71,11 +81,19 @@ int close(int fd) {
 int fsync(int fd) { FAULT_CALL("fsync", syscall(SYS_fsync, fd)); }
 int mkdir(const char *path, mode_t mode) { FAULT_CALL("mkdir", syscall(SYS_mkdirat, AT_FDCWD, path, mode)); }
 int rename(const char *from, const char *to) { FAULT_CALL("rename", syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)); }
+int mkdirat(int at, const char *path, mode_t mode) { FAULT_CALL("mkdirat", syscall(SYS_mkdirat, at, path, mode)); }
+int renameat(int a, const char *from, int b, const char *to) { FAULT_CALL("renameat", syscall(SYS_renameat2, a, from, b, to, 0)); }
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     FAULT_CALL("renameat2", syscall(SYS_renameat2, a, from, b, to, flags));
 }
 int unlink(const char *path) { FAULT_CALL("unlink", syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 int unlinkat(int at, const char *path, int flags) { FAULT_CALL("unlinkat", syscall(SYS_unlinkat, at, path, flags)); }
 int rmdir(const char *path) { FAULT_CALL("rmdir", syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR)); }
+
+#ifdef FAULTS_OF_READING /* where looking at files is what may fail, as well */
+ssize_t read(int fd, void *data, size_t size) { FAULT_CALL("read", syscall(SYS_read, fd, data, size)); }
+int stat(const char *path, struct stat *info) { FAULT_CALL("stat", syscall(SYS_newfstatat, AT_FDCWD, path, info, 0)); }
+int fstat(int fd, struct stat *info) { FAULT_CALL("fstat", syscall(SYS_newfstatat, fd, "", info, AT_EMPTY_PATH)); }
+#endif
 
 #endif

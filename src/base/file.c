@@ -1,8 +1,7 @@
-/* file.c - files and paths on POSIX. Only regular files are read, and they are opened without blocking, so that a FIFO
- * or a device given by mistake is refused instead of waited for. */
-#include "base/file.h"
+/* file.c - files and paths on POSIX. Everything is opened without blocking and looked at through its descriptor, so that a FIFO or a device
+ * given by mistake is refused instead of waited for, and what was looked at is what is used. */
+#include "base/file_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Fails with "cannot VERB PATH: cause" and the status that errno means; `missing` when there is no such thing. */
-static tri_status fail_errno(const char *verb, const char *path, tri_status missing) {
+tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing) {
     int cause = errno;
     tri_status code = cause == ENOENT || cause == ENOTDIR                      ? missing
                       : cause == EMFILE || cause == ENFILE || cause == ENOMEM ? TRI_RESOURCE
@@ -20,29 +18,62 @@ static tri_status fail_errno(const char *verb, const char *path, tri_status miss
     return tri__fail(code, "cannot %s %s: %s", verb, path, strerror(cause));
 }
 
-/* The size of a regular file; anything else is refused, and closed. */
-static tri_status regular_size(const char *path, int fd, size_t *size) {
+int tri__open_at(int at, const char *name, int flags, mode_t mode) {
+    int fd;
+    do fd = openat(at, name, flags | O_CLOEXEC, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static const char *kind_words(mode_t mode) {
+    return S_ISLNK(mode)    ? "a symbolic link"
+           : S_ISDIR(mode)  ? "a folder"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+static tri_status not_ours(const char *path, mode_t mode) {
+    return tri__fail(TRI_IO,
+                     "cannot write %s: it is no regular file but %s, and Trident neither writes through that nor removes it; remove or "
+                     "rename it, or name another folder",
+                     path, kind_words(mode));
+}
+
+/* ---- reading ---- */
+
+/* The size of a regular file; anything else is refused (`other`), and closed. */
+static tri_status regular_size(const char *path, int fd, tri_status other, size_t *size) {
     struct stat info;
     tri_status status = TRI_OK;
-    if (fstat(fd, &info)) status = fail_errno("read", path, TRI_IO);
-    else if (S_ISDIR(info.st_mode)) status = tri__fail(TRI_IO, "%s is a folder; a file is expected", path);
+    if (fstat(fd, &info)) status = tri__fail_errno("read", path, TRI_IO);
+    else if (S_ISDIR(info.st_mode)) status = tri__fail(other, "%s is a folder; a file is expected", path);
     else if (!S_ISREG(info.st_mode))
-        status = tri__fail(TRI_IO, "%s is no regular file (a pipe or a device); copy it to a file first", path);
+        status = tri__fail(other, "%s is no regular file (a pipe or a device); copy it to a file first", path);
     if (status != TRI_OK) close(fd);
     else *size = (size_t)info.st_size;
     return status;
 }
 
 tri_status tri__file_open(const char *path, int *fd, size_t *size) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0) return fail_errno("open", path, TRI_NOINPUT);
-    return regular_size(path, *fd, size);
+    *fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+    if (*fd < 0) return tri__fail_errno("open", path, TRI_NOINPUT);
+    return regular_size(path, *fd, TRI_IO, size);
+}
+
+tri_status tri__file_open_any(const char *path, int *fd) {
+    struct stat info;
+    *fd = tri__open_at(AT_FDCWD, path, O_RDONLY, 0);
+    if (*fd < 0) return tri__fail_errno("open", path, TRI_NOINPUT);
+    if (fstat(*fd, &info) || !S_ISDIR(info.st_mode)) return TRI_OK;
+    close(*fd);
+    return tri__fail(TRI_IO, "%s is a folder; a file is expected", path);
 }
 
 /* Opens `part` of the open folder `at`, itself and not what it may point to; `path` stands in the message. */
 static tri_status open_part(int at, const char *part, int flags, const char *path, int *fd) {
     struct stat info;
-    *fd = openat(at, part, flags | O_NOFOLLOW | O_CLOEXEC);
+    *fd = tri__open_at(at, part, flags | O_NOFOLLOW, 0);
     if (*fd >= 0) return TRI_OK;
     int cause = errno;
     if (fstatat(at, part, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
@@ -51,13 +82,13 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
                          "folder; make a copy with the files themselves (cp -rL) and use that",
                          path, part);
     errno = cause;
-    return fail_errno("open", path, TRI_NOINPUT);
+    return tri__fail_errno("open", path, TRI_NOINPUT);
 }
 
 static tri_status open_listed(const char *folder, const char *name, const char *path, int *fd) {
     char part[TRI_PATH_MAX];
-    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (at < 0) return fail_errno("open the folder", folder, TRI_NOINPUT);
+    int at = tri__open_at(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
+    if (at < 0) return tri__fail_errno("open the folder", folder, TRI_NOINPUT);
     tri_status status = TRI_OK;
     for (const char *slash; status == TRI_OK && (slash = strchr(name, '/')); name = slash + 1) {
         int inner;
@@ -76,7 +107,7 @@ tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, 
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, name));
     TRI_TRY(open_listed(folder, name, path, fd));
-    return regular_size(path, *fd, size);
+    return regular_size(path, *fd, TRI_DATA, size);
 }
 
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size) {
@@ -97,7 +128,7 @@ tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *s
     while (got < expected) {
         ssize_t part = read(fd, data + got, expected - got);
         if (part < 0 && errno == EINTR) continue;
-        if (part < 0) status = fail_errno("read", path, TRI_IO);
+        if (part < 0) status = tri__fail_errno("read", path, TRI_IO);
         if (part == 0) status = tri__fail(TRI_IO, "%s became shorter while it was read", path);
         if (part <= 0) goto close;
         got += (size_t)part;
@@ -113,102 +144,185 @@ close:
 
 void tri__file_start(const char *path, char *text, size_t size) {
     size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
     for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0) n = read(fd, text + used, size - 1 - used);
     text[used] = 0;
     if (fd >= 0) close(fd);
 }
 
+uint64_t tri__file_number(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+/* ---- writing ---- */
+
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
         ssize_t part = write(fd, (const char *)data + done, size - done);
         if (part < 0 && errno == EINTR) continue;
-        if (part < 0) return fail_errno("write", path, TRI_IO);
+        if (part < 0) return tri__fail_errno("write", path, TRI_IO);
         done += (size_t)part;
     }
     return TRI_OK;
 }
 
-/* A new file beside `path`; its name goes into `name`. */
-static tri_status open_sibling(const char *path, char name[static TRI_PATH_MAX], int *fd) {
+/* TRI_OK when nothing or a regular file has the name. */
+static tri_status check_free(int at, const char *name, const char *path) {
+    struct stat info;
+    if (fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW)) return errno == ENOENT ? TRI_OK : tri__fail_errno("write", path, TRI_IO);
+    return S_ISREG(info.st_mode) ? TRI_OK : not_ours(path, info.st_mode);
+}
+
+tri_status tri__file_check_own(const char *path) { return check_free(AT_FDCWD, path, path); }
+
+/* A new file beside `path`, whose name, with its folder's, goes into `whole`. */
+static tri_status make_sibling(const tri_spot *spot, const char *path, char whole[static TRI_PATH_MAX], int *fd) {
+    size_t folder = strlen(path) - strlen(spot->name);
     for (int attempt = 0; attempt < 100; attempt++) {
-        int length = snprintf(name, TRI_PATH_MAX, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+        int length = snprintf(whole, TRI_PATH_MAX, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
         if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "the path is too long: %s", path);
-        *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        *fd = tri__open_at(spot->at, whole + folder, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (*fd >= 0) return TRI_OK;
         if (errno != EEXIST) break;
     }
-    return fail_errno("create", name, TRI_IO);
+    return tri__fail_errno("create", whole, TRI_IO);
+}
+
+tri_status tri__file_sibling(const char *path, char name[static TRI_PATH_MAX], int *fd) {
+    tri_spot spot;
+    tri_status status = tri__spot_open(path, &spot);
+    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
+    status = make_sibling(&spot, path, name, fd);
+    tri__spot_close(&spot);
+    return status;
+}
+
+static tri_status write_spot(const tri_spot *spot, const char *path, const void *data, size_t size) {
+    char whole[TRI_PATH_MAX];
+    const char *name = whole + strlen(path) - strlen(spot->name);
+    int fd = -1;
+    TRI_TRY(check_free(spot->at, spot->name, path));
+    TRI_TRY(make_sibling(spot, path, whole, &fd));
+    tri_status status = tri__write_all(fd, data, size, path);
+    if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("write", path, TRI_IO);
+    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
+    if (status == TRI_OK && renameat(spot->at, name, spot->at, spot->name)) status = tri__fail_errno("write", path, TRI_IO);
+    if (status != TRI_OK) unlinkat(spot->at, name, 0);
+    return status;
 }
 
 tri_status tri__file_write(const char *path, const void *data, size_t size) {
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return tri__fail(TRI_IO, "cannot write %s: it is no regular file", path);
-    char name[TRI_PATH_MAX];
-    int fd = -1;
-    TRI_TRY(open_sibling(path, name, &fd));
-    tri_status status = tri__write_all(fd, data, size, path);
-    if (status == TRI_OK && fsync(fd)) status = fail_errno("write", path, TRI_IO);
-    if (close(fd) && status == TRI_OK) status = fail_errno("write", path, TRI_IO);
-    if (status == TRI_OK && rename(name, path)) status = fail_errno("write", path, TRI_IO);
-    if (status != TRI_OK) unlink(name);
+    tri_spot spot;
+    tri_status status = tri__spot_open(path, &spot);
+    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
+    status = write_spot(&spot, path, data, size);
+    tri__spot_close(&spot);
     return status;
 }
 
-tri_status tri__folder_make(const char *path) {
-    char part[TRI_PATH_MAX];
-    size_t length = strlen(path);
-    if (length == 0 || length >= sizeof part)
-        return tri__fail(TRI_USAGE, "a folder's path must have 1 to %d bytes: \"%s\"", TRI_PATH_MAX - 1, path);
-    memcpy(part, path, length + 1);
-    for (size_t i = 1; i <= length; i++) {
-        if (part[i] != '/' && part[i] != 0) continue;
-        part[i] = 0;
-        if (mkdir(part, 0777) && errno != EEXIST) return fail_errno("create the folder", part, TRI_IO);
-        if (i < length) part[i] = '/';
+/* Names of descriptors that are open already: what stands in their files before stays. */
+static int is_descriptor(const char *path) {
+    static const char *const starts[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
+    for (int i = 0; i < 4; i++)
+        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return 1;
+    return 0;
+}
+
+/* Into what is there: a pipe, a terminal, an open file. */
+static tri_status write_into(const char *path, const void *data, size_t size) {
+    int fd = tri__open_at(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0 && errno == ENXIO) return tri__fail(TRI_IO, "cannot write %s: nobody reads it; start the reader first", path);
+    if (fd < 0) return tri__fail_errno("write", path, TRI_IO);
+    int flags = fcntl(fd, F_GETFL);
+    tri_status status = flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? tri__fail_errno("write", path, TRI_IO)
+                                                                             : tri__write_all(fd, data, size, path);
+    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
+    return status;
+}
+
+tri_status tri__file_deliver(const char *path, const void *data, size_t size) {
+    char real[TRI_PATH_MAX];
+    struct stat info;
+    int there = stat(path, &info) == 0;
+    if (!there && errno != ENOENT) return tri__fail_errno("write", path, TRI_IO);
+    if (there && (is_descriptor(path) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))) return write_into(path, data, size);
+    return tri__file_write(there && S_ISREG(info.st_mode) && tri__path_real(path, real) ? real : path, data, size);
+}
+
+tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
+    static const int flags[] = {[TRI_OWN_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+                                [TRI_OWN_FRESH] = O_WRONLY | O_CREAT | O_EXCL,
+                                [TRI_OWN_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
+                                [TRI_OWN_UPDATE] = O_RDWR | O_CREAT};
+    tri_spot spot;
+    struct stat info;
+    *fd = -1;
+    tri_status status = tri__spot_open(path, &spot);
+    if (status != TRI_OK) return status == TRI_NOINPUT ? TRI_IO : status;
+    status = way == TRI_OWN_NEW ? TRI_OK : check_free(spot.at, spot.name, path);
+    if (status == TRI_OK && way == TRI_OWN_FRESH && unlinkat(spot.at, spot.name, 0) && errno != ENOENT)
+        status = tri__fail_errno("write", path, TRI_IO);
+    if (status == TRI_OK) {
+        *fd = tri__open_at(spot.at, spot.name, flags[way] | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (*fd < 0) status = tri__fail_errno("write", path, TRI_IO);
+        else if (fstat(*fd, &info)) status = tri__fail_errno("write", path, TRI_IO);
+        else if (!S_ISREG(info.st_mode)) status = not_ours(path, info.st_mode); /* put there in between */
     }
-    if (!tri__is_folder(path)) return tri__fail(TRI_IO, "cannot create the folder %s: a file has that name", path);
+    tri__spot_close(&spot);
+    if (status != TRI_OK && *fd >= 0) close(*fd);
+    if (status != TRI_OK) *fd = -1;
+    return status;
+}
+
+tri_status tri__file_nameless(const char *folder, int *fd) {
+    char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
+    *fd = tri__open_at(AT_FDCWD, folder, O_TMPFILE | O_RDWR, 0600);
+    if (*fd >= 0) return TRI_OK;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return tri__fail_errno("make a file in", folder, TRI_IO);
+    TRI_TRY(tri__path_join(path, folder, ".offload")); /* a file system without nameless files */
+    TRI_TRY(tri__file_sibling(path, name, fd));
+    (void)tri__file_remove(name); /* else the next run does */
     return TRI_OK;
 }
 
-tri_status tri__folder_remove(const char *path) {
-    DIR *folder = opendir(path);
-    if (!folder) return fail_errno("open the folder", path, TRI_NOINPUT);
-    tri_status status = TRI_OK;
-    for (struct dirent *entry; status == TRI_OK && (entry = readdir(folder));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (unlinkat(dirfd(folder), entry->d_name, 0) && errno != ENOENT)
-            status = tri__fail(TRI_IO, "cannot remove %s/%s: %s", path, entry->d_name, strerror(errno));
+tri_status tri__null_open(int *fd) {
+    *fd = tri__open_at(AT_FDCWD, "/dev/null", O_RDWR, 0);
+    return *fd >= 0 ? TRI_OK : tri__fail_errno("open", "/dev/null", TRI_IO);
+}
+
+tri_status tri__standard_open(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        int got; /* the lowest that is free: this one */
+        TRI_TRY(tri__null_open(&got));
+        fcntl(got, F_SETFD, 0);
     }
-    closedir(folder);
-    if (status == TRI_OK && rmdir(path)) status = fail_errno("remove the folder", path, TRI_NOINPUT);
-    return status;
+    return TRI_OK;
 }
 
-tri_status tri__folder_sync(const char *path) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_errno("open the folder", path, TRI_NOINPUT);
-    tri_status status = TRI_OK;
-    /* EINVAL: this file system has nothing to synchronise for a folder. */
-    if (fsync(fd) && errno != EINVAL) status = fail_errno("synchronise the folder", path, TRI_IO);
-    close(fd);
-    return status;
+/* ---- names ---- */
+
+int tri__file_remove(const char *path) { return unlinkat(AT_FDCWD, path, 0) && errno != ENOENT ? -1 : 0; }
+
+int tri__path_rename(const char *from, const char *to, int exchange) {
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, exchange ? RENAME_EXCHANGE : 0);
 }
 
-tri_status tri__folder_probe(const char *path, int who) {
-    char name[TRI_PATH_MAX], file[32];
-    static const char block[4096];
-    snprintf(file, sizeof file, ".probe-%d", who);
-    TRI_TRY(tri__folder_make(path));
-    TRI_TRY(tri__path_join(name, path, file));
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return fail_errno("write to the folder", path, TRI_IO);
-    tri_status status = tri__write_all(fd, block, sizeof block, name);
-    if (status == TRI_OK && fsync(fd)) status = fail_errno("bring to disk", name, TRI_IO);
-    if (close(fd) && status == TRI_OK) status = fail_errno("write", name, TRI_IO);
-    unlink(name);
-    return status;
+int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
+    char *real = realpath(path, NULL);
+    int fits = real && strlen(real) < TRI_PATH_MAX;
+    if (fits) memcpy(out, real, strlen(real) + 1);
+    free(real);
+    return fits;
+}
+
+tri_status tri__path_kind(const char *path, tri_kind *kind) {
+    struct stat info;
+    *kind = TRI_KIND_NONE;
+    if (stat(path, &info)) return errno == ENOENT || errno == ENOTDIR ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
+    *kind = S_ISREG(info.st_mode) ? TRI_KIND_FILE : S_ISDIR(info.st_mode) ? TRI_KIND_FOLDER : TRI_KIND_OTHER;
+    return TRI_OK;
 }
 
 int tri__is_file(const char *path) {

@@ -1,7 +1,8 @@
 /* machine.c - what this process may use of the machine. */
 #include "base/machine.h"
 
-#include <fcntl.h>
+#include "base/file.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,10 @@ int tri__cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
-/* The start of a small file of the kernel's; "" when it cannot be read. */
-static void read_start(const char *path, char *text, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
-    text[n > 0 ? n : 0] = 0;
-    if (fd >= 0) close(fd);
-}
-
 /* A number in a file of its own; -1 when there is none ("max" included). */
 static int64_t number_in(const char *path) {
     char text[32], *end;
-    read_start(path, text, sizeof text);
+    tri__file_start(path, text, sizeof text);
     long long value = strtoll(text, &end, 10);
     return end == text ? -1 : value;
 }
@@ -34,7 +27,7 @@ static int64_t number_in(const char *path) {
 int64_t tri__memory_available(void) {
     int64_t available = INT64_MAX;
     char text[1024];
-    read_start("/proc/meminfo", text, sizeof text);
+    tri__file_start("/proc/meminfo", text, sizeof text);
     const char *at = strstr(text, "MemAvailable:");
     if (at) available = strtoll(at + strlen("MemAvailable:"), NULL, 10) * 1024;
     int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
@@ -44,14 +37,14 @@ int64_t tri__memory_available(void) {
 
 int64_t tri__memory_held(void) {
     char text[1024];
-    read_start("/proc/self/smaps_rollup", text, sizeof text);
+    tri__file_start("/proc/self/smaps_rollup", text, sizeof text);
     const char *at = strstr(text, "\nPss:");
     return at ? strtoll(at + strlen("\nPss:"), NULL, 10) * 1024 : 0;
 }
 
 int64_t tri__oom_kills(void) {
     char text[1024];
-    read_start("/sys/fs/cgroup/memory.events", text, sizeof text);
+    tri__file_start("/sys/fs/cgroup/memory.events", text, sizeof text);
     const char *at = strstr(text, "oom_kill ");
     return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
 }
@@ -65,7 +58,7 @@ uint64_t tri__process_ticks(int pid) {
     char path[64], text[1024];
     unsigned long long user, system;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    read_start(path, text, sizeof text);
+    tri__file_start(path, text, sizeof text);
     const char *at = strrchr(text, ')'); /* the name before it may hold anything */
     if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
     return user + system;

@@ -1,7 +1,7 @@
 /* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors carry logical names; which
  * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
  *
- *   manifest.json              version, step, tensors (name, dtype, shape, slices with their xxh3-128), files (bytes, xxh3-128), state
+ *   manifest.json              version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128), files (bytes, xxh3-128), state
  *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*      (one pair a rank)
  *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
  */
@@ -15,6 +15,7 @@
 typedef struct tri_checkpoint_out {
     const char *folder;        /* the run folder; checkpoint-<step> is made in it */
     int64_t step;
+    int64_t sequence;          /* one higher with every checkpoint of a run folder: says which is newest; 0: none */
     const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
     int n_weights, n_optimizer;
     const json_t *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
@@ -66,9 +67,20 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
 
 /* Names which checkpoint of a run folder was best; atomic. */
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
-/* Removes all checkpoints of a run folder but the newest `keep` and the best; and stray temporary folders. `last`: the step that the run
- * has just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). */
+/* Removes all checkpoints of a run folder but the newest `keep` that are proven valid and the best; and stray temporary folders. `last`: the
+ * step that the run has just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). When
+ * one of those that could stay can be neither proven valid nor damaged, nothing is removed: TRI_RESOURCE or TRI_IO. */
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
+
+/* Checkpoints that this process has proven valid, or written: they are not hashed again at every prune. */
+typedef struct tri_proven {
+    int64_t *step; /* [n] */
+    int n;
+} tri_proven;
+void tri__proven_add(tri_proven *proven, int64_t step);
+void tri__proven_free(tri_proven *proven);
+tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t last, tri_proven *proven);
+
 /* Temporary folders and files that a killed run left. Nobody else may be saving there. */
 tri_status tri__checkpoint_sweep(const char *folder);
 

@@ -226,7 +226,7 @@ static tri_status open_newest(const char *folder, tri_checkpoint **out) {
         char path[TRI_PATH_MAX];
         status = tri__checkpoint_name(path, folder, steps[i], "");
         if (status == TRI_OK) status = open_folder(path, out);
-        if (status == TRI_OK || status == TRI_RESOURCE) break;
+        if (!tri__proves_damage(status)) break;
         if (!*reason) strncpy(reason, tri_error(), sizeof reason - 1);
         status = TRI_DATA;
     }
@@ -239,12 +239,16 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
     *out = NULL;
     char inner[TRI_PATH_MAX];
     int64_t step = -1;
-    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
-    if (tri__is_file(inner)) return open_folder(path, out);
+    TRI_TRY(tri__path_kind(inner, &kind));
+    if (kind == TRI_KIND_FILE) return open_folder(path, out);
     if (best) TRI_TRY(tri__checkpoint_best(path, &step));
     TRI_TRY(tri__checkpoint_name(inner, path, step, ""));
-    return step >= 0 && tri__is_folder(inner) ? open_folder(inner, out) : open_newest(path, out);
+    TRI_TRY(tri__path_kind(inner, &kind));
+    return step >= 0 && kind == TRI_KIND_FOLDER ? open_folder(inner, out) : open_newest(path, out);
 }
 
 void tri__checkpoint_close(tri_checkpoint *checkpoint) {

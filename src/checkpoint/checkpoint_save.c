@@ -9,10 +9,8 @@
 #include "checkpoint/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const tri__moment_prefix[TRI_MOMENTS] = {"exp_avg.", "exp_avg_sq."};
@@ -87,8 +85,8 @@ static tri_status save_json(const char *folder, const char *name, const json_t *
 static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const json_t *part) {
     json_t *files;
     TRI_TRY(tri__manifest_files(folder, json_object_get(part, "files"), &files));
-    json_t *manifest = json_pack("{s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "engine", tri_version(), "tensors",
-                                 json_object_get(part, "tensors"), "files", files);
+    json_t *manifest = json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "sequence", (json_int_t)out->sequence,
+                                 "engine", tri_version(), "tensors", json_object_get(part, "tensors"), "files", files);
     json_t *state = out->state ? json_deep_copy(out->state) : json_object();
     tri_status status = TRI_OK;
     if (!manifest || json_object_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
@@ -130,25 +128,25 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
     const char *old = made;
-    if (renameat2(AT_FDCWD, made, AT_FDCWD, final, RENAME_EXCHANGE)) {
-        int moved = errno != ENOENT && rename(final, away) == 0;
+    if (tri__path_rename(made, final, 1)) {
+        int moved = errno != ENOENT && tri__path_rename(final, away, 0) == 0;
         old = away;
-        if (rename(made, final)) {
+        if (tri__path_rename(made, final, 0)) {
             int cause = errno;
-            if (moved) (void)!rename(away, final);
+            if (moved) (void)tri__path_rename(away, final, 0);
             return tri__fail(TRI_IO, "cannot rename %s: %s", made, strerror(cause));
         }
     }
     TRI_TRY(tri__folder_sync(out->folder));
-    return tri__checkpoint_remove(old);
+    return tri__folder_remove_all(old);
 }
 
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]) {
     char suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(made, out->folder, out->step, suffix));
-    TRI_TRY(tri__checkpoint_remove(made));
-    return tri__folder_make(made);
+    TRI_TRY(tri__folder_remove_all(made));
+    return tri__folder_create(made);
 }
 
 /* All but the shards; the manifest last. */
@@ -170,7 +168,7 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 void tri__checkpoint_drop(const char *made) {
     char text[2048];
     snprintf(text, sizeof text, "%s", tri_error());
-    (void)tri__checkpoint_remove(made); /* what is left, the next prune removes */
+    (void)tri__folder_remove_all(made); /* what is left, the next prune removes */
     tri__fail(TRI_IO, "%s", text);
 }
 
@@ -195,7 +193,7 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
     if (status == TRI_OK) status = save_rest(out, made, part);
     json_decref(part);
     TRI_TRY(status);
-    if (rename(made, out->folder) == 0) return TRI_OK;
+    if (tri__path_rename(made, out->folder, 0) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
     return tri__fail(TRI_IO, "cannot rename %s to %s: %s", made, out->folder, strerror(errno));
@@ -205,7 +203,7 @@ tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {
     char made[TRI_PATH_MAX], parent[TRI_PATH_MAX];
     int length = snprintf(made, sizeof made, "%s.tmp.%ld", out->folder, (long)getpid());
     if (length >= (int)sizeof made) return tri__fail(TRI_USAGE, "%s: too long a name", out->folder);
-    TRI_TRY(tri__checkpoint_remove(made));
+    TRI_TRY(tri__folder_remove_all(made));
     tri_status status = export_into(out, made);
     if (status != TRI_OK) {
         tri__checkpoint_drop(made);

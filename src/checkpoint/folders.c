@@ -1,14 +1,15 @@
 /* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a pointer that could be
- * stale: that of the run that began last, with the most steps. What is being made or removed has ".tmp." in its name, and no reader looks
- * at it. */
+ * stale: the one whose manifest has the highest sequence. What is being made or removed has ".tmp." in its name, and no reader looks at it.
+ *
+ * A checkpoint is valid, damaged, or unknown. Damaged is only what is proven to be: a hash, a size or a listed file is wrong or missing.
+ * Whatever else goes wrong while one is looked at - no memory, no descriptors, a disk or a network that fails - says nothing about it, and
+ * ends what was to be done: it is neither removed nor passed over. */
 #include "checkpoint/folders.h"
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,82 +33,93 @@ static int64_t parse_name(const char *name, const char **rest) {
     return strtoll(digits, NULL, 10);
 }
 
-/* A checkpoint, and when the run that it belongs to began. */
+/* A checkpoint's place in the order. */
 typedef struct candidate {
-    double began;  /* seconds since 1970; infinite when its manifest cannot be read */
+    int damaged;      /* its manifest is: before all others, so that somebody says so */
+    int64_t sequence; /* as the manifest has it; 0 in those of older builds */
+    double began;     /* seconds since 1970 when its run began: the order of those */
     int64_t step;
 } candidate;
 
-/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps. */
+/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps and whatever the clock says. */
 static int newest_first(const void *a, const void *b) {
     const candidate *x = a, *y = b;
+    if (x->damaged != y->damaged) return y->damaged - x->damaged;
+    if (x->sequence != y->sequence) return x->sequence < y->sequence ? 1 : -1;
     if (x->began != y->began) return x->began < y->began ? 1 : -1;
     return (x->step < y->step) - (x->step > y->step);
 }
 
-static tri_status sort_steps(const char *folder, int64_t *steps, int n) {
-    candidate *all = calloc((size_t)n + 1, sizeof *all);
-    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+int tri__proves_damage(tri_status status) { return status == TRI_DATA || status == TRI_NOINPUT; }
+
+static tri_status find_place(const char *folder, candidate *c) {
+    char path[TRI_PATH_MAX];
+    json_t *manifest = NULL;
+    TRI_TRY(tri__checkpoint_name(path, folder, c->step, ""));
+    tri_status status = tri__manifest_load(path, &manifest);
+    c->damaged = tri__proves_damage(status);
+    c->sequence = json_integer_value(json_object_get(manifest, "sequence"));
+    c->began = json_number_value(json_object_get(json_object_get(manifest, "state"), "began"));
+    json_decref(manifest);
+    return c->damaged ? TRI_OK : status;
+}
+
+static tri_status add_candidate(const char *folder, int64_t step, candidate **all, int *n) {
+    candidate *grown = *n & (*n - 1) ? *all : realloc(*all, (*n ? 2 * (size_t)*n : 1) * sizeof *grown); /* at powers of two */
+    if (!grown) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    *all = grown;
+    grown[*n] = (candidate){.step = step};
+    return find_place(folder, &grown[(*n)++]);
+}
+
+/* All checkpoints, newest first; the caller frees *all, whatever comes back. */
+static tri_status find_all(const char *folder, candidate **all, int *n) {
+    tri_names names;
+    *all = NULL, *n = 0;
+    TRI_TRY(tri__folder_list(folder, &names));
+    tri_status status = TRI_OK;
+    for (int i = 0; i < names.n && status == TRI_OK; i++) {
+        const char *rest = "";
         char path[TRI_PATH_MAX];
-        json_t *manifest = NULL;
-        all[i] = (candidate){.began = INFINITY, .step = steps[i]};
-        status = tri__checkpoint_name(path, folder, steps[i], "");
-        if (status == TRI_OK && tri__manifest_load(path, &manifest) == TRI_OK)
-            all[i].began = json_number_value(json_object_get(json_object_get(manifest, "state"), "began"));
-        json_decref(manifest);
+        tri_kind kind;
+        int64_t step = parse_name(names.name[i], &rest);
+        if (step < 0 || *rest) continue;
+        status = tri__path_join(path, folder, names.name[i]);
+        if (status == TRI_OK) status = tri__path_kind(path, &kind);
+        if (status == TRI_OK && kind == TRI_KIND_FOLDER) status = add_candidate(folder, step, all, n);
     }
-    if (status == TRI_OK) qsort(all, (size_t)n, sizeof *all, newest_first);
-    for (int i = 0; i < n && status == TRI_OK; i++) steps[i] = all[i].step;
-    free(all);
+    tri__names_free(&names);
+    if (status == TRI_OK && *n) qsort(*all, (size_t)*n, sizeof **all, newest_first);
     return status;
 }
 
 tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n) {
-    *steps = NULL, *n = 0;
-    DIR *dir = opendir(folder);
-    if (!dir) return tri__fail(errno == ENOENT ? TRI_NOINPUT : TRI_IO, "cannot open %s: %s", folder, strerror(errno));
-    int capacity = 0;
-    tri_status status = TRI_OK;
-    for (struct dirent *entry; status == TRI_OK && (entry = readdir(dir));) {
-        const char *rest = "";
-        int64_t step = parse_name(entry->d_name, &rest);
-        if (step < 0 || *rest) continue;
-        if (*n == capacity) {
-            int64_t *grown = realloc(*steps, (size_t)(capacity = 2 * capacity + 16) * sizeof **steps);
-            if (!grown) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-            else *steps = grown;
-        }
-        if (status == TRI_OK) (*steps)[(*n)++] = step;
-    }
-    closedir(dir);
-    if (status == TRI_OK && *n) status = sort_steps(folder, *steps, *n);
-    if (status != TRI_OK) {
-        free(*steps);
-        *steps = NULL;
-    }
+    candidate *all;
+    tri_status status = find_all(folder, &all, n);
+    *steps = status == TRI_OK && *n ? calloc((size_t)*n, sizeof **steps) : NULL;
+    if (status == TRI_OK && *n && !*steps) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    for (int i = 0; i < *n && status == TRI_OK; i++) (*steps)[i] = all[i].step;
+    free(all);
     return status;
 }
 
-tri_status tri__checkpoint_remove(const char *path) {
-    DIR *dir = opendir(path);
-    if (!dir) return errno == ENOENT ? TRI_OK : tri__fail(TRI_IO, "cannot open %s: %s", path, strerror(errno));
-    tri_status status = TRI_OK;
-    for (struct dirent *entry; status == TRI_OK && (entry = readdir(dir));) {
-        char inner[TRI_PATH_MAX];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        status = tri__path_join(inner, path, entry->d_name);
-        if (status == TRI_OK && tri__is_folder(inner)) status = tri__folder_remove(inner);
-    }
-    closedir(dir);
-    return status == TRI_OK ? tri__folder_remove(path) : status;
+tri_status tri__checkpoint_sequence(const char *folder, int64_t *last) {
+    candidate *all;
+    int n;
+    *last = 0;
+    tri_status status = find_all(folder, &all, &n);
+    for (int i = 0; i < n && status == TRI_OK; i++) *last = all[i].sequence > *last ? all[i].sequence : *last;
+    free(all);
+    return status;
 }
 
 tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
     *step = -1;
     char path[TRI_PATH_MAX];
+    tri_kind kind;
     TRI_TRY(tri__path_join(path, folder, best_name));
-    if (!tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind == TRI_KIND_NONE) return TRI_OK;
     json_t *best;
     TRI_TRY(tri__json_load(path, TRI_DATA, &best));
     const json_t *value = json_object_get(best, "step");
@@ -129,14 +141,15 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
     return status;
 }
 
-/* Renamed first, so that a half-removed checkpoint is never found. */
+/* Renamed first, so that a half-removed checkpoint is never found. A link goes itself; what it leads to stays. */
 static tri_status retire(const char *folder, int64_t step) {
     char path[TRI_PATH_MAX], gone[TRI_PATH_MAX], suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
     TRI_TRY(tri__checkpoint_name(gone, folder, step, suffix));
-    if (rename(path, gone)) return tri__fail(TRI_IO, "cannot rename %s: %s", path, strerror(errno));
-    return tri__checkpoint_remove(gone);
+    if (tri__path_rename(path, gone, 0))
+        return errno == ENOENT ? TRI_OK : tri__fail(TRI_IO, "cannot rename %s: %s", path, strerror(errno));
+    return tri__folder_remove_all(gone);
 }
 
 /* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write, ".probe-<n>". */
@@ -149,19 +162,19 @@ static int is_stray_file(const char *name) {
 }
 
 tri_status tri__checkpoint_sweep(const char *folder) {
-    DIR *dir = opendir(folder);
-    if (!dir) return tri__fail(TRI_IO, "cannot open %s: %s", folder, strerror(errno));
+    tri_names names;
+    TRI_TRY(tri__folder_list(folder, &names));
     tri_status status = TRI_OK;
-    for (struct dirent *entry; status == TRI_OK && (entry = readdir(dir));) {
+    for (int i = 0; i < names.n && status == TRI_OK; i++) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
-        int stray = is_stray_file(entry->d_name);
-        if (!stray && (parse_name(entry->d_name, &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
-        status = tri__path_join(path, folder, entry->d_name);
-        if (status == TRI_OK && stray) unlink(path);
-        else if (status == TRI_OK) status = tri__checkpoint_remove(path);
+        int stray = is_stray_file(names.name[i]);
+        if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
+        status = tri__path_join(path, folder, names.name[i]);
+        if (status == TRI_OK && stray) (void)tri__file_remove(path);
+        else if (status == TRI_OK) status = tri__folder_remove_all(path);
     }
-    closedir(dir);
+    tri__names_free(&names);
     return status;
 }
 
@@ -175,24 +188,18 @@ static tri_status look(const char *path, json_t **manifest) {
     return status;
 }
 
-static int looks_valid(const char *folder, int64_t step) {
-    char path[TRI_PATH_MAX];
-    json_t *manifest = NULL;
-    int valid = tri__checkpoint_name(path, folder, step, "") == TRI_OK && look(path, &manifest) == TRI_OK;
-    json_decref(manifest);
-    return valid;
-}
-
 tri_status tri__checkpoint_glance(const char *path, json_t **manifest) {
     char inner[TRI_PATH_MAX];
     int64_t *steps;
     int n;
+    tri_kind kind;
     *manifest = NULL;
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
-    if (tri__is_file(inner)) return look(path, manifest);
+    TRI_TRY(tri__path_kind(inner, &kind));
+    if (kind == TRI_KIND_FILE) return look(path, manifest);
     TRI_TRY(tri__checkpoint_steps(path, &steps, &n));
     tri_status status = n ? TRI_DATA : tri__fail(TRI_NOINPUT, "%s holds no checkpoint", path);
-    for (int i = 0; i < n && status != TRI_OK && status != TRI_RESOURCE; i++) {
+    for (int i = 0; i < n && tri__proves_damage(status); i++) {
         status = tri__checkpoint_name(inner, path, steps[i], "");
         if (status == TRI_OK) status = look(inner, manifest);
     }
@@ -200,17 +207,72 @@ tri_status tri__checkpoint_glance(const char *path, json_t **manifest) {
     return status;
 }
 
-tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last) {
+/* ---- prune ---- */
+
+void tri__proven_add(tri_proven *proven, int64_t step) {
+    int64_t *grown = realloc(proven->step, ((size_t)proven->n + 1) * sizeof *grown);
+    if (!grown) return; /* it will be proven again */
+    proven->step = grown;
+    grown[proven->n++] = step;
+}
+
+void tri__proven_free(tri_proven *proven) {
+    free(proven->step);
+    *proven = (tri_proven){0};
+}
+
+/* All hashes the first time, sizes from then on. */
+static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
+    char path[TRI_PATH_MAX];
+    json_t *manifest = NULL;
+    tri_checkpoint *checkpoint = NULL;
+    TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
+    for (int i = 0; i < proven->n; i++) {
+        if (proven->step[i] != step) continue;
+        tri_status status = look(path, &manifest);
+        json_decref(manifest);
+        return status;
+    }
+    tri_status status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);
+    tri__checkpoint_close(checkpoint);
+    if (status == TRI_OK) tri__proven_add(proven, step);
+    return status;
+}
+
+/* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; later ones than `last` only when there is none. One that can
+ * be proven neither way ends it, before anything is removed. */
+static tri_status choose(const char *folder, int keep, int64_t last, const int64_t *steps, int n, tri_proven *proven, char *stays) {
+    int kept = 0;
+    for (int i = 0; i < n && kept < keep; i++) {
+        if (steps[i] > last) continue;
+        tri_status status = prove(folder, steps[i], proven);
+        if (status != TRI_OK && !tri__proves_damage(status))
+            return tri__fail_in(status, "%s: nothing was removed, since a checkpoint could not be checked", folder);
+        stays[i] = status == TRI_OK;
+        kept += stays[i];
+    }
+    for (int i = 0; i < n && keep && !kept; i++) stays[i] = steps[i] > last;
+    return TRI_OK;
+}
+
+tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t last, tri_proven *proven) {
     int64_t best, *steps;
-    int n, kept = 0;
+    int n;
     TRI_TRY(tri__checkpoint_best(folder, &best));
     TRI_TRY(tri__checkpoint_sweep(folder));
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
-    tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) {
-        if (steps[i] <= last && kept < keep && looks_valid(folder, steps[i])) kept++;
-        else if (steps[i] != best || steps[i] > last) status = retire(folder, steps[i]);
-    }
+    char *stays = calloc((size_t)n + 1, 1);
+    tri_status status = stays ? choose(folder, keep, last, steps, n, proven, stays) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    for (int i = 0; i < n && status == TRI_OK; i++)
+        if (!stays[i] && (steps[i] != best || steps[i] > last)) status = retire(folder, steps[i]);
+    free(stays);
     free(steps);
+    return status;
+}
+
+tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last) {
+    tri_proven proven = {0};
+    tri_status status = tri__checkpoint_prune_proven(folder, keep, last, &proven);
+    tri__proven_free(&proven);
     return status;
 }

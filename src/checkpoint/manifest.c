@@ -10,12 +10,9 @@
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char file_name[] = "manifest.json", format_name[] = "trident-checkpoint";
@@ -68,9 +65,12 @@ static tri_status list_file(const char *path, const char *name, const json_t *kn
     json_t *row;
     size_t i;
     json_array_foreach(known, i, row) {
-        struct stat info;
+        int fd;
+        size_t bytes;
         if (strcmp(text_of(row, "name"), name) != 0) continue;
-        if (stat(path, &info) || info.st_size != (off_t)json_integer_value(json_object_get(row, "bytes")))
+        TRI_TRY(tri__file_open(path, &fd, &bytes));
+        close(fd);
+        if ((json_int_t)bytes != json_integer_value(json_object_get(row, "bytes")))
             return tri__fail(TRI_IO, "%s: is not what was written there", path);
         return json_array_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
     }
@@ -79,22 +79,18 @@ static tri_status list_file(const char *path, const char *name, const json_t *kn
 
 /* `prefix`: "" for the checkpoint itself, "primary" for a folder in it; one level is enough. */
 static tri_status list_folder(const char *folder, const char *prefix, const json_t *known, json_t *files) {
-    struct dirent **entry = NULL;
-    int n = scandir(folder, &entry, NULL, alphasort);
-    if (n < 0) return tri__fail(TRI_IO, "%s: cannot list: %s", folder, strerror(errno));
+    tri_names found;
+    TRI_TRY(tri__folder_list(folder, &found));
     tri_status status = TRI_OK;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < found.n && status == TRI_OK; i++) {
         char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
-        const char *base = entry[i]->d_name;
-        if (status == TRI_OK && strcmp(base, ".") != 0 && strcmp(base, "..") != 0) {
-            status = tri__path_join(path, folder, base);
-            if (status == TRI_OK) status = tri__path_join(name, prefix, base);
-            if (status == TRI_OK && tri__is_folder(path) && !*prefix) status = list_folder(path, base, known, files);
-            else if (status == TRI_OK) status = list_file(path, name, known, files);
-        }
-        free(entry[i]);
+        const char *base = found.name[i];
+        status = tri__path_join(path, folder, base);
+        if (status == TRI_OK) status = tri__path_join(name, prefix, base);
+        if (status == TRI_OK && tri__is_folder(path) && !*prefix) status = list_folder(path, base, known, files);
+        else if (status == TRI_OK) status = list_file(path, name, known, files);
     }
-    free(entry);
+    tri__names_free(&found);
     if (status == TRI_OK) status = tri__folder_sync(folder);
     return status;
 }
@@ -236,8 +232,8 @@ static tri_status check_manifest(const char *path, json_t *manifest) {
     const char *format = text_of(manifest, "format");
     if (!format || strcmp(format, format_name) != 0) return tri__fail(TRI_DATA, "%s is no checkpoint's manifest", path);
     json_int_t version = json_integer_value(json_object_get(manifest, "version"));
-    if (version != VERSION)
-        return tri__fail(TRI_DATA, "%s has version %lld; this build reads version %d", path, (long long)version, VERSION);
+    if (version != VERSION) /* whole, as its checksum says */
+        return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version, VERSION);
     return TRI_OK;
 }
 

@@ -18,7 +18,7 @@ tri_status tri__manifest_files(const char *folder, const json_t *known, json_t *
 tri_status tri__manifest_check(const char *folder, const json_t *manifest, int part, int of);
 /* Writes manifest.json with its checksum in front. */
 tri_status tri__manifest_save(const char *folder, json_t *manifest);
-/* A new reference. TRI_NOINPUT when there is none, TRI_DATA when format, version or checksum are wrong. */
+/* A new reference. TRI_NOINPUT when there is none, TRI_DATA when format or checksum are wrong, TRI_USAGE when another build wrote it. */
 tri_status tri__manifest_load(const char *folder, json_t **manifest);
 /* manifest.json as it stands in the file: the text, to be freed, behind its checksum. */
 char *tri__manifest_text(const json_t *manifest);

@@ -108,8 +108,8 @@ static tri_status put_all(output *out, const char *header, size_t header_bytes, 
 static tri_status write_file(const char *path, const char *header, size_t header_bytes, const tri_piece *const *order,
                              const tri_piece *pieces, int n, tri_st_written *written) {
     char hex[33];
-    output out = {.path = path, .fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
-    if (out.fd < 0) return tri__fail(TRI_IO, "%s: cannot create: %s", path, strerror(errno));
+    output out = {.path = path};
+    TRI_TRY(tri__file_own(path, TRI_OWN_NEW, &out.fd));
     tri_status status = tri__hasher_open(&out.hasher);
     if (status == TRI_OK) {
         status = put_all(&out, header, header_bytes, order, pieces, n, written);
@@ -118,7 +118,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
     /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given up. */
     if (status == TRI_OK && fsync(out.fd)) status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
     if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
-    if (status != TRI_OK) unlink(path);
+    if (status != TRI_OK) (void)tri__file_remove(path);
     if (status == TRI_OK && written) {
         written->bytes = out.bytes;
         memcpy(written->xxh3, hex, sizeof hex);

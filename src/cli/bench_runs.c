@@ -5,12 +5,9 @@
 #include "cli/bench.h"
 #include "cli/launch.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void tri__line_add(tri_line *line, const char *format, ...) {
@@ -25,8 +22,13 @@ void tri__line_add(tri_line *line, const char *format, ...) {
 tri_status tri__line_start(const tri_cli *by, tri_line *line, const tri_settings *settings) {
     tri_cli cli = *by;
     cli.argv = line->argv;
-    cli.out = cli.err = fopen("/dev/null", "we");
-    if (!cli.out) return tri__fail(TRI_IO, "cannot open /dev/null");
+    int nothing;
+    TRI_TRY(tri__null_open(&nothing));
+    cli.out = cli.err = fdopen(nothing, "w");
+    if (!cli.out) {
+        close(nothing);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
     tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
     fclose(cli.out);
     return status;
@@ -96,14 +98,10 @@ tri_status tri__bench_folder(const tri_cli *cli, const char *bench, char folder[
     char name[64], path[TRI_PATH_MAX];
     snprintf(name, sizeof name, "trident-%s-%d", bench, (int)getpid());
     TRI_TRY(tri__path_join(path, parent && *parent ? parent : "/tmp", name));
-    if (mkdir(path, 0700)) return tri__fail(TRI_IO, "cannot make the folder %s: %s; TMPDIR may name another place", path, strerror(errno));
+    tri_status status = tri__folder_create(path);
+    if (status != TRI_OK) return tri__fail_in(status, "TMPDIR may name another place for this bench's files");
     memcpy(folder, path, sizeof path);
     return TRI_OK;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at) {
-    (void)info, (void)type, (void)at;
-    return remove(path);
-}
-
-void tri__bench_remove(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+void tri__bench_remove(const char *folder) { (void)tri__folder_remove_all(folder); }

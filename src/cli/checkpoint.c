@@ -24,9 +24,12 @@ static tri_status find(const char *path, found *f) {
     char inner[TRI_PATH_MAX];
     *f = (found){.best = -1};
     TRI_TRY(tri__path_join(f->folder, "", path));
-    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
-    if (tri__is_file(inner)) return TRI_OK;
+    TRI_TRY(tri__path_kind(inner, &kind));
+    if (kind == TRI_KIND_FILE) return TRI_OK;
     TRI_TRY(tri__checkpoint_best(path, &f->best));
     TRI_TRY(tri__checkpoint_steps(path, &f->steps, &f->n));
     return f->n ? TRI_OK : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", path);
@@ -56,7 +59,10 @@ static tri_status describe(const found *f, int i, int deep, json_t **out) {
         status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);
         tri__checkpoint_close(checkpoint);
     }
-    if (status == TRI_RESOURCE) return status;
+    if (status != TRI_OK && !tri__proves_damage(status)) {
+        json_decref(manifest);
+        return status;
+    }
     const json_t *mesh = json_object_get(json_object_get(manifest, "state"), "mesh");
     json_int_t step = manifest ? json_integer_value(json_object_get(manifest, "step")) : f->n ? f->steps[i] : -1;
     *out = json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid", status == TRI_OK, "best",
@@ -105,7 +111,9 @@ static tri_status list(tri_cli *cli, const tri_settings *settings, const char *p
 }
 
 static tri_status prune(const tri_settings *settings, const char *path) {
-    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s is no folder; a run folder is expected", path);
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a run folder is expected", path);
     return tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
 }
 

@@ -68,12 +68,7 @@ static tri_status write_inputs(demo *d) {
     TRI_TRY(status);
     TRI_TRY(write_encoder(d));
     /* The configuration names the vocabulary by its full path, so that it works from any folder. */
-    char *full = realpath(d->vocab, NULL);
-    if (!full) return tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
-    if (snprintf(d->vocab, sizeof d->vocab, "%s", full) >= TRI_PATH_MAX)
-        status = tri__fail(TRI_USAGE, "%s: this path is too long", full);
-    free(full);
-    return status;
+    return tri__path_real(d->vocab, d->vocab) ? TRI_OK : tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
 }
 
 static json_t *configuration(const demo *d, const struct variant *v) {

@@ -87,16 +87,15 @@ static void probe_threads(const tri_cli *cli, finding *f) {
 /* The number after `name` in a small system file, or the file's first number when `name` is ""; -1 when there is none,
  * as in "max". Such files have no length, so tri__file_read does not serve. */
 static double number_in(const char *path, const char *name) {
-    FILE *file = fopen(path, "r");
-    char line[256];
+    char text[4096], *rest = text;
     double value = -1;
-    while (file && value < 0 && fgets(line, sizeof line, file)) {
+    tri__file_start(path, text, sizeof text);
+    for (char *line; value < 0 && (line = strsep(&rest, "\n"));) {
         char *end, *at = line + strlen(name);
         if (strncmp(line, name, strlen(name))) continue;
         value = strtod(at, &end);
         if (end == at) value = -1;
     }
-    if (file) fclose(file);
     return value;
 }
 

@@ -7,7 +7,6 @@
 #include "train/files.h"
 #include "train/run.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,18 +20,17 @@ static int holds_tokenizer(const char *folder) {
 
 /* The first folder with a tokenizer in --models-dir, by name; "" when there is none. */
 static tri_status first_model(const char *models_dir, char name[static TRI_PATH_MAX]) {
-    struct dirent **entry = NULL;
-    int n = scandir(models_dir, &entry, NULL, alphasort);
+    tri_names found;
     name[0] = 0;
-    if (n < 0) return tri__fail(TRI_NOINPUT, "%s: no such folder (--models-dir)", models_dir);
-    for (int i = 0; i < n; i++) {
+    tri_status status = tri__folder_list(models_dir, &found);
+    if (status == TRI_NOINPUT) return tri__fail(TRI_NOINPUT, "%s: no such folder (--models-dir)", models_dir);
+    TRI_TRY(status);
+    for (int i = 0; i < found.n && !name[0]; i++) {
         char folder[TRI_PATH_MAX];
-        if (!name[0] && entry[i]->d_name[0] != '.' && tri__path_join(folder, models_dir, entry[i]->d_name) == TRI_OK &&
-            holds_tokenizer(folder))
-            strcpy(name, entry[i]->d_name);
-        free(entry[i]);
+        if (found.name[i][0] != '.' && tri__path_join(folder, models_dir, found.name[i]) == TRI_OK && holds_tokenizer(folder))
+            strcpy(name, found.name[i]);
     }
-    free(entry);
+    tri__names_free(&found);
     return TRI_OK;
 }
 
@@ -40,11 +38,9 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
 static tri_status given_folder(const tri_settings *settings, tri_inspect_model *model) {
     const char *given = settings->tokenizer;
     if (tri__is_folder(given)) {
-        char *whole = realpath(given, NULL); /* a configuration may be used from anywhere */
-        tri_status status = whole ? tri__path_join(model->name, "", whole) : tri__fail(TRI_RESOURCE, "%s: out of memory", given);
-        free(whole);
-        if (status == TRI_OK) status = tri__path_join(model->folder, "", model->name);
-        return status;
+        if (!tri__path_real(given, model->name)) /* a configuration may be used from anywhere */
+            return tri__fail(TRI_IO, "%s: cannot resolve this path", given);
+        return tri__path_join(model->folder, "", model->name);
     }
     TRI_TRY(tri__path_join(model->name, "", given));
     return tri__assets_folder(settings->models_dir, given, "--tokenizer", model->folder);

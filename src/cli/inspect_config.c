@@ -159,7 +159,9 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     describe_model(config, comments, settings, in, model);
     describe_training(config, comments, data, settings, path, in);
     json_object_set_new(config, "_comments", comments);
-    tri_status status = config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "no memory for a configuration");
+    char real[TRI_PATH_MAX]; /* a user's file may be a link: what it leads to is written */
+    const char *to = tri__is_file(path) && tri__path_real(path, real) ? real : path;
+    tri_status status = config ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "no memory for a configuration");
     json_decref(config);
     return status;
 }

@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
 tri_status tri__made_open(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out) {
     TRI_TRY(tri__path_join(path, folder, name));
-    *out = fopen(path, "we");
-    return *out ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
+    int fd;
+    TRI_TRY(tri__file_own(path, TRI_OWN_FRESH, &fd));
+    *out = fdopen(fd, "w");
+    if (!*out) close(fd);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
 }
 
 tri_status tri__made_close(FILE *file, const char *path) {

@@ -2,6 +2,7 @@
  * printed. The exit code is the command's tri_status. */
 #include "cli/cli.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -147,6 +148,7 @@ static int columns(void) {
 }
 
 int main(int argc, char **argv) {
+    if (tri__standard_open() != TRI_OK) return TRI_IO; /* nobody could be told */
     signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
     signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
     const char **args = calloc((size_t)argc + 1, sizeof *args);

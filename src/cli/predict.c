@@ -196,7 +196,7 @@ static tri_status write_file(const char *path, writer *w) {
     tri_status status = put_rows(w);
     int lost = ferror(w->out);
     if ((fclose(w->out) || lost) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    if (status == TRI_OK) status = tri__file_write(path, data, size);
+    if (status == TRI_OK) status = tri__file_deliver(path, data, size);
     free(data);
     return status;
 }

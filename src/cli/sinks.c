@@ -35,7 +35,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     outcome->step = event->step > outcome->step ? event->step : outcome->step;
     if (event->kind == TRI_EVENT_START) {
         w->started = 1;
-        unlink(w->error); /* an earlier run's */
+        (void)tri__file_remove(w->error); /* an earlier run's */
     }
     const char *last = event->kind == TRI_EVENT_END ? json_string_value(json_object_get(event->facts, "checkpoint"))
                        : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text

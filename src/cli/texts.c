@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BATCH_TEXTS = 4096, BATCH_BYTES = 4 << 20 };
 
@@ -115,9 +116,13 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_bat
     int standard = !strcmp(path, "-");
     if (from->column && standard) return tri__fail(TRI_USAGE, "--column needs tables; stdin is read by lines");
     if (from->column) return read_column(from, path, batch, take, to);
-    FILE *in = standard ? stdin : fopen(path, "r");
-    if (!in)
-        return tri__fail(errno == ENOENT ? TRI_NOINPUT : TRI_IO, "cannot open %s: %s", path, strerror(errno));
+    int fd = STDIN_FILENO;
+    if (!standard) TRI_TRY(tri__file_open_any(path, &fd));
+    FILE *in = standard ? stdin : fdopen(fd, "r");
+    if (!in) {
+        close(fd);
+        return no_memory(path);
+    }
     tri_status status = read_lines(from, in, standard ? "stdin" : path, batch, take, to);
     if (!standard) fclose(in);
     return status;

@@ -2,6 +2,7 @@
 #include "comm/control.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "comm/transport.h"
 
@@ -10,7 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const double WRITER_SECONDS = 0.1; /* for the writer of a record to end it */
@@ -60,10 +60,9 @@ static void add_cores(tri_control *control) {
 
 void tri__control_join(tri_control *control, int local) {
     tri_rank_line *line = &control->line[local];
-    struct stat space;
     add_cores(control);
     atomic_store(&line->pid, (int32_t)getpid());
-    atomic_store(&line->pid_space, stat("/proc/self/ns/pid", &space) == 0 ? (uint32_t)space.st_ino : 0);
+    atomic_store(&line->pid_space, (uint32_t)tri__file_number("/proc/self/ns/pid"));
     atomic_store(&line->life, TRI_LIFE_JOINED);
     atomic_fetch_add(&control->joined, 1);
     tri__control_wake(control, NULL, 0);

@@ -38,14 +38,19 @@ typedef struct stamp {
 
 static tri_status take_stamp(const char *path, int fd, stamp *out) {
     struct stat info;
-    if (fd >= 0 ? fstat(fd, &info) : stat(path, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+    if (fstat(fd, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
     *out = (stamp){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
     return TRI_OK;
 }
 
 static tri_status check_stamp(const char *path, const stamp *was) {
     stamp now = {0};
-    TRI_TRY(take_stamp(path, -1, &now));
+    int fd;
+    size_t size;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    tri_status status = take_stamp(path, fd, &now);
+    close(fd);
+    TRI_TRY(status);
     if (now.device == was->device && now.inode == was->inode && now.size == was->size && now.changed.tv_sec == was->changed.tv_sec &&
         now.changed.tv_nsec == was->changed.tv_nsec)
         return TRI_OK;
@@ -87,11 +92,9 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tr
 
 /* The same for every name of a file. */
 static uint64_t hash_place(const char *path) {
-    char *real = realpath(path, NULL);
-    const char *text = real ? real : path;
-    uint64_t value = XXH3_64bits(text, strlen(text));
-    free(real);
-    return value;
+    char real[TRI_PATH_MAX];
+    const char *text = tri__path_real(path, real) ? real : path;
+    return XXH3_64bits(text, strlen(text));
 }
 
 static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, const tri_key *table) {

@@ -7,7 +7,6 @@
 #include "base/read_at.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,19 +180,18 @@ void tri__store_close(tri_store *store) {
 
 static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait) {
     for (int attempt = 0; attempt < 100; attempt++) {
-        int length = snprintf(w->temporary, TRI_PATH_MAX, "%s.tmp-%ld-%d", w->path, (long)getpid(), attempt);
-        if (length >= TRI_PATH_MAX) return tri__fail(TRI_USAGE, "the path is too long: %s", w->path);
-        w->fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd < 0 && errno != EEXIST) break;
-        if (w->fd < 0) continue;
-        tri_status status = keep(w->fd, w->temporary, wait);
+        tri_status status = tri__file_sibling(w->path, w->temporary, &w->fd);
+        if (status != TRI_OK) {
+            w->temporary[0] = 0;
+            return tri__fail_in(status, "no token store can be made (--cache-dir names another folder; none keeps data in memory)");
+        }
+        status = keep(w->fd, w->temporary, wait);
         if (status != TRI_NOINPUT) return status;
-        close(w->fd);
+        close(w->fd); /* removed before it was locked */
+        w->temporary[0] = 0;
         w->fd = -1;
     }
-    tri_status status = fail_errno("create", w->temporary);
-    w->temporary[0] = 0;
-    return status;
+    return tri__fail(TRI_IO, "cannot create the token store %s: others remove it at once", w->path);
 }
 
 tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait, tri_store_writer **out) {
@@ -250,7 +248,7 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
     w->header.header_hash = hash_header(&w->header);
     if (pwrite(w->fd, &w->header, sizeof w->header, 0) != (ssize_t)sizeof w->header) return fail_errno("write", w->path);
     if (!w->path[0]) return TRI_OK;
-    if (fsync(w->fd) || rename(w->temporary, w->path)) return fail_errno("write", w->path);
+    if (fsync(w->fd) || tri__path_rename(w->temporary, w->path, 0)) return fail_errno("write", w->path);
     w->temporary[0] = 0;
     char folder[TRI_PATH_MAX];
     memcpy(folder, w->path, sizeof folder);
@@ -273,7 +271,7 @@ tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, t
 void tri__store_abandon(tri_store_writer *w) {
     if (!w) return;
     if (w->fd >= 0) close(w->fd);
-    if (w->temporary[0]) unlink(w->temporary);
+    if (w->temporary[0]) (void)tri__file_remove(w->temporary);
     XXH3_freeState(w->hash);
     free(w);
 }

@@ -3,11 +3,8 @@
 #include "data/store.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char ending[] = ".tokens", temporary[] = ".tmp-";
@@ -25,23 +22,23 @@ static int is_temporary(const char *rest) {
     return strncmp(rest, temporary, sizeof temporary - 1) == 0 && isdigit((unsigned char)rest[sizeof temporary - 1]);
 }
 
-static int clean_one(int folder, const char *name, const tri_store_origin *origin) {
+static int clean_one(const char *folder, const char *name, const tri_store_origin *origin) {
     const char *rest = after_name(name);
-    if (!rest || (*rest && !is_temporary(rest))) return 0;
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0) return 0;
-    struct stat info;
-    int removed = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-                  (*rest || tri__store_superseded(fd, origin)) && unlinkat(folder, name, 0) == 0;
+    char path[TRI_PATH_MAX];
+    int fd;
+    size_t size;
+    if (!rest || (*rest && !is_temporary(rest)) || tri__path_join(path, folder, name) != TRI_OK) return 0;
+    if (tri__file_open_listed(folder, name, &fd, &size) != TRI_OK) return 0;
+    int removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && (*rest || tri__store_superseded(fd, origin)) && tri__file_remove(path) == 0;
     close(fd);
     return removed;
 }
 
 int tri__store_clean(const char *folder, const tri_store_origin *origin) {
     int removed = 0;
-    DIR *files = opendir(folder);
-    if (!files) return 0;
-    for (struct dirent *entry; (entry = readdir(files));) removed += clean_one(dirfd(files), entry->d_name, origin);
-    closedir(files);
+    tri_names names;
+    if (tri__folder_list(folder, &names) != TRI_OK) return 0;
+    for (int i = 0; i < names.n; i++) removed += clean_one(folder, names.name[i], origin);
+    tri__names_free(&names);
     return removed;
 }

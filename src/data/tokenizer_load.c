@@ -63,13 +63,11 @@ static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, in
 
 /* The released models say it in their names; "cased" is also inside "uncased". */
 static int name_says_cased(const char *folder) {
-    char *full = realpath(folder, NULL);
-    if (!full) return 0;
+    char full[TRI_PATH_MAX];
+    if (!tri__path_real(folder, full)) return 0;
     const char *slash = strrchr(full, '/');
     const char *name = slash ? slash + 1 : full;
-    int cased = strstr(name, "cased") && !strstr(name, "uncased");
-    free(full);
-    return cased;
+    return strstr(name, "cased") && !strstr(name, "uncased");
 }
 
 static tri_status contradicts(const builder *b, const char *what, const char *cure) {

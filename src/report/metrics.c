@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double flush_seconds = 2;
 
@@ -119,7 +120,7 @@ static tri_status drop_later(const char *path, int64_t step) {
         }
         at += length;
     }
-    tri_status status = kept < size ? tri__file_write(path, text, kept) : TRI_OK;
+    tri_status status = tri__file_write(path, text, kept); /* a new file in any case: a hard-linked copy of the folder keeps its own */
     free(text);
     return status;
 }
@@ -127,10 +128,15 @@ static tri_status drop_later(const char *path, int64_t step) {
 /* Begins the file, or goes on with it, and brings over what was said early. */
 static tri_status start(metrics *m, int64_t step) {
     if (m->file) return TRI_OK;
-    int resumed = step > 0 && tri__is_file(m->path);
+    int resumed = step > 0 && tri__is_file(m->path), fd;
+    TRI_TRY(tri__file_check_own(m->path));
     if (resumed) TRI_TRY(drop_later(m->path, step));
-    m->file = fopen(m->path, resumed ? "ae" : "we");
-    if (!m->file) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
+    TRI_TRY(tri__file_own(m->path, resumed ? TRI_OWN_APPEND : TRI_OWN_FRESH, &fd));
+    m->file = fdopen(fd, resumed ? "a" : "w");
+    if (!m->file) {
+        close(fd);
+        return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);
+    }
     fflush(m->early);
     fwrite(m->text, 1, m->size, m->file);
     return TRI_OK;
@@ -191,6 +197,7 @@ tri_status tri__metrics_open(const char *folder, tri_sink *sink) {
     }
     *sink = (tri_sink){.emit = emit, .context = m};
     tri_status status = tri__path_join(m->path, folder, "metrics.jsonl");
+    if (status == TRI_OK) status = tri__file_check_own(m->path); /* now rather than after the data has been read */
     if (status != TRI_OK) tri__metrics_close(sink);
     return status;
 }

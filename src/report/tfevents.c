@@ -129,12 +129,17 @@ static void write_scores(FILE *out, const tri_event *event) {
 static tri_status start(tfevents *t, const tri_event *event) {
     static const char version[] = "brain.Event:2";
     char host[65] = "", name[160];
+    int fd;
     if (t->file) return TRI_OK;
     if (gethostname(host, sizeof host - 1) || !*host) strcpy(host, "localhost");
     snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld.0", (long long)event->time, host, (long)getpid());
     TRI_TRY(tri__path_join(t->path, t->folder, name));
-    t->file = fopen(t->path, "wbe");
-    if (!t->file) return tri__fail(TRI_IO, "cannot write %s: %s", t->path, strerror(errno));
+    TRI_TRY(tri__file_own(t->path, TRI_OWN_FRESH, &fd));
+    t->file = fdopen(fd, "wb");
+    if (!t->file) {
+        close(fd);
+        return tri__fail(TRI_RESOURCE, "no memory for %s", t->path);
+    }
     message m = new_event(event->time, 0);
     put_block(&m, EVENT_VERSION, version, sizeof version - 1);
     write_record(t->file, &m);

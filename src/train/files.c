@@ -3,7 +3,6 @@
 #include "base/lock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -88,8 +87,8 @@ tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock)
     char path[TRI_PATH_MAX], text[32];
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(tri__path_join(path, folder, ".lock"));
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) return tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    int fd;
+    TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));
     tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
     tri_status status = result == TRI_LOCK_TAKEN ? TRI_OK : not_locked(result, fd, folder, errno, stop);

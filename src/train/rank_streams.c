@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RANDOM "XX" "XX" "XX" /* mkdtemp fills it in */
+#define RANDOM "XX" "XX" "XX" /* tri__folder_temporary fills it in */
 
 static const char *const stream_name[] = {"stdout", "stderr"};
 
@@ -92,8 +92,8 @@ static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PAT
         if (*at == '/') *at = '_';
     TRI_TRY(tri__folder_make(logs->folder));
     TRI_TRY(tri__path_join(run, logs->folder, name));
-    if (!mkdtemp(run))
-        return tri__fail(TRI_IO, "cannot make a folder of logs in %s: %s; name another with --log-dir", logs->folder, strerror(errno));
+    tri_status status = tri__folder_temporary(run);
+    if (status != TRI_OK) return tri__fail_in(status, "no folder of logs can be made in %s; name another with --log-dir", logs->folder);
     return tri__path_join(out, run, "attempt_0");
 }
 
@@ -104,8 +104,7 @@ static tri_status open_log(const tri_streams *streams, int rank, int stream, int
     TRI_TRY(tri__folder_make(folder));
     snprintf(name, sizeof name, "%s.log", stream_name[stream]);
     TRI_TRY(tri__path_join(path, folder, name));
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return *fd >= 0 ? TRI_OK : tri__fail(TRI_IO, "cannot write %s: %s", path, strerror(errno));
+    return tri__file_own(path, TRI_OWN_APPEND, fd);
 }
 
 static tri_status open_stream(tri_streams *streams, const tri_rank_logs *logs, int rank, int stream, int console) {
@@ -113,8 +112,7 @@ static tri_status open_stream(tri_streams *streams, const tri_rank_logs *logs, i
     way w = way_of(logs, rank, stream);
     int end[2];
     if (w.file) TRI_TRY(open_log(streams, rank, stream, w.console ? &s->file : &s->child));
-    if (!w.file && !w.console && (s->child = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
-        return tri__fail(TRI_IO, "cannot open /dev/null: %s", strerror(errno));
+    if (!w.file && !w.console) TRI_TRY(tri__null_open(&s->child));
     if (!w.console || !w.prefix) return TRI_OK;
     if (pipe2(end, O_CLOEXEC))
         return tri__fail(TRI_RESOURCE, "cannot make a pipe for rank %d: %s; raise `ulimit -n`", rank, strerror(errno));

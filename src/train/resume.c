@@ -1,5 +1,6 @@
 /* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank says which checkpoints there are; a
- * checkpoint that one rank cannot read, none uses, and all go on to the one before it. */
+ * checkpoint that one rank finds damaged, none uses, and all go on to the one before it. One that cannot be read for another reason (no
+ * memory, no descriptors, a disk that fails) ends the run: it may be whole, and nothing may be built on an older one. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
 #include "train/changes.h"
@@ -103,6 +104,9 @@ static opinion form_opinion(const tri_world *world, const char *path, tri_checkp
     return own;
 }
 
+/* Which of two opinions counts: what is unknown to one rank is not proven damaged by another. */
+static int weight(int64_t status) { return status == TRI_OK ? 0 : status == TRI_DATA ? 1 : status == TRI_NOINPUT ? 2 : 3; }
+
 /* *verdict: TRI_OK when all ranks have it open; else the first reason against it, in words, and it is closed. */
 static tri_status open_together(const tri_session *s, const char *path, tri_checkpoint **checkpoint, tri_status *verdict,
                                 char words[static 1024]) {
@@ -115,12 +119,13 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
     if (status == TRI_OK && !world) all[0] = own;
     *verdict = TRI_OK;
     for (int r = n - 1; r >= 0 && status == TRI_OK; r--)
-        if (all[r].status != TRI_OK) *verdict = (tri_status)all[r].status, odd = r;
+        if (weight(all[r].status) && weight(all[r].status) >= weight(*verdict)) *verdict = (tri_status)all[r].status, odd = r;
     for (int r = 1; r < n && status == TRI_OK && odd < 0; r++)
         if (all[r].manifest != all[0].manifest) {
-            *verdict = TRI_DATA;
+            *verdict = TRI_DISAGREE;
             snprintf(words, 1024, "rank %d sees another %.900s than rank 0: all ranks must see the same folder", r, path);
         }
+    if (status == TRI_OK && *verdict == TRI_NOINPUT && all[0].status == TRI_OK) *verdict = TRI_DISAGREE; /* the first rank has it */
     if (status == TRI_OK && odd >= 0 && world) status = tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, odd);
     free(all);
     if (status != TRI_OK || *verdict != TRI_OK) {
@@ -142,10 +147,13 @@ static tri_status list(const tri_session *s, candidates *c) {
     char inner[TRI_PATH_MAX];
     const char *resume = s->settings->resume;
     snprintf(c->folder, sizeof c->folder, "%s", strcmp(resume, "auto") ? resume : s->settings->output_dir);
-    if (!tri__is_folder(c->folder))
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(c->folder, &kind));
+    if (kind != TRI_KIND_FOLDER)
         return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", c->folder);
     TRI_TRY(tri__path_join(inner, c->folder, "manifest.json"));
-    c->alone = tri__is_file(inner);
+    TRI_TRY(tri__path_kind(inner, &kind));
+    c->alone = kind == TRI_KIND_FILE;
     if (c->alone) return TRI_OK;
     TRI_TRY(tri__checkpoint_steps(c->folder, &c->steps, &c->n));
     return c->n ? TRI_OK : tri__fail(TRI_NOINPUT, "--resume %s: it holds no checkpoint", c->folder);
@@ -181,7 +189,7 @@ static tri_status try_all(tri_session *s, const candidates *c) {
             tri__checkpoint_close(checkpoint);
             return status;
         }
-        if (verdict == TRI_RESOURCE || c->alone) return tri__fail(verdict, "%s", words);
+        if (!tri__proves_damage(verdict) || c->alone) return tri__fail(verdict, "%s", words);
         if (!*first) memcpy(first, words, sizeof first);
         tri__say(&s->log, TRI_LOG_WARN, "%s is passed over: %s", path, words);
     }

@@ -2,6 +2,8 @@
 #include "train/session.h"
 #include "train/trained.h"
 
+#include "checkpoint/folders.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +67,7 @@ tri_status tri__session_open_saver(tri_session *s) {
     const tri_engine *e = &s->engine;
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
     if (s->lead) TRI_TRY(tri__trained_json(s->train, &s->trained));
+    if (s->lead) TRI_TRY(tri__checkpoint_sequence(s->settings->output_dir, &s->sequence));
     return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer, e->n_saved_optimizer,
                            s->settings->async_save, &s->saver);
 }
@@ -72,7 +75,7 @@ tri_status tri__session_open_saver(tri_session *s) {
 tri_status tri__session_save_begin(tri_session *s) {
     TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
-    tri_save_spec what = {.folder = s->settings->output_dir, .step = s->at.step, .keep = (int)s->settings->keep, .best = best,
+    tri_save_spec what = {.folder = s->settings->output_dir, .step = s->at.step, .sequence = ++s->sequence, .keep = (int)s->settings->keep, .best = best,
                      .config = tri__session_recorded(s), .preprocessing = tri__preprocess_json(s->preprocess), .state = state_json(s),
                      .extras = tri__assets_save, .context = &s->assets};
     if (what.config && what.preprocessing && what.state) return tri__saver_begin(s->saver, &what);

@@ -45,6 +45,7 @@ struct tri_saver {
         char folder[TRI_PATH_MAX];
         int keep;
         int64_t last;
+        tri_proven proven;       /* checkpoints that are known to be valid */
         char warning[1024];      /* "": all went well */
     } cleaner;
 };
@@ -104,7 +105,7 @@ static int start_thread(pthread_t *thread, void *(*main)(void *), void *context)
 static void *clean(void *context) {
     struct cleaner *c = context;
     c->warning[0] = 0;
-    if (tri__checkpoint_prune(c->folder, c->keep, c->last) != TRI_OK) keep_words(c->warning);
+    if (tri__checkpoint_prune_proven(c->folder, c->keep, c->last, &c->proven) != TRI_OK) keep_words(c->warning);
     atomic_store(&c->ended, 1);
     return NULL;
 }
@@ -112,6 +113,7 @@ static void *clean(void *context) {
 static void start_cleaner(tri_saver *saver) {
     struct cleaner *c = &saver->cleaner;
     c->keep = saver->what.keep, c->last = saver->what.step;
+    tri__proven_add(&c->proven, c->last);
     snprintf(c->folder, sizeof c->folder, "%s", saver->what.folder);
     atomic_store(&c->ended, 0);
     c->running = !start_thread(&c->thread, clean, c);
@@ -285,7 +287,7 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
-    saver->out = (tri_checkpoint_out){.folder = what->folder, .step = what->step, .weights = from[0], .n_weights = saver->n[0],
+    saver->out = (tri_checkpoint_out){.folder = what->folder, .step = what->step, .sequence = what->sequence, .weights = from[0], .n_weights = saver->n[0],
                                       .optimizer = from[1], .n_optimizer = saver->n[1], .config = what->config,
                                       .preprocessing = what->preprocessing, .state = what->state, .extras = what->extras,
                                       .context = what->context};
@@ -354,7 +356,9 @@ void tri__saver_close(tri_saver *saver) {
     char unused[1024];
     if (saver->running) pthread_join(saver->thread, NULL);
     end_cleaner(saver, 1, unused);
+    if (saver->lead && saver->stage != IDLE && saver->made[0]) tri__checkpoint_drop(saver->made); /* the run ends in the middle of it */
     forget(saver);
+    tri__proven_free(&saver->cleaner.proven);
     if (saver->memory) munmap(saver->memory, saver->bytes + 1);
     for (int k = 0; k < 2; k++) free(saver->copy[k]);
     free(saver);

@@ -14,7 +14,7 @@ typedef struct tri_saver tri_saver;
 /* What a checkpoint holds beside the pieces. The objects are taken over, whatever becomes of it; context and folder outlive the save. */
 typedef struct tri_save_spec {
     const char *folder;        /* the run folder */
-    int64_t step;
+    int64_t step, sequence;    /* sequence: as of tri_checkpoint_out */
     int keep;                  /* checkpoints that stay, besides the best */
     int best;                  /* 1: it becomes the best one */
     json_t *config, *preprocessing, *state;
@@ -42,7 +42,7 @@ typedef struct tri_saved {
  * copy. */
 tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_weights, const tri_piece *optimizer, int n_optimizer,
                            int background, tri_saver **out);
-/* Waits for its thread; what is not committed by then stays a temporary folder. Accepts NULL. */
+/* Waits for its thread; what is not committed by then is given up, and removed. Accepts NULL. */
 void tri__saver_close(tri_saver *saver);
 /* Begins; every rank calls it, and nothing may be under way. In the background the pieces may change when it returns. */
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what);

@@ -44,6 +44,7 @@ struct tri_session {
     tri_position at;
     int resumed;
     char from[TRI_PATH_MAX];          /* the checkpoint that it continues from; "": none */
+    int64_t sequence;                 /* of the last checkpoint in the run folder; on the first rank */
     double began;                     /* seconds since 1970: this run, or the one that it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     json_t *best_figures;             /* of the best validation; NULL: none yet */

@@ -6,7 +6,6 @@
 #include "comm/segment.h"
 #include "train/rank_process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -235,12 +234,11 @@ static void watch_over(supervisor *s) {
 
 /* Descriptors open now; 3 when that cannot be seen. */
 static int open_files(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    int n = 0;
-    if (!folder) return 3;
-    while (readdir(folder)) n++;
-    closedir(folder);
-    return n - 3; /* . and .. and the folder's own */
+    tri_names open_now;
+    if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
+    int n = open_now.n - 2; /* two are the list's own */
+    tri__names_free(&open_now);
+    return n;
 }
 
 /* A rank needs some too, under the same limit. */
@@ -295,8 +293,8 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
 static tri_status start_all(supervisor *s) {
     /* The very file that runs here, whatever has become of its name. */
     const char *program = s->what->program ? s->what->program : "/proc/self/exe";
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0) return tri__fail(TRI_IO, "cannot open /dev/null: %s", strerror(errno));
+    int nothing;
+    TRI_TRY(tri__null_open(&nothing));
     tri_status status = TRI_OK;
     for (int i = 0; i < s->what->n && status == TRI_OK; i++) {
         status = start_rank(s, i, program, nothing);

@@ -2,18 +2,17 @@
 #include "comm/mpi/mpi.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "comm/link.h"
 #include "comm/mpi/load.h"
 #include "comm/rendezvous.h"
 #include "comm/watcher.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const double MEET_SECONDS = 30;
@@ -61,14 +60,12 @@ static tri_status gather(joining *join, const card *mine, const char *what) {
 /* Host name, boot and the namespaces that local sockets and processes live in. */
 static void name_machine(char *out, size_t size) {
     char host[65] = "", boot[40] = "";
-    struct stat net = {0}, pid = {0};
+    uint64_t net = tri__file_number("/proc/self/ns/net"), pid = tri__file_number("/proc/self/ns/pid");
     gethostname(host, sizeof host - 1);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && read(fd, boot, 36) < 0) boot[0] = 0;
-    if (fd >= 0) close(fd);
-    if (stat("/proc/self/ns/net", &net) || stat("/proc/self/ns/pid", &pid)) boot[0] = 0;
+    tri__file_start("/proc/sys/kernel/random/boot_id", boot, 37);
+    if (!net || !pid) boot[0] = 0;
     memset(out, 0, size);
-    snprintf(out, size, "%s/%s/%llu/%llu", host, boot, (unsigned long long)net.st_ino, (unsigned long long)pid.st_ino);
+    snprintf(out, size, "%s/%s/%llu/%llu", host, boot, (unsigned long long)net, (unsigned long long)pid);
 }
 
 static tri_status exchange_cards(joining *join) {

@@ -2,13 +2,12 @@
  * plain rows alone, against which all others are compared. */
 #include "device/cpu/cpu.h"
 
+#include "base/file.h"
 #include "base/machine.h"
 #include "device/cpu/fast/fast.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -66,31 +65,19 @@ tri_status tri__cpu_alloc(void *context, size_t bytes, void **out) {
     return TRI_OK;
 }
 
-/* A file that is gone when its last mapping is. */
-static int open_nameless(const char *folder) {
-    int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
-    char path[PATH_MAX]; /* a file system without nameless files */
-    for (int i = 0; i < 1000; i++) {
-        if (snprintf(path, sizeof path, "%s/.offload-%ld-%d", folder, (long)getpid(), i) >= (int)sizeof path)
-            return errno = ENAMETOOLONG, -1;
-        file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-        if (file >= 0) unlink(path);
-        if (file >= 0 || errno != EEXIST) return file;
-    }
-    return -1;
-}
-
 tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes, void **out) {
     (void)context;
     *out = NULL;
-    int file = open_nameless(folder), error = file < 0 ? errno : posix_fallocate(file, 0, (off_t)mapped(bytes));
+    int file;
+    tri_status status = tri__file_nameless(folder, &file);
+    if (status != TRI_OK) return tri__fail_in(TRI_RESOURCE, "no file for what is offloaded; choose another folder");
+    int error = posix_fallocate(file, 0, (off_t)mapped(bytes));
     if (error == 0) {
         void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (memory == MAP_FAILED) error = errno;
         else *out = memory;
     }
-    if (file >= 0) close(file);
+    close(file);
     if (error)
         return tri__fail(TRI_RESOURCE,
                          "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another folder, or offload "

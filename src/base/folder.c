@@ -1,0 +1,196 @@
+/* folder.c - folders: listing, making, removing. What is removed is removed through the descriptor of its folder, and links are removed
+ * themselves: nothing outside is ever touched, whatever somebody puts there. */
+#include "base/file_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+tri_status tri__spot_open(const char *path, tri_spot *spot) {
+    char folder[TRI_PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder || strlen(name) >= sizeof spot->name) return tri__fail(TRI_USAGE, "the path is too long: %s", path);
+    if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) return tri__fail(TRI_USAGE, "%s does not end with a name", path);
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    memcpy(spot->name, name, strlen(name) + 1);
+    spot->at = tri__open_at(AT_FDCWD, *folder ? folder : ".", O_PATH | O_DIRECTORY, 0);
+    return spot->at >= 0 ? TRI_OK : tri__fail_errno("open the folder", *folder ? folder : ".", TRI_NOINPUT);
+}
+
+void tri__spot_close(tri_spot *spot) {
+    close(spot->at);
+    spot->at = -1;
+}
+
+/* ---- listing ---- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static tri_status add_name(tri_names *names, int *capacity, const char *name, const char *path) {
+    if (names->n == *capacity) {
+        int more = 2 * *capacity + 16;
+        char **grown = realloc(names->name, (size_t)more * sizeof *grown);
+        if (!grown) return tri__fail(TRI_RESOURCE, "no memory for the names in %s", path);
+        names->name = grown, *capacity = more;
+    }
+    if (!(names->name[names->n] = strdup(name))) return tri__fail(TRI_RESOURCE, "no memory for the names in %s", path);
+    names->n++;
+    return TRI_OK;
+}
+
+/* Leaves the descriptor open. */
+static tri_status list_open(int fd, const char *path, tri_names *names) {
+    int capacity = 0, own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *names = (tri_names){0};
+    DIR *folder = own >= 0 ? fdopendir(own) : NULL;
+    if (folder) rewinddir(folder); /* both descriptors share a position */
+    tri_status status = folder ? TRI_OK : tri__fail_errno("list", path, TRI_IO);
+    if (!folder && own >= 0) close(own);
+    while (status == TRI_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (!entry && errno) status = tri__fail_errno("list", path, TRI_IO); /* an end that is none would hide the rest */
+        if (!entry) break;
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) status = add_name(names, &capacity, entry->d_name, path);
+    }
+    if (folder) closedir(folder);
+    if (status == TRI_OK && names->n) qsort(names->name, (size_t)names->n, sizeof *names->name, by_name);
+    if (status != TRI_OK) tri__names_free(names);
+    return status;
+}
+
+tri_status tri__folder_list(const char *path, tri_names *names) {
+    *names = (tri_names){0};
+    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
+    tri_status status = list_open(fd, path, names);
+    close(fd);
+    return status;
+}
+
+void tri__names_free(tri_names *names) {
+    for (int i = 0; i < names->n; i++) free(names->name[i]);
+    free(names->name);
+    *names = (tri_names){0};
+}
+
+/* ---- making ---- */
+
+tri_status tri__folder_make(const char *path) {
+    char part[TRI_PATH_MAX];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof part)
+        return tri__fail(TRI_USAGE, "a folder's path must have 1 to %d bytes: \"%s\"", TRI_PATH_MAX - 1, path);
+    memcpy(part, path, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (part[i] != '/' && part[i] != 0) continue;
+        part[i] = 0;
+        if (mkdirat(AT_FDCWD, part, 0777) && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        if (i < length) part[i] = '/';
+    }
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind == TRI_KIND_NONE) return tri__fail(TRI_IO, "cannot create the folder %s: a link that leads nowhere has that name", path);
+    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_IO, "cannot create the folder %s: a file has that name", path);
+    return TRI_OK;
+}
+
+tri_status tri__folder_create(const char *path) {
+    return mkdirat(AT_FDCWD, path, 0777) ? tri__fail_errno("create the folder", path, TRI_IO) : TRI_OK;
+}
+
+tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]) {
+    return mkdtemp(path) ? TRI_OK : tri__fail_errno("create a folder", path, TRI_IO);
+}
+
+/* ---- removing ---- */
+
+enum { DEPTH_MAX = 16, ATTEMPTS = 4 };
+
+static tri_status empty_open(int fd, const char *path, int depth);
+
+/* `name` in the open folder `at`, and what it holds: `depth` levels of folders. `path`: all of it, for messages. What is not there was
+ * removed by somebody else. */
+static tri_status remove_at(int at, const char *name, const char *path, int depth) {
+    int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or a link: itself */
+        return unlinkat(at, name, 0) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
+    if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
+    tri_status status = TRI_OK;
+    int gone = 0;
+    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* somebody may still be writing there */
+        status = empty_open(fd, path, depth);
+        gone = status == TRI_OK && (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
+        if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
+    }
+    if (status == TRI_OK && !gone) status = tri__fail_errno("remove the folder", path, TRI_IO);
+    close(fd);
+    return status;
+}
+
+/* Removes what the open folder `fd` holds. */
+static tri_status empty_open(int fd, const char *path, int depth) {
+    tri_names names;
+    tri_status status = list_open(fd, path, &names);
+    for (int i = 0; i < names.n && status == TRI_OK; i++) {
+        char inner[TRI_PATH_MAX];
+        status = tri__path_join(inner, path, names.name[i]);
+        if (status != TRI_OK) break;
+        if (depth > 0) status = remove_at(fd, names.name[i], inner, depth - 1);
+        else if (unlinkat(fd, names.name[i], 0) && errno != ENOENT) status = tri__fail_errno("remove", inner, TRI_IO);
+    }
+    tri__names_free(&names);
+    return status;
+}
+
+static tri_status remove_path(const char *path, int depth) {
+    char whole[TRI_PATH_MAX];
+    tri_spot spot;
+    TRI_TRY(tri__path_join(whole, "", path));
+    for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) whole[n - 1] = 0;
+    TRI_TRY(tri__spot_open(whole, &spot));
+    tri_status status = remove_at(spot.at, spot.name, whole, depth);
+    tri__spot_close(&spot);
+    return status;
+}
+
+tri_status tri__folder_remove(const char *path) {
+    tri_kind kind;
+    TRI_TRY(tri__path_kind(path, &kind));
+    return kind == TRI_KIND_NONE ? tri__fail(TRI_NOINPUT, "cannot remove %s: there is no such folder", path) : remove_path(path, 0);
+}
+tri_status tri__folder_remove_all(const char *path) { return remove_path(path, DEPTH_MAX); }
+
+/* ---- bringing to disk ---- */
+
+tri_status tri__folder_sync(const char *path) {
+    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
+    tri_status status = TRI_OK;
+    /* EINVAL: this file system has nothing to synchronise for a folder. */
+    if (fsync(fd) && errno != EINVAL) status = tri__fail_errno("synchronise the folder", path, TRI_IO);
+    close(fd);
+    return status;
+}
+
+tri_status tri__folder_probe(const char *path, int who) {
+    char name[TRI_PATH_MAX], file[32];
+    static const char block[4096];
+    int fd;
+    snprintf(file, sizeof file, ".probe-%d", who);
+    TRI_TRY(tri__folder_make(path));
+    TRI_TRY(tri__path_join(name, path, file));
+    TRI_TRY(tri__file_own(name, TRI_OWN_FRESH, &fd));
+    tri_status status = tri__write_all(fd, block, sizeof block, name);
+    if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("bring to disk", name, TRI_IO);
+    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", name, TRI_IO);
+    if (tri__file_remove(name) && status == TRI_OK) status = tri__fail_errno("remove", name, TRI_IO);
+    return status;
+}
