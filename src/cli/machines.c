@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 
 #include "comm/slurm.h"
+#include "train/foreign.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static const tri_option *is_dropped(const char *argument) {
     char name[TRI_OPTION_FLAG];
     if (strncmp(argument, "--", 2)) return NULL;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
-    const tri_option *row = tri__option_find(tri__run_options, name);
+    const tri_foreign *foreign = tri__foreign_find(name, NULL);
+    const tri_option *row = tri__option_find(tri__run_options, foreign && foreign->option ? foreign->option : name);
     for (size_t i = 0; row && i < sizeof dropped / sizeof *dropped; i++)
         if (!strcmp(row->name, dropped[i])) return row;
     return NULL;
