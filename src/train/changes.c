@@ -1,8 +1,10 @@
-/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. */
+/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's length is one of the
+ * others, unless the run had ended: then more steps can follow. */
 #include "train/changes.h"
 
 #include "base/text.h"
 #include "checkpoint/folders.h"
+#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 typedef enum effect {
     NOTHING,    /* on what is computed */
     ROUNDING,   /* the same sums in another order or place */
+    LONGER,     /* a run that had ended goes on */
     RUN         /* another run */
 } effect;
 
@@ -39,6 +42,38 @@ static effect effect_of(const char *key) {
     return RUN;
 }
 
+/* The member of a configuration; one that an older configuration lacks had its default. */
+static const json_t *member(const json_t *config, const json_t *defaults, const char *key) {
+    const json_t *value = json_object_get(config, key);
+    return value ? value : json_object_get(defaults, key);
+}
+
+/* Steps of a run in all. */
+static int64_t length_of(const tri_changes *c, const json_t *config, const json_t *defaults) {
+    int64_t steps = c->batches * json_integer_value(member(config, defaults, "epochs"));
+    int64_t limit = json_integer_value(member(config, defaults, "max_steps"));
+    return limit && limit < steps ? limit : steps;
+}
+
+/* What the keys of the run's length come to together. */
+static effect length_effect(const tri_changes *c, const json_t *defaults) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    return now == was ? NOTHING : now > was && c->step >= was ? LONGER : RUN;
+}
+
+static int is_length(const char *key) { return !strcmp(key, "epochs") || !strcmp(key, "max_steps"); }
+
+/* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
+static void say_longer(const tri_changes *c, const json_t *defaults, const tri_log *log) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    int64_t warmup = json_integer_value(json_object_get(c->now, "warmup_steps"));
+    double lr = json_number_value(json_object_get(c->now, "lr"));
+    tri__say(log, TRI_LOG_INFO,
+             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld steps: it had fallen "
+             "to 0, is %.3g in the next step and falls to 0 again at the new end",
+             (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
+}
+
 /* Compared as the samples of a step, whichever of the two said how many. */
 static int is_batch(const char *key) { return !strcmp(key, "batch_size") || !strcmp(key, "global_batch_size"); }
 
@@ -59,8 +94,8 @@ static int names(const tri_texts *allowed, const char *key) {
 static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key, const char *a, const char *b) {
     int refused = effect == RUN && !names(allowed, key);
     if (!refused) {
-        const char *why = effect == RUN ? " (allowed)" : effect == ROUNDING ? " (the same numbers, rounded differently)" : "";
-        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
+        static const char *const why[] = {"", " (the same numbers, rounded differently)", "", " (allowed)"}; /* by effect */
+        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
         return;
     }
     size_t n = strlen(r->what), k = strlen(r->keys);
@@ -86,11 +121,11 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)c->now, key, value) {
-        const json_t *old = json_object_get(c->was, key);
-        if (!old) old = json_object_get(defaults, key);
+        const json_t *old = member(c->was, defaults, key);
+        effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
         char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect_of(key), key, a, b);
+        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect, key, a, b);
         free(a);
         free(b);
         TRI_TRY(status);
@@ -121,6 +156,7 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     json_t *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
     tri_status status = defaults ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
     json_decref(defaults);
     TRI_TRY(status);
     if (c->batch_was != c->batch_now) {
