@@ -136,6 +136,16 @@ static const struct {
     {"train", NULL, {"--learning_rate", "1", "--learning-rate", "2"}, NULL, {"lr=2.0"}},
     {"train", "{\"lr\": 1}", {"--learning-rate", "2"}, NULL, {"lr=2.0"}},
     {"train", "{\"epochs\": 1,\n \"lr\": 1,\n \"learning_rate\": 2}", {NULL}, ":3: learning_rate and lr are the same option", {NULL}},
+    {"train", NULL, {"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing", {NULL}},
+    {"train", "{\n\"mesh_order\": \"pp,tp\"}", {NULL}, ".json:2: mesh_order: mesh order \"pp,tp\": dp is missing", {NULL}},
+    {"train", NULL, {"--profile", "foo"}, "--profile foo: expected wait=N", {NULL}},
+    {"train", "{\n\"profile\": \"foo\"}", {NULL}, ".json:2: profile: --profile foo: expected wait=N", {NULL}},
+    {"train", NULL, {"--device", "foo"}, "--device foo: there are cpu", {NULL}},
+    {"eval", NULL, {"--device", "gpu"}, "--device gpu is not possible: an NVIDIA GPU is --device cuda", {NULL}},
+    {"train", NULL, {"--offload", "optimizer,x"}, "--offload: expected none, optimizer, gradients, params or activations, not \"x\"", {NULL}},
+    {"train", "{\"offload\": [\"Optimizer\", \"params\"]}", {NULL}, NULL, {"offload=[\"optimizer\",\"params\"]"}},
+    {"train", "{\"offload\": [\"x\"]}", {NULL}, ".json:1: offload: expected none", {NULL}},
+    {"train", NULL, {"--memory-limit", "much"}, "--memory-limit much: expected bytes", {NULL}},
     {"train", NULL, {"--bf16", "--precision", "fp16"}, "--precision and --bf16 are the same option, --precision", {NULL}},
     {"train", NULL, {"--offload-optimizer-device", "cpu", "--offload-param-device", "cpu"}, "are the same option, --offload", {NULL}},
     {"train", NULL, {"--is-binary", "false", "--num-classes", "3"}, NULL, {"is_binary=false"}},
@@ -228,7 +238,6 @@ static const struct {
     {{"--dp-size", "3", "--nproc-per-node", "4"}, "4 ranks asked for, but pp 1 x tp 1 x dp 3 = 3"},
     {{"--mesh-order", "dp,tp,pp"}, NULL},
     {{"--mesh-order", "auto"}, NULL},
-    {{"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing"},
     {{"--batch-size", "32", "--global-batch-size", "64", "--nproc-per-node", "2"}, NULL},
     {{"--batch-size", "3", "--global-batch-size", "10", "--nproc-per-node", "4"}, NULL},
     {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"}, "global_batch_size 10 is not batch_size 4 x 4 replicas"},
@@ -238,6 +247,10 @@ static const struct {
     {{"--schedule", "1F1B"}, NULL},
     {{"--offload", "optimizer"}, NULL},
     {{"--offload", "none"}, NULL},
+    {{"--offload", "none,params"}, "--offload: give none, or some of"},
+    {{"--tee", "9"}, "--tee 9: give 0 (none)"},
+    {{"--redirects", "0:3,1:2"}, "--redirects 0:3,1:2: give 0 (none)"},
+    {{"--local-ranks-filter", "x"}, "--local-ranks-filter x: give ranks"},
     {{"--batch-size", "32", "--global-batch-size", "64"}, "global_batch_size 64 is not batch_size 32"},
     {{"--batch-size", "64", "--global-batch-size", "64"}, NULL},
     {{"--global-batch-size", "64"}, NULL},
@@ -417,7 +430,7 @@ static void test_recorded(void **state) {
                  "\"tab_field_list\": [\"a, b\", \"c\"], \"class_weights\": [1, 2.5], \"no_decay\": [],"
                  "\"primary_encoder\": {\"hidden_size\": 64, \"layer_norm_eps\": 1e-12}}");
     const char *args[] = {"--config", config_path, "--lr", "3e-5", "--seed", "4294967295", "--global-batch-size", "24",
-                          "--profile", "wait=1", "--shard", "zero2", "--quiet"};
+                          "--profile", "wait=1,active=1", "--shard", "zero2", "--quiet"};
     assert_int_equal(tri__settings_parse(&s, "train", 13, args, NULL, 0, &n_words), TRI_OK);
     json_t *first = tri__settings_json(&s);
     assert_int_equal(tri__json_save(config_path, first), TRI_OK);

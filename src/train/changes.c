@@ -135,6 +135,10 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
     return TRI_OK;
 }
 
+static tri_status no_such_key(const char *name) {
+    return tri__fail(TRI_USAGE, "--allow-change %s: there is no such key; give names of options, or data", name);
+}
+
 static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) {
     for (int i = 0; i < allowed->n; i++) {
         const tri_texts one = {.at = &allowed->at[i], .n = 1};
@@ -143,7 +147,18 @@ static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) 
         json_t *value;
         json_object_foreach((json_t *)c->now, key, value) known |= names(&one, key);
         json_object_foreach((json_t *)c->was, key, value) known |= names(&one, key);
-        if (!known) return tri__fail(TRI_USAGE, "--allow-change %s: there is no such key; give names of options, or data", allowed->at[i]);
+        if (!known) return no_such_key(allowed->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* The same where there is no checkpoint whose keys it might be. */
+static tri_status check_options(const tri_texts *allowed) {
+    for (int i = 0; i < allowed->n; i++) {
+        const tri_texts one = {.at = &allowed->at[i], .n = 1};
+        if (!names(&one, "data") && !tri__option_find(tri__run_options, allowed->at[i]) &&
+            !tri__option_find(tri__model_options, allowed->at[i]))
+            return no_such_key(allowed->at[i]);
     }
     return TRI_OK;
 }
@@ -177,10 +192,15 @@ static int64_t integer(const json_t *object, const char *key) { return json_inte
 
 tri_status tri__settings_adopt(tri_settings *s) {
     json_t *manifest;
-    if (strcmp(s->resume, "never") == 0 || s->given.global_batch_size) return TRI_OK;
+    if (strcmp(s->resume, "never") == 0) return check_options(&s->allow_change);
     tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
-    if (status == TRI_NOINPUT || status == TRI_DATA) return TRI_OK; /* said when it is opened */
+    if (status == TRI_NOINPUT) return check_options(&s->allow_change);
+    if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
     TRI_TRY(status);
+    if (s->given.global_batch_size) {
+        json_decref(manifest);
+        return TRI_OK;
+    }
     const json_t *state = json_object_get(manifest, "state");
     int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {

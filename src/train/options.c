@@ -3,6 +3,10 @@
  * "optimisation" and of "torchrun" (as its users know them) under headings of their own. */
 #include "train/settings.h"
 
+#include "device/device.h"
+#include "train/recorder.h"
+#include "train/room.h"
+
 #include <math.h>
 #include <stddef.h>
 
@@ -11,6 +15,16 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh,bench"
+
+static tri_status check_order(const char *text) {
+    tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
+    return tri__mesh_set_order(&mesh, text, 1);
+}
+
+static tri_status check_limit(const char *text) {
+    int64_t bytes;
+    return tri__room_limit(&(tri_settings){.memory_limit = (char *)text}, &bytes);
+}
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,simulate,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
@@ -90,7 +104,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
         .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
-    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,simulate,bench,config",
+    ROW(TEXT, device, .value = "cpu", .check = tri__device_check, .scope = "train,eval,predict,plan,simulate,bench,config",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,bench,config",
         .help = "threads of a rank; 0: the cores this process may use"),
@@ -104,7 +118,7 @@ const tri_option tri__run_options[] = {
         .help = "ranks that share each layer (tensor parallelism)"),
     ROW(INT, dp_size, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,plan,simulate,mesh,config",
         .help = "replicas; 0: as many as ranks are left"),
-    ROW(TEXT, mesh_order, .value = "pp,tp,dp", .scope = "train,plan,simulate,mesh,config",
+    ROW(TEXT, mesh_order, .value = "pp,tp,dp", .check = check_order, .scope = "train,plan,simulate,mesh,config",
         .help = "axes of the mesh, outermost first; auto: so that tensor groups stay inside a machine"),
     ROW(CHOICE, transport, .value = "auto", .choices = "auto|shm|mpi", .scope = "train,config",
         .help = "how ranks talk; auto: shared memory, and MPI between machines"),
@@ -160,10 +174,10 @@ const tri_option tri__run_options[] = {
         .help = "with tp_size above 1: norms, dropout and residuals on shards of the tokens; auto: yes"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,bench,config",
         .help = "activations to compute again instead of keeping"),
-    ROW(TEXTS, offload, .value = "none", .scope = "train,plan,simulate,bench,config",
+    ROW(TEXTS, offload, .value = "none", .choices = "none|optimizer|gradients|params|activations", .scope = "train,plan,simulate,bench,config",
         .help = "none, or what to keep in the second memory (a file in the run folder; of a GPU: the host's memory): optimizer, gradients, params, activations"),
 
-    ROW(TEXT, memory_limit, .scope = "train,plan,simulate,bench,config",
+    ROW(TEXT, memory_limit, .check = check_limit, .scope = "train,plan,simulate,bench,config",
         .help = "memory that the ranks of a machine may plan for together, e.g. 8G; left out: what is free"),
 
     ROW(BOOL, tune_products, .value = "false", .scope = "train,bench,config",
@@ -171,7 +185,7 @@ const tri_option tri__run_options[] = {
 
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
-    ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
+    ROW(TEXT, profile, .check = tri__recorder_check, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
     ROW(BOOL, timeline, .value = "false", .scope = "plan,simulate", .help = "draw the step: a row a rank, what it computes when"),

@@ -31,12 +31,16 @@ static void say(void *context, tri_log_level level, const char *text) {
     (void)tri__session_emit(session, &event);
 }
 
+static tri_status find_tables(const tri_session *s, tri_data_files *files) {
+    const char *path = s->settings->data_path;
+    TRI_TRY(tri__data_files(path, files));
+    return files->train[0] ? TRI_OK : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+}
+
 static tri_status load_tables(tri_session *s) {
     tri_data_files files;
     tri_inputs inputs;
-    TRI_TRY(tri__data_files(s->settings->data_path, &files));
-    if (!files.train[0])
-        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
+    TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
@@ -65,6 +69,9 @@ static tri_status plan_steps(tri_session *s) {
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
     s->epochs = (s->steps + s->batches - 1) / s->batches;
+    if (s->lead && set->warmup_steps >= s->steps && s->steps != set->max_steps)
+        tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)set->warmup_steps, (long long)s->steps,
+                 tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->steps - 1), set->lr);
     return TRI_OK;
 }
 
@@ -87,7 +94,9 @@ static tri_status agree(const tri_session *s) {
 
 static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
-    tri_counts max = tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len), max_infer = max;
+    tri_counts max, max_infer;
+    TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
+    max_infer = max;
     if (s->valid)
         TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0, set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
@@ -126,9 +135,12 @@ static tri_status open_loader(tri_session *s) {
 }
 
 static tri_status open_all(tri_session *s) {
+    tri_data_files files;
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__settings_check(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
+    if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
+    TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));

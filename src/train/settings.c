@@ -8,7 +8,8 @@
 #include "data/column_info.h"
 #include "plan/schedule/schedule.h"
 #include "train/foreign.h"
-#include "train/room.h"
+#include "train/rank_streams.h"
+#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,26 @@ static tri_status read_columns(tri_settings *settings) {
     return TRI_OK;
 }
 
+static tri_status add_note(tri_settings *settings, char *text) {
+    tri_texts *notes = &settings->notes;
+    char **at = text ? realloc(notes->at, (size_t)(notes->n + 1) * sizeof *at) : NULL;
+    if (at) {
+        notes->at = at, at[notes->n++] = text;
+        return TRI_OK;
+    }
+    free(text);
+    return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+}
+
+/* Where epochs end the run, its length is known once the rows are counted: then the session says it. */
+static tri_status note_warmup(tri_settings *s) {
+    char *text = NULL;
+    if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
+    double reached = tri__learning_rate(s->lr, s->warmup_steps, s->max_steps, s->max_steps - 1);
+    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0) text = NULL;
+    return add_note(s, text);
+}
+
 /* What is left out and follows from what is given. */
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
@@ -176,19 +197,13 @@ static tri_status interpret(tri_settings *settings, const char *scope, const cha
 /* Keeps what is to be said about an option that is another program's. `shown`: its value, "" where there is none. */
 static tri_status keep_note(tri_settings *settings, const char *origin, const char *name, const char *shown, const meaning *meant) {
     const tri_foreign *foreign = meant->foreign;
-    tri_texts *notes = &settings->notes;
     char flag[TRI_OPTION_FLAG], *text = NULL;
     if (!foreign || (foreign->option && meant->at.row == find(settings, name).row)) return TRI_OK; /* its own value in other words */
     const char *between = *shown ? " " : "";
-    char **at = realloc(notes->at, (size_t)(notes->n + 1) * sizeof *at);
-    if (at) notes->at = at;
-    int length = !at ? -1
-                 : foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
-                                 : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
-                                            tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown);
-    if (length < 0) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
-    notes->at[notes->n++] = text;
-    return TRI_OK;
+    int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
+                               : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
+                                          tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown);
+    return add_note(settings, length < 0 ? NULL : text);
 }
 
 /* Two names of one option, from one source: which of them counts would be a guess. */
@@ -374,6 +389,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     TRI_TRY(read_arguments(settings, scope, n, args, NULL));
     TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
     if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings));
+    if (tri__option_listed(tri__option_find(tri__run_options, "warmup_steps"), scope)) TRI_TRY(note_warmup(settings));
     return complete(settings);
 }
 
@@ -392,10 +408,25 @@ static tri_status check_pipeline(const tri_settings *s) {
     return TRI_OK;
 }
 
+/* Texts with a form of their own, and folders that must be there. */
+static tri_status check_texts(const tri_settings *s) {
+    uint8_t ranks[TRI_RANKS_PER_NODE];
+    int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
+    TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, ranks));
+    TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, ranks));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, ranks));
+    for (int i = 0; i < s->offload.n && s->offload.n > 1; i++)
+        if (strcmp(s->offload.at[i], "none") == 0)
+            return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
+    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", s->resume);
+    return TRI_OK;
+}
+
 tri_status tri__settings_check(const tri_settings *settings) {
     tri_mesh mesh;
-    int64_t global = settings->global_batch_size, limit;
-    TRI_TRY(tri__room_limit(settings, &limit));
+    int64_t global = settings->global_batch_size;
+    TRI_TRY(check_texts(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
