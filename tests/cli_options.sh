@@ -66,4 +66,39 @@ run train --config foreign.json --data-path data --output-dir foreign --threads 
 expect_code 0
 expect_text "$err" "bf16 true is taken as --precision bf16" "num_train_epochs 1 is taken as --epochs 1" "find_unused_parameters false: the plan"
 refuses 2 "--gradient-accumulation-steps is not an option of Trident" "--num-microbatches N" -- "${common[@]}" --gradient-accumulation-steps 4
+
+# Command lines that are printed can be pasted, whatever the names are.
+for folder in 'a b' "it's" '$HOME `x` "q"' $'two\nlines' $'tab\tand \x01' 'größe/日本' '~x' '#x' 'a\b' '*'; do
+    mkdir -p "$folder" && cp -r data "$folder/data"
+    run train --config config.json --data-path "$folder/data" --output-dir "$folder/run" --threads 1 --max-steps 1 --warmup-steps 0 --quiet
+    expect_code 0
+    line=$(sed -n 's/^evaluate *trident //p' "$out")
+    expect "one line for $folder" test -n "$line"
+    eval "set -- $line"
+    expect "as it was given: $line" test "$3" = "$folder/run" -a "$5" = "$folder/data"
+    run "$@" --quiet
+    expect_code 0
+done
+cp config.json 'a b'
+run train --config "a b/config.json" --data-path "it's" --nnodes 2
+expect_text "$err" "--config 'a b/config.json'" "--data-path 'it'\\''s'"
+run inspect 'a b/data' --write-config "it's.json" --quiet
+expect_text "it's.json" "--config 'it'\\\\''s.json' --data-path 'a b/data'"
+
+# A thousand columns: lines that a person can read.
+mkdir wide
+awk 'BEGIN { printf "text,label"; for (i = 0; i < 1000; i++) printf ",column_%d", i; print ""
+    for (r = 0; r < 20; r++) { printf "the box was %s,%d", r % 2 ? "bad" : "good", r % 2; for (i = 0; i < 1000; i++) printf ",%d", (r * 7 + i) % 10; print "" } }' >wide/train.csv
+columns=$(awk 'BEGIN { for (i = 0; i < 1000; i++) printf "%s\"column_%d\"", i ? ", " : "", i }')
+make_config wide.json "\"tab_field_list\": [$columns]" '"secondary_text_name": null'
+run train --config wide.json --data-path wide --output-dir widerun --threads 1 --max-steps 2 --warmup-steps 0
+expect_code 0
+expect_text "$err" "column_11: numeric; and 988 more: 988 numeric, 0 of categories, 0 with missing values"
+expect "no line is long" sh -c "! grep -q '.\{700\}' '$err'"
+run train --config wide.json --data-path wide --output-dir widerun --threads 1 --max-steps 3 --warmup-steps 0 --tab-field-list column_1 --allow-change tab_field_list
+expect "no line is long when it changes" sh -c "! grep -q '.\{700\}' '$err'"
+run train --config wide.json --data-path wide --output-dir widerun2 --threads 1 --label-name lable
+expect_code 65
+expect_text "$err" 'did you mean "label"?' "more"
+expect "no line is long when one is missing" sh -c "! grep -q '.\{700\}' '$err'"
 finish

@@ -1,10 +1,11 @@
 /* machines.c - the same run on several machines: what mpirun and srun would be told. */
 #include "cli/launch.h"
 
+#include "base/text.h"
 #include "comm/slurm.h"
 #include "train/foreign.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Options that said where and how many: the launcher says it instead. */
@@ -24,14 +25,11 @@ static const tri_option *is_dropped(const char *argument) {
     return NULL;
 }
 
-/* As a shell reads it back. */
+/* As a shell reads it back; what there is no memory for is left out of a line that is advice. */
 static void print_word(FILE *out, const char *word) {
-    int plain = *word != 0;
-    for (const char *at = word; *at; at++) plain &= isalnum((unsigned char)*at) || strchr("-_=+./,:@%", *at) || (unsigned char)*at >= 128;
-    fputc(' ', out);
-    if (!plain) fputc('\'', out);
-    for (const char *at = word; *at; at++) fputs(*at == '\'' ? "'\\''" : (char[]){*at, 0}, out);
-    if (!plain) fputc('\'', out);
+    char *quoted = tri__text_quoted(word);
+    fprintf(out, " %s", quoted ? quoted : "...");
+    free(quoted);
 }
 
 static void print_command(tri_cli *cli) {

@@ -48,7 +48,7 @@ static int is_final(int code) {
 }
 
 static tri_status supervise(tri_cli *cli, const tri_settings *settings, char *const *argv) {
-    tri__signals_take(cli);
+    tri__signals_take(cli, TRI_SIGNAL_PASSED_ON);
     for (int64_t restarts = 0;; restarts++) {
         pid_t pid;
         TRI_TRY(start(argv, &pid));

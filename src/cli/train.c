@@ -3,6 +3,8 @@
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
+
+#include "base/text.h"
 #include "train/changes.h"
 #include "train/run.h"
 
@@ -15,9 +17,13 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
         fprintf(out, "no checkpoint: --save-every is 0; metrics are in %s\n", settings->output_dir);
         return TRI_OK;
     }
-    fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint,
-            settings->output_dir, settings->data_path);
-    return TRI_OK;
+    char *folder = tri__text_quoted(settings->output_dir), *data = tri__text_quoted(settings->data_path);
+    if (folder && data)
+        fprintf(out, "checkpoint  %s\nevaluate    trident eval --checkpoint %s --data-path %s\n", outcome->checkpoint, folder, data);
+    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    free(folder);
+    free(data);
+    return status;
 }
 
 /* As one rank of several, or alone. */
@@ -46,7 +52,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_launch launch;
     int n_words = 0;
-    tri__signals_take(cli);
+    tri__signals_take(cli, TRI_SIGNAL_EARLY);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);

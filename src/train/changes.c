@@ -93,13 +93,14 @@ static int names(const tri_texts *allowed, const char *key) {
 
 static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key, const char *a, const char *b) {
     int refused = effect == RUN && !names(allowed, key);
+    char before[TRI_TEXT_BRIEF], after[TRI_TEXT_BRIEF];
     if (!refused) {
         static const char *const why[] = {"", " (the same numbers, rounded differently)", "", " (allowed)"}; /* by effect */
-        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
+        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, tri__text_brief(a, before), tri__text_brief(b, after), why[effect]);
         return;
     }
     size_t n = strlen(r->what), k = strlen(r->keys);
-    snprintf(r->what + n, sizeof r->what - n, "%s%s = %.200s (now %.200s)", n ? ", " : "", key, a, b);
+    snprintf(r->what + n, sizeof r->what - n, "%s%s = %s (now %s)", n ? ", " : "", key, tri__text_brief(a, before), tri__text_brief(b, after));
     snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
 }
 
