@@ -178,7 +178,9 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 }
 
 void tri_session_close(tri_session *s) {
+    tri_words words;
     if (!s) return;
+    tri__words_keep(&words);
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
@@ -191,6 +193,7 @@ void tri_session_close(tri_session *s) {
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->own) tri__settings_free(&s->own);
     free(s);
+    tri__words_restore(&words);
 }
 
 /* FLOPs of a program bound to this batch. */
@@ -212,7 +215,7 @@ static tri_status check_room(const tri_session *s) {
     return TRI_OK;
 }
 
-tri_status tri_next_batch(tri_session *s, int *more) {
+static tri_status next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
@@ -233,6 +236,8 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     *more = 1;
     return TRI_OK;
 }
+
+tri_status tri_next_batch(tri_session *s, int *more) { return tri__done(next_batch(s, more)); }
 
 /* How sure a rank is that what went wrong began with it. */
 enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
@@ -282,7 +287,7 @@ static tri_status read_loss(tri_session *s) {
     return TRI_OK;
 }
 
-tri_status tri_forward_backward(tri_session *s, double *loss) {
+static tri_status forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     const tri_planned *planned = &s->engine.plan.train;
@@ -292,6 +297,8 @@ tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
 }
+
+tri_status tri_forward_backward(tri_session *s, double *loss) { return tri__done(forward_backward(s, loss)); }
 
 /* The same on all ranks: they decide by the same norm. */
 static tri_status adapt_scale(tri_session *s, int applied) {
@@ -321,7 +328,7 @@ static tri_status gather_figures(tri_session *s) {
 
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
 
-tri_status tri_update(tri_session *s) {
+static tri_status update(tri_session *s) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
     double t = (double)(s->at.step + 1 - s->at.skipped);
@@ -357,9 +364,11 @@ tri_status tri_update(tri_session *s) {
     return every && s->at.step % every == 0 ? tri__session_compare_replicas(s) : TRI_OK;
 }
 
+tri_status tri_update(tri_session *s) { return tri__done(update(s)); }
+
 tri_status tri_step_metrics(const tri_session *s, tri_step *out) {
     *out = s->last;
-    return TRI_OK;
+    return tri__done(TRI_OK);
 }
 
 tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
