@@ -54,6 +54,9 @@ expect "the first line is the warning" sh -c "head -n 1 '$err' | grep -q '^tride
 run train --config config.json --data-path data --output-dir short --threads 1 --epochs 1 --warmup-steps 40 --batch-size 32
 expect_code 0
 expect_text "$err" "warning: --warmup-steps 40 in a run of 3: the learning rate rises"
+expect "before texts are tokenised, once" sh -c "grep -n 'warmup-steps\|train.csv:' '$err' | head -n 1 | grep -q warmup && test \$(grep -c warmup-steps '$err') = 1"
+run train --config config.json --data-path data --output-dir short --threads 1 --epochs 1 --warmup-steps 40 --batch-size 32 --resume never
+expect "from the store, too" test "$(grep -c 'warning: --warmup-steps 40' "$err")" = 1
 refuses 2 "--max-tokens 5: the largest microbatch has" -- "${common[@]}" --resume never --max-tokens 5 --quiet
 
 # Options of other programs: taken and held ones are said once, refused ones name ours.

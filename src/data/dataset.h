@@ -38,6 +38,8 @@ typedef struct tri_dataset_spec {
     size_t keep;                            /* bytes of a table that are held in memory while it is read; 0: as tables think best */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
     const tri_log *log;
+    void (*counted)(void *context, int64_t rows); /* a table that is to be tokenised has so many rows, bad ones too; NULL */
+    void *counted_context;
 } tri_dataset_spec;
 
 /* A text of zero pieces is still [CLS] [SEP]. */

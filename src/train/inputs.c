@@ -48,6 +48,7 @@ tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preproces
                                .transform = (tri_transform)m->numeric_transform,
                                .bad_rows = (tri_bad_rows)in->settings->bad_rows};
     tri_dataset_spec spec = dataset_spec(in, path);
+    spec.counted = in->counted, spec.counted_context = in->counted_context;
     tri_status status = tri__dataset_fit(&spec, &fit, preprocess, out);
     free(secondary);
     TRI_TRY(status);

@@ -37,11 +37,28 @@ static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     return files->train[0] ? TRI_OK : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
 }
 
+/* A warm-up that the run does not reach the end of, once. Where --max-steps ends the run it was said when options were read. */
+static void say_warmup(tri_session *s, int64_t steps) {
+    const tri_settings *set = s->settings;
+    int known = set->max_steps && set->max_steps <= steps;
+    if (!s->lead || s->warmup_said || known || set->warmup_steps < steps) return;
+    s->warmup_said = 1;
+    tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)set->warmup_steps, (long long)steps,
+             tri__learning_rate(set->lr, set->warmup_steps, steps, steps - 1), set->lr);
+}
+
+/* Before they are tokenised. */
+static void rows_counted(void *context, int64_t rows) {
+    tri_session *s = context;
+    say_warmup(s, (rows + s->place.batch - 1) / s->place.batch * s->settings->epochs);
+}
+
 static tri_status load_tables(tri_session *s) {
     tri_data_files files;
     tri_inputs inputs;
     TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
+    inputs.counted = rows_counted, inputs.counted_context = s;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
         tri__say(&s->log, TRI_LOG_WARN, "no validation table beside the training data: no validation, no best model");
@@ -69,9 +86,7 @@ static tri_status plan_steps(tri_session *s) {
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
     s->epochs = (s->steps + s->batches - 1) / s->batches;
-    if (s->lead && set->warmup_steps >= s->steps && s->steps != set->max_steps)
-        tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)set->warmup_steps, (long long)s->steps,
-                 tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->steps - 1), set->lr);
+    say_warmup(s, s->steps);
     return TRI_OK;
 }
 

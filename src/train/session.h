@@ -40,6 +40,7 @@ struct tri_session {
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs that steps reach into; steps in all */
     tri_position at;
     int resumed;
+    int warmup_said;
     double began;                     /* seconds since 1970: this run, or the one that it continues */
     tri_saver *saver;
     /* the current batch */

@@ -150,7 +150,7 @@ static tri_status add_note(tri_settings *settings, char *text) {
     return tri__fail(TRI_RESOURCE, "out of memory while reading options");
 }
 
-/* Where epochs end the run, its length is known once the rows are counted: then the session says it. */
+/* Where epochs end the run, its length is known once rows are counted: then the session says it. */
 static tri_status note_warmup(tri_settings *s) {
     char *text = NULL;
     if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
