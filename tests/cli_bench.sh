@@ -128,7 +128,7 @@ refuses 2 "--sizes 25X: expected bytes" -- bench comm --sizes 4K,25X
 refuses 2 "--sizes 1: expected bytes" -- bench comm --sizes 1
 refuses 2 "--sizes 9G: expected bytes" -- bench comm --sizes 9G
 refuses 2 "--sizes -4K: expected bytes" -- bench comm --sizes=-4K
-refuses 2 "--epochs is no option" -- bench comm --epochs 2
+refuses 2 "--epochs is not an option" -- bench comm --epochs 2
 # ---- step ----
 run bench step --cases tiny --max-steps 7 --precision bf16 --json --quiet
 expect_code 0

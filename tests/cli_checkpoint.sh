@@ -103,10 +103,16 @@ expect_text "$out" "dp=3"
 refuses 2 "lr = 0.001 (now 0.1)" "--allow-change lr" -- "${common[@]}" --output-dir moved --lr 0.1 --quiet
 run "${common[@]}" --output-dir moved --epochs 3 --lr 0.002 --allow-change lr,epochs
 expect_code 0
-expect_text "$err" "lr was 0.001, is 0.002 (allowed)" "epochs was 2, is 3 (allowed)"
-run "${common[@]}" --output-dir moved --epochs 4 --lr 0.002 --allow-change epochs --nproc-per-node 3
+expect_text "$err" "lr was 0.001, is 0.002 (allowed)" "epochs was 2, is 3"
+# A run that has ended gets more steps without being asked twice, and says what becomes of its learning rate.
+run "${common[@]}" --output-dir moved --epochs 4 --lr 0.002 --nproc-per-node 3
 expect_code 0
-expect_text "$err" "batch      3 on each replica, 8 in all"
+expect_text "$err" "batch      3 on each replica, 8 in all" "epochs was 3, is 4" "had ended at step 36 and goes on to step 48" "step 48/48"
+run "${common[@]}" --output-dir moved --epochs 9 --max-steps 50 --lr 0.002 --nproc-per-node 3
+expect_code 0
+expect_text "$err" "goes on to step 50. Its learning rate is now that of a run of 50 steps: it had fallen to 0, is 8" "step 50/50"
+refuses 2 "max_steps = 50 (now 40)" -- "${common[@]}" --output-dir moved --epochs 9 --max-steps 40 --lr 0.002 --quiet
+refuses 2 "max_steps = 0 (now 50)" "epochs = 2 (now 9)" -- "${common[@]}" --output-dir unended --resume run/checkpoint-20 --epochs 9 --max-steps 50
 
 # ---- --resume never in the folder of a longer run: its checkpoints do not come back ----
 cp -r run anew

@@ -102,7 +102,7 @@ expect "no rank is left" gone 1000 "${ranks[@]}"
 
 # Ranks on this machine: the first lines.
 rm -rf run
-run $(train) --nproc-per-node 4
+run $(train) --nproc-per-node 4 --warmup-steps 0
 expect_code 0
 expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" "batch      8 on each replica, 32 in all" \
     "transport  shm" "device     cpu, 1 thread a rank"

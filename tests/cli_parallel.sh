@@ -89,7 +89,7 @@ done
 bad=(train --config config.json --data-path data --output-dir bad --quiet)
 refuses 2 "--shard-size 3 does not divide the 4 replicas" "zero3" -- "${bad[@]}" --nproc-per-node 4 --shard hybrid --shard-size 3
 refuses 2 '--shard: expected none, zero1, zero2, zero3 or hybrid, not "zero4"' -- "${bad[@]}" --shard zero4
-refuses 2 "--offload weights: give none, or some of optimizer, gradients, params, activations" -- "${bad[@]}" --offload weights
+refuses 2 '--offload: expected none, optimizer, gradients, params or activations, not "weights"' -- "${bad[@]}" --offload weights
 refuses 2 '--reduce-dtype: expected fp32, bf16 or fp16, not "int8"' -- "${bad[@]}" --nproc-per-node 2 --reduce-dtype int8
 refuses 2 "--num-microbatches 8 is more than the 4 samples of a replica's batch" -- "${bad[@]}" --nproc-per-node 2 --batch-size 4 --num-microbatches 8
 run "${bad[@]}" --shard zero3 --max-steps 1

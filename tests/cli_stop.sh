@@ -40,7 +40,8 @@ for signal in TERM INT USR1; do
     kill -$signal "$pid"
     stop
     expect_code 75
-    expect_text "$err" "is saved: run again to go on"
+    expect_text "$err" "is saved: run again to go on" "trident: stopping: the ranks finish the step in progress, or the next one"
+    expect "answered once, not by every rank" test "$(grep -c stopping "$err")" = 1
     expect "no error.json" test ! -e asked/error.json
     run "${common[@]}" --output-dir asked --nproc-per-node 2
     expect_code 0
@@ -63,6 +64,7 @@ kill -TERM "$pid"
 stop
 expect_code 75
 expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to go on"
+expect "the answer comes first" sh -c "grep '^trident: ' '$err' | head -n 1 | grep -q 'stopping: the step in progress is finished and saved; once more'"
 run "${common[@]}" --output-dir asked --quiet
 expect "a process alone goes on, too" test "$(digest asked)" = "$(digest lone)"
 
@@ -104,11 +106,32 @@ kill -STOP "${ranks[1]}" # the step cannot end
 kill -TERM "$pid"
 sleep 0.6
 expect "it waits for the step" test -d "/proc/$pid"
+expect "it has answered, though no step can end" grep -q "trident: stopping: the ranks" "$err"
 kill -TERM "$pid"
 stop
 expect_code 143
 expect "it ends at once ($took ms)" test "$took" -lt 2000
 expect "no rank is left" gone 1000 "${ranks[@]}"
+
+# ---- A process that is alone: the second signal is answered, too. Checkpoints off: said ----
+rm -rf alone
+start alone --save-every 0 --save-steps 0 --epochs 9999
+until grep -q 'step 1/' "$err" || [ ! -d "/proc/$pid" ]; do sleep 0.02; done
+kill -INT "$pid"
+stop
+expect_code 75
+expect_text "$err" "trident: stopping after the step in progress; nothing is saved, since checkpoints are off"
+mkfifo pipe
+"$trident" supervise -- sh -c 'trap "" TERM INT USR1; echo ready >pipe; while :; do sleep 0.1; done' 2>"$err" >"$out" &
+pid=$!
+read -r _ <pipe
+kill -INT "$pid"
+sleep 0.6
+expect_text "$err" "trident: stopping: the job is told; its ranks finish a step and save; once more ends it at once"
+kill -INT "$pid"
+stop
+expect_code 130
+expect_text "$err" "trident: ended at once by a second signal"
 
 # ---- A job whose end is near ----
 SLURM_JOB_END_TIME=$(($(date +%s) + 33)) start slurm --epochs 3000 --nproc-per-node 2

@@ -326,6 +326,17 @@ static void test_nearest(void **state) {
     word[sizeof word - 1] = 0;
     assert_null(tri__text_nearest(word, names, 6));
     assert_null(tri__text_nearest("batch", NULL, 0));
+    static const char *const words[][2] = {
+        {"run/checkpoint-12", "run/checkpoint-12"}, {"--lr=1e-4", "--lr=1e-4"},      {"", "''"},
+        {"a b", "'a b'"},                           {"it's", "'it'\\''s'"},          {"$x `y` \"z\"", "'$x `y` \"z\"'"},
+        {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6\xc3\x9f" "e"}, {"two\nlines", "$'two\\012lines'"}, {"\xff'\\", "$'\\377\\047\\134'"},
+        {"a\\b", "'a\\b'"},                       {"~", "'~'"},                    {"\xc2\x9b" "1m", "$'\\302\\2331m'"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char *quoted = tri__text_quoted(words[i][0]);
+        assert_string_equal(quoted, words[i][1]);
+        free(quoted);
+    }
 }
 
 /* The code point of s[n] if it is one whole valid sequence, by encoding every candidate: no shared logic with the

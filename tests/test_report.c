@@ -6,11 +6,14 @@
 #include "report/table.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -255,6 +258,34 @@ static void progress_narrow(void **state) {
     }
 }
 
+/* A window that is resized while a run is watched: the next line fits it. */
+static void progress_resized(void **state) {
+    (void)state;
+    static const int widths[] = {100, 40, 71};
+    tri_sink sink;
+    char text[4096];
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) skip(); /* no terminals here */
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    FILE *file = fdopen(slave, "w");
+    assert_non_null(file);
+    tri_progress_out out = {.file = file, .terminal = 1, .width = 80};
+    assert_int_equal(tri__progress_open(&out, &sink), TRI_OK);
+    for (int i = 0; i < 3; i++) {
+        struct winsize window = {.ws_row = 24, .ws_col = (unsigned short)widths[i]};
+        assert_int_equal(ioctl(master, TIOCSWINSZ, &window), 0);
+        send(&sink, train_event(2 + i, 1000 + i));
+        ssize_t n = read(master, text, sizeof text - 1);
+        assert_true(n > 4);
+        text[n] = 0;
+        int shown = (int)strlen(text) - 4; /* less what erases the line before it */
+        if (shown >= widths[i] || shown < widths[i] - 25) fail_msg("%d columns of %d: %s", shown, widths[i], text);
+    }
+    tri__progress_close(&sink);
+    fclose(file);
+    close(master);
+}
+
 static void progress_log(void **state) {
     (void)state;
     screen s;
@@ -447,7 +478,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(metrics_lines),    TEST(metrics_of_a_skipped_step), TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
-        TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_log),
+        TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_resized), TEST(progress_log),
         TEST(progress_quiet_and_color), TEST(trace_json), TEST(profile_text),    TEST(profile_many),
         TEST(tables), TEST(folded_tables),           TEST(tee_and_summary),
     };

@@ -1,5 +1,6 @@
 /* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
 #include "base/file.h"
+#include "train/foreign.h"
 #include "train/settings.h"
 
 #include <setjmp.h>
@@ -118,7 +119,7 @@ static const struct {
     {"train", NULL, {"--primary-encoder", "{}"}, "--primary-encoder: an object is expected", {NULL}},
     {"train", NULL, {"--batch-sise", "8"}, "unknown option --batch-sise; did you mean --batch-size?", {NULL}},
     {"train", NULL, {"--bach-size=8"}, "unknown option --bach-size; did you mean --batch-size?", {NULL}},
-    {"train", NULL, {"--max-seq-len", "8"}, "did you mean --max-sen-len?", {NULL}},
+    {"train", NULL, {"--max-sent-len", "8"}, "did you mean --max-sen-len?", {NULL}},
     {"train", NULL, {"--temperature", "8"}, "unknown option --temperature; trident train --help", {NULL}},
     {"train", NULL, {"-x"}, "unknown option -x", {NULL}},
     {"train", NULL, {"--batch-size"}, "--batch-size needs a value", {NULL}},
@@ -128,9 +129,43 @@ static const struct {
     {"train", NULL, {"--seed", "-1"}, "--seed: -1 is out of range", {NULL}},
     {"train", NULL, {"--data-path", ""}, "--data-path: the value is empty", {NULL}},
     {"train", NULL, {"--precision", "fp8"}, "--precision: expected fp32, bf16 or fp16, not \"fp8\"", {NULL}},
-    {"train", NULL, {"--print-program", "0"}, "--print-program is no option of trident train", {NULL}},
-    {"eval", NULL, {"--epochs", "3"}, "--epochs is no option of trident eval", {NULL}},
-    {"demo", NULL, {"--lr", "3"}, "--lr is no option of trident demo", {NULL}},
+    {"train", NULL, {"--print-program", "0"}, "--print-program is not an option of trident train", {NULL}},
+    {"eval", NULL, {"--epochs", "3"}, "--epochs is not an option of trident eval", {NULL}},
+    {"demo", NULL, {"--lr", "3"}, "--lr is not an option of trident demo", {NULL}},
+    {"train", NULL, {"--lr", "1", "--learning-rate", "2"}, "--learning-rate and --lr are the same option, --lr", {NULL}},
+    {"train", NULL, {"--learning_rate", "1", "--learning-rate", "2"}, NULL, {"lr=2.0"}},
+    {"train", "{\"lr\": 1}", {"--learning-rate", "2"}, NULL, {"lr=2.0"}},
+    {"train", "{\"epochs\": 1,\n \"lr\": 1,\n \"learning_rate\": 2}", {NULL}, ":3: learning_rate and lr are the same option", {NULL}},
+    {"train", NULL, {"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing", {NULL}},
+    {"train", "{\n\"mesh_order\": \"pp,tp\"}", {NULL}, ".json:2: mesh_order: mesh order \"pp,tp\": dp is missing", {NULL}},
+    {"train", NULL, {"--profile", "foo"}, "--profile foo: expected wait=N", {NULL}},
+    {"train", "{\n\"profile\": \"foo\"}", {NULL}, ".json:2: profile: --profile foo: expected wait=N", {NULL}},
+    {"train", NULL, {"--device", "foo"}, "--device foo: there are cpu", {NULL}},
+    {"eval", NULL, {"--device", "gpu"}, "--device gpu is not possible: an NVIDIA GPU is --device cuda", {NULL}},
+    {"train", NULL, {"--offload", "optimizer,x"}, "--offload: expected none, optimizer, gradients, params or activations, not \"x\"", {NULL}},
+    {"train", "{\"offload\": [\"Optimizer\", \"params\"]}", {NULL}, NULL, {"offload=[\"optimizer\",\"params\"]"}},
+    {"train", "{\"offload\": [\"x\"]}", {NULL}, ".json:1: offload: expected none", {NULL}},
+    {"train", NULL, {"--memory-limit", "much"}, "--memory-limit much: expected bytes", {NULL}},
+    {"train", NULL, {"--bf16", "--precision", "fp16"}, "--precision and --bf16 are the same option, --precision", {NULL}},
+    {"train", NULL, {"--offload-optimizer-device", "cpu", "--offload-param-device", "cpu"}, "are the same option, --offload", {NULL}},
+    {"train", NULL, {"--is-binary", "false", "--num-classes", "3"}, NULL, {"is_binary=false"}},
+    {"train", NULL, {"--is-binary", "TRUE"}, NULL, {"is_binary=true"}},
+    {"train", NULL, {"--is-binary", "--lr", "1"}, NULL, {"is_binary=true"}},
+    {"train", NULL, {"--is-binary=maybe"}, "--is-binary: expected true or false, not \"maybe\"", {NULL}},
+    {"train", NULL, {"--async-save", "off"}, NULL, {"async_save=false"}},
+    {"train", NULL, {"--precision", "16-mixed"}, NULL, {"precision=\"fp16\""}},
+    {"train", NULL, {"--precision", "bf16-mixed"}, NULL, {"precision=\"bf16\""}},
+    {"train", NULL, {"--precision", "bf16-true"}, "--precision bf16-true is not possible: weights", {NULL}},
+    {"train", NULL, {"--sequence-parallel", "--tp-size", "2"}, NULL, {"sequence_parallel=\"yes\""}},
+    {"train", NULL, {"--sequence-parallel", "auto"}, NULL, {"sequence_parallel=\"auto\""}},
+    {"train", "{\"sequence_parallel\": true}", {NULL}, NULL, {"sequence_parallel=\"yes\""}},
+    {"train", "{\n\"bf16\": {\"enabled\": true}}", {NULL}, ":2: bf16: expected true or false", {NULL}},
+    {"train", "{\"a\": \"deepspeed\"}", {NULL}, ":1: unknown key \"a\"", {NULL}},
+    {"train", "{\"num_train_epochs\": \"3\"}", {NULL}, ":1: num_train_epochs: expected a whole number, not a string", {NULL}},
+    {"train", "{\"epochs\": 3,\n\n  \"lr\": -1}", {NULL}, ".json:3: lr: -1 is out of range", {NULL}},
+    {"eval", NULL, {"--bf16"}, "--bf16 is --precision here, which is not an option of trident eval", {NULL}},
+    {"digest", NULL, {"--limit-all-gathers"}, "unknown option --limit-all-gathers", {NULL}},
+    {"train", NULL, {"--max-epochs"}, "--max-epochs needs a value", {NULL}},
     {"train", NULL, {"word"}, "unexpected word \"word\"", {NULL}},
     {"train", NULL, {"--", "--lr"}, "unexpected word \"--lr\"", {NULL}},
 };
@@ -203,7 +238,6 @@ static const struct {
     {{"--dp-size", "3", "--nproc-per-node", "4"}, "4 ranks asked for, but pp 1 x tp 1 x dp 3 = 3"},
     {{"--mesh-order", "dp,tp,pp"}, NULL},
     {{"--mesh-order", "auto"}, NULL},
-    {{"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing"},
     {{"--batch-size", "32", "--global-batch-size", "64", "--nproc-per-node", "2"}, NULL},
     {{"--batch-size", "3", "--global-batch-size", "10", "--nproc-per-node", "4"}, NULL},
     {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"}, "global_batch_size 10 is not batch_size 4 x 4 replicas"},
@@ -213,6 +247,10 @@ static const struct {
     {{"--schedule", "1F1B"}, NULL},
     {{"--offload", "optimizer"}, NULL},
     {{"--offload", "none"}, NULL},
+    {{"--offload", "none,params"}, "--offload: give none, or some of"},
+    {{"--tee", "9"}, "--tee 9: give 0 (none)"},
+    {{"--redirects", "0:3,1:2"}, "--redirects 0:3,1:2: give 0 (none)"},
+    {{"--local-ranks-filter", "x"}, "--local-ranks-filter x: give ranks"},
     {{"--batch-size", "32", "--global-batch-size", "64"}, "global_batch_size 64 is not batch_size 32"},
     {{"--batch-size", "64", "--global-batch-size", "64"}, NULL},
     {{"--global-batch-size", "64"}, NULL},
@@ -297,6 +335,90 @@ static void test_launched(void **state) {
     }
 }
 
+/* ---- options that people bring ---- */
+
+static const tri_option *own_row(const char *name) {
+    const tri_option *row = tri__option_find(tri__model_options, name);
+    return row ? row : tri__option_find(tri__run_options, name);
+}
+
+/* A value that an option of ours takes. */
+static const char *sample(const tri_option *row, char out[static 32]) {
+    static const char *const of[] = {[TRI_OPTION_BOOL] = "true", [TRI_OPTION_INT] = "3",   [TRI_OPTION_REAL] = "0.5",
+                                     [TRI_OPTION_TEXT] = "2",    [TRI_OPTION_TEXTS] = "a", [TRI_OPTION_REALS] = "1"};
+    if (row->kind != TRI_OPTION_CHOICE) return of[row->kind];
+    snprintf(out, 32, "%.*s", (int)strcspn(row->choices, "|"), row->choices);
+    return out;
+}
+
+/* "--name" in `text` is an option. */
+static void expect_options(const char *name, const char *text) {
+    for (const char *at = strstr(text, "--"); at; at = strstr(at + 2, "--")) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "%.*s", (int)strspn(at + 2, "abcdefghijklmnopqrstuvwxyz0123456789-"), at + 2);
+        int torchrun = !strcmp(flag, "no-python");
+        if (!own_row(flag) && !torchrun) fail_msg("%s: its words name --%s, which is not an option", name, flag);
+    }
+}
+
+/* What the row's option is after the command line, against the same said in our own words. */
+static void expect_taken(const tri_foreign *row, const char *flag, const char *value) {
+    tri_settings theirs, ours;
+    char own[TRI_OPTION_FLAG];
+    int n_words;
+    const tri_option *option = own_row(row->option);
+    assert_non_null(option);
+    const char *args[] = {flag, value, tri__option_flag(row->option, own), row->to ? row->to : value};
+    tri__settings_init(&theirs), tri__settings_init(&ours);
+    if (tri__settings_parse(&theirs, "train", 2, args, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
+    if (tri__settings_parse(&ours, "train", 2, args + 2, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
+    int in_model = tri__option_find(tri__model_options, row->option) != NULL;
+    json_t *a = tri__option_json(option, in_model ? (void *)&theirs.model : &theirs);
+    json_t *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
+    assert_true(json_equal(a, b));
+    assert_int_equal(ours.notes.n, 0);
+    if (own_row(row->name)) assert_int_equal(theirs.notes.n, 0);
+    else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own)) fail_msg("%s: no note", flag);
+    json_decref(a), json_decref(b);
+    tri__settings_free(&theirs), tri__settings_free(&ours);
+}
+
+static void expect_answer(const tri_foreign *row, const char *flag, const char *value) {
+    tri_settings s;
+    int n_words;
+    const char *args[] = {flag, value};
+    tri__settings_init(&s);
+    tri_status status = tri__settings_parse(&s, "train", 2, args, NULL, 0, &n_words);
+    const char *said = status == TRI_OK ? (s.notes.n == 1 ? s.notes.at[0] : "") : tri_error();
+    if (status != (row->held ? TRI_OK : TRI_USAGE) || !strstr(said, flag) || !strstr(said, row->words))
+        fail_msg("%s %s: got %d \"%s\"", flag, value, status, said);
+    tri__settings_free(&s);
+}
+
+/* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the page lists it. */
+static void test_foreign(void **state) {
+    (void)state;
+    char *page;
+    size_t size;
+    assert_int_equal(tri__file_read("docs/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
+    for (const tri_foreign *row = tri__foreign; row->name; row++) {
+        char name[64], flag[TRI_OPTION_FLAG], listed[80], buffer[32];
+        snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name, strchr(row->name, '*') ? "x" : "");
+        tri__option_flag(name, flag);
+        snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag, strchr(row->name, '*') ? "…" : "");
+        if (!strstr(page, listed)) fail_msg("docs/coming-from-pytorch.md does not list %s", listed);
+        const char *value = row->value ? row->value : row->option && !row->to ? sample(own_row(row->option), buffer) : "other";
+        if (!row->value && !row->option && tri__foreign_is_switch(name)) value = tri__foreign_find(name, "false") == row ? "false" : "true";
+        if (tri__foreign_find(name, value) != row) fail_msg("%s %s: the row is never reached", row->name, value);
+        if (row->option) expect_taken(row, flag, value);
+        else expect_answer(row, flag, value), expect_options(row->name, row->words);
+        int answered = tri__foreign_is_switch(name) ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
+                                                    : tri__foreign_find(name, "other") != NULL;
+        if (!answered && !own_row(name)) fail_msg("%s: some of its values have no answer", row->name);
+    }
+    free(page);
+}
+
 /* What is recorded can be read again, and says the same. */
 static void test_recorded(void **state) {
     (void)state;
@@ -308,7 +430,7 @@ static void test_recorded(void **state) {
                  "\"tab_field_list\": [\"a, b\", \"c\"], \"class_weights\": [1, 2.5], \"no_decay\": [],"
                  "\"primary_encoder\": {\"hidden_size\": 64, \"layer_norm_eps\": 1e-12}}");
     const char *args[] = {"--config", config_path, "--lr", "3e-5", "--seed", "4294967295", "--global-batch-size", "24",
-                          "--profile", "wait=1", "--shard", "zero2", "--quiet"};
+                          "--profile", "wait=1,active=1", "--shard", "zero2", "--quiet"};
     assert_int_equal(tri__settings_parse(&s, "train", 13, args, NULL, 0, &n_words), TRI_OK);
     json_t *first = tri__settings_json(&s);
     assert_int_equal(tri__json_save(config_path, first), TRI_OK);
@@ -350,7 +472,8 @@ static void test_shipped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),    cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_microbatches), cmocka_unit_test(test_launched), cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_microbatches), cmocka_unit_test(test_launched), cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -62,8 +62,11 @@ static tri_status set_real(const tri_option *row, const char *origin, double *in
     return TRI_OK;
 }
 
-static tri_status set_string(const char *origin, char **into, const char *text) {
+/* The check's own words name the option as on the command line. */
+static tri_status set_string(const tri_option *row, const char *origin, char **into, const char *text) {
     if (!*text) return tri__fail(TRI_USAGE, "%s: the value is empty", origin);
+    tri_status status = row->check ? row->check(text) : TRI_OK;
+    if (status != TRI_OK) return origin[0] == '-' ? status : tri__fail_in(status, "%s", origin);
     char *copy = strdup(text);
     if (!copy) return no_memory(origin);
     free(*into);
@@ -137,15 +140,26 @@ static void list_choices(const char *choices, char *out, size_t size) {
     }
 }
 
+static tri_status not_a_choice(const tri_option *row, const char *origin, const char *text, size_t length) {
+    char list[256];
+    list_choices(row->choices, list, sizeof list);
+    return tri__fail(TRI_USAGE, "%s: expected %s, not \"%.*s\"", origin, list, (int)length, text);
+}
+
 static tri_status set_choice(const tri_option *row, const char *origin, int *into, const char *text) {
     int index = find_choice(row->choices, text, strlen(text));
-    if (index < 0) {
-        char list[256];
-        list_choices(row->choices, list, sizeof list);
-        return tri__fail(TRI_USAGE, "%s: expected %s, not \"%s\"", origin, list, text);
-    }
+    if (index < 0) return not_a_choice(row, origin, text, strlen(text));
     *into = index;
     return TRI_OK;
+}
+
+/* The name of a choice by its index, not ended by a 0 byte; *n: its bytes. */
+static const char *choice_name(const tri_option *row, int index, size_t *n) {
+    const char *name, *of;
+    size_t of_n;
+    for (const char *at = row->choices; next_choice(&at, &name, n, &of, &of_n);)
+        if (!of && index-- == 0) return name;
+    return NULL;
 }
 
 static void free_texts(tri_texts *texts) {
@@ -154,13 +168,20 @@ static void free_texts(tri_texts *texts) {
     *texts = (tri_texts){0};
 }
 
-/* Appends the `length` bytes at `text`; the caller made room. */
-static int add_text(tri_texts *texts, const char *text, size_t length) {
+/* Appends the `length` bytes at `text`, where the row has choices the name of the one that they are; the caller made room. */
+static tri_status add_text(const tri_option *row, const char *origin, tri_texts *texts, const char *text, size_t length) {
+    if (row->kind == TRI_OPTION_TEXTS && row->choices) {
+        int index = find_choice(row->choices, text, length);
+        if (index < 0) return not_a_choice(row, origin, text, length);
+        text = choice_name(row, index, &length);
+    }
     texts->at[texts->n] = strndup(text, length);
-    return texts->at[texts->n] ? (texts->n++, 1) : 0;
+    if (!texts->at[texts->n]) return no_memory(origin);
+    texts->n++;
+    return TRI_OK;
 }
 
-static tri_status set_texts(const char *origin, tri_texts *into, const char *text) {
+static tri_status set_texts(const tri_option *row, const char *origin, tri_texts *into, const char *text) {
     tri_texts list = {0};
     size_t room = 1;
     for (const char *c = text; *c; c++) room += *c == ',';
@@ -172,7 +193,7 @@ static tri_status set_texts(const char *origin, tri_texts *into, const char *tex
         while (end > begin && end[-1] == ' ') end--;
         tri_status status = TRI_OK;
         if (end <= begin) status = tri__fail(TRI_USAGE, "%s: an empty item in \"%s\"", origin, text);
-        else if (!add_text(&list, begin, (size_t)(end - begin))) status = no_memory(origin);
+        else status = add_text(row, origin, &list, begin, (size_t)(end - begin));
         if (status != TRI_OK) {
             free_texts(&list);
             return status;
@@ -184,9 +205,9 @@ static tri_status set_texts(const char *origin, tri_texts *into, const char *tex
     return TRI_OK;
 }
 
-static tri_status add_texts(const char *origin, tri_texts *into, const char *text) {
+static tri_status add_texts(const tri_option *row, const char *origin, tri_texts *into, const char *text) {
     tri_texts more = {0};
-    TRI_TRY(set_texts(origin, &more, text));
+    TRI_TRY(set_texts(row, origin, &more, text));
     char **at = realloc(into->at, (size_t)(into->n + more.n + 1) * sizeof *at);
     if (!at) {
         free_texts(&more);
@@ -200,7 +221,7 @@ static tri_status add_texts(const char *origin, tri_texts *into, const char *tex
 
 static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
     tri_texts items = {0};
-    TRI_TRY(set_texts(origin, &items, text));
+    TRI_TRY(set_texts(row, origin, &items, text));
     tri_status status = TRI_OK;
     double *at = calloc((size_t)items.n + 1, sizeof *at);
     if (!at) status = no_memory(origin);
@@ -221,9 +242,9 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
     case TRI_OPTION_BOOL: return set_bool(origin, to, text);
     case TRI_OPTION_INT: return set_int(row, origin, to, text);
     case TRI_OPTION_REAL: return set_real(row, origin, to, text);
-    case TRI_OPTION_TEXT: return set_string(origin, to, text);
+    case TRI_OPTION_TEXT: return set_string(row, origin, to, text);
     case TRI_OPTION_CHOICE: return set_choice(row, origin, to, text);
-    case TRI_OPTION_TEXTS: return row->repeats ? add_texts(origin, to, text) : set_texts(origin, to, text);
+    case TRI_OPTION_TEXTS: return row->repeats ? add_texts(row, origin, to, text) : set_texts(row, origin, to, text);
     case TRI_OPTION_REALS: return set_reals(row, origin, to, text);
     case TRI_OPTION_OBJECT: break;
     }
@@ -236,7 +257,7 @@ static tri_status expected(const char *origin, const char *what, const json_t *v
     return tri__fail(TRI_USAGE, "%s: expected %s, not %s", origin, what, names[json_typeof(value)]);
 }
 
-static tri_status texts_from_json(const char *origin, tri_texts *into, const json_t *value) {
+static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const json_t *value) {
     size_t n = json_array_size(value);
     if (!json_is_array(value)) return expected(origin, "a list of strings", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
@@ -245,7 +266,7 @@ static tri_status texts_from_json(const char *origin, tri_texts *into, const jso
     for (size_t i = 0; i < n && status == TRI_OK; i++) {
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item)) status = expected(origin, "a list of strings", item);
-        else if (!add_text(&list, json_string_value(item), json_string_length(item))) status = no_memory(origin);
+        else status = add_text(row, origin, &list, json_string_value(item), json_string_length(item));
     }
     free_texts(status == TRI_OK ? into : &list);
     if (status == TRI_OK) *into = list;
@@ -311,7 +332,7 @@ tri_status tri__option_set_json(const tri_option *row, void *into, const char *o
     case TRI_OPTION_CHOICE:
         if (!json_is_string(value)) return expected(origin, "a string", value);
         return tri__option_set_text(row, into, origin, json_string_value(value));
-    case TRI_OPTION_TEXTS: return texts_from_json(origin, to, value);
+    case TRI_OPTION_TEXTS: return texts_from_json(row, origin, to, value);
     case TRI_OPTION_REALS: return reals_from_json(row, origin, to, value);
     case TRI_OPTION_OBJECT: break;
     }
@@ -324,11 +345,9 @@ tri_status tri__option_set_json(const tri_option *row, void *into, const char *o
 }
 
 static json_t *choice_json(const tri_option *row, int index) {
-    const char *name, *of;
-    size_t n, of_n;
-    for (const char *at = row->choices; next_choice(&at, &name, &n, &of, &of_n);)
-        if (!of && index-- == 0) return json_stringn(name, n);
-    return json_null();
+    size_t n;
+    const char *name = choice_name(row, index, &n);
+    return name ? json_stringn(name, n) : json_null();
 }
 
 json_t *tri__option_json(const tri_option *row, const void *from) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 2048 };
+enum { TEXT_BYTES = TRI_ERROR_BYTES };
 
 static _Thread_local char error_text[TEXT_BYTES];
 
@@ -31,6 +31,14 @@ tri_status tri__fail_in(tri_status code, const char *format, ...) {
     if (used >= 0 && room > 0) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %.*s", room, text);
     return code;
 }
+
+tri_status tri__done(tri_status status) {
+    if (status == TRI_OK) error_text[0] = 0;
+    return status;
+}
+
+void tri__words_keep(tri_words *kept) { memcpy(kept->text, error_text, TEXT_BYTES); }
+void tri__words_restore(const tri_words *kept) { memcpy(error_text, kept->text, TEXT_BYTES); }
 
 void tri__assert_failed(const char *file, int line, const char *condition) {
     fprintf(stderr, "trident: defect at %s:%d: %s\n", file, line, condition);

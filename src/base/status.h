@@ -9,6 +9,15 @@
 tri_status tri__fail(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " in front of the recorded text and returns `code`. */
 tri_status tri__fail_in(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends a public function, returning `status`: a call that succeeded leaves no text of what was tried on its way. */
+tri_status tri__done(tri_status status);
+/* Around what tidies up after a failure and cannot fail itself: the failure's text stays. */
+enum { TRI_ERROR_BYTES = 2048 };
+typedef struct tri_words {
+    char text[TRI_ERROR_BYTES];
+} tri_words;
+void tri__words_keep(tri_words *kept);
+void tri__words_restore(const tri_words *kept);
 void tri__assert_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
 
 #define TRI_TRY(call)                               \

@@ -88,6 +88,44 @@ int tri__utf8_put(int32_t code, char out[static 4]) {
 
 int tri__text_begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
+/* How a word must be written. */
+typedef enum quoting { AS_IT_IS, IN_QUOTES, ESCAPED } quoting;
+
+/* Control characters and bytes that are not UTF-8 would not survive a terminal: they are written as \ooo in $'...'. */
+static quoting quoting_of(const char *word) {
+    size_t length = strlen(word), at = 0;
+    quoting need = length ? AS_IT_IS : IN_QUOTES;
+    while (at < length) {
+        unsigned char first = (unsigned char)word[at];
+        int32_t code = tri__utf8_next(word, length, &at);
+        if (code < 32 || (code >= 127 && code < 160)) return ESCAPED;
+        if (first < 128 && !isalnum(first) && !strchr("-_=+./,:@%", first)) need = IN_QUOTES;
+    }
+    return need;
+}
+
+char *tri__text_quoted(const char *word) {
+    quoting need = quoting_of(word);
+    size_t length = strlen(word), at = 0;
+    char *out = malloc(4 * length + 4), *to = out;
+    if (!out) return NULL;
+    if (need == ESCAPED) *to++ = '$';
+    if (need) *to++ = '\'';
+    while (at < length) {
+        size_t begin = at;
+        int32_t code = tri__utf8_next(word, length, &at);
+        int odd = code < 32 || (code >= 127 && code < 160);
+        for (size_t i = begin; i < at; i++) {
+            if (need == ESCAPED && (odd || word[i] == '\'' || word[i] == '\\')) to += sprintf(to, "\\%03o", (unsigned char)word[i]);
+            else if (need == IN_QUOTES && word[i] == '\'') to = stpcpy(to, "'\\''");
+            else *to++ = word[i];
+        }
+    }
+    if (need) *to++ = '\'';
+    *to = 0;
+    return out;
+}
+
 const char *tri__text_bytes(double bytes, char out[static 32]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     int unit = 0;

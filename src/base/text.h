@@ -13,6 +13,8 @@ int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
 /* Encodes a code point; returns the bytes written, 1 to 4. */
 int tri__utf8_put(int32_t code, char out[static 4]);
 int tri__text_begins(const char *text, const char *start);
+/* A word of a command line as a shell reads it back: as it is, or in quotes; the caller frees it. NULL: out of memory. */
+char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
 const char *tri__text_bytes(double bytes, char out[static 32]);
 const char *tri__text_count(int64_t count, char out[static 32]);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "data/tokenizer.h"
 #include "report/sinks.h"
 #include "report/table.h"
@@ -200,9 +201,12 @@ static tri_status print_table(const demo *d) {
             "With one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"
             "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
-    fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", d->asked->output_dir,
-            d->data);
-    return TRI_OK;
+    char *folder = tri__text_quoted(d->asked->output_dir), *data = tri__text_quoted(d->data);
+    if (folder && data) fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", folder, data);
+    status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    free(folder);
+    free(data);
+    return status;
 }
 
 tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {

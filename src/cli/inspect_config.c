@@ -2,6 +2,8 @@
  * in _comments the reason for each choice. It trains as it is, or inspect.c says why not. */
 #include "cli/inspect.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +144,13 @@ static void describe_training(json_t *config, json_t *comments, const char *data
         for (int i = 0; i < settings->model.missing.n; i++) json_array_append_new(missing, json_string(settings->model.missing.at[i]));
         json_object_set_new(config, "missing", missing);
     }
-    comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", path, data,
-            settings->models_dir ? " --models-dir " : "", settings->models_dir ? settings->models_dir : "");
+    char *file = tri__text_quoted(path), *table = tri__text_quoted(data), *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
+    if (file && table && models)
+        comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", file, table,
+                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "");
+    free(file);
+    free(table);
+    free(models);
 }
 
 tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *in,

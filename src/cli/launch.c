@@ -1,5 +1,6 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/launch.h"
+#include "cli/signals.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -67,10 +68,9 @@ tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *
 
 /* ---- starting ---- */
 
-static void say_warning(void *context, tri_log_level level, const char *text) {
+static void say(void *context, tri_log_level level, const char *text) {
     tri_cli *cli = context;
-    (void)level;
-    fprintf(cli->err, "trident: warning: %s\n", text);
+    fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", level == TRI_LOG_WARN ? "warning: " : "", text);
 }
 
 static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX], tri_rank_logs *logs) {
@@ -129,10 +129,11 @@ static tri_status start_once(tri_cli *cli, const tri_settings *settings, const c
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes) {
     static const char *const resume[][2] = {{TRI_RESUME_VARIABLE, "auto"}};
     char logs[TRI_PATH_MAX];
-    tri_log log = {.say = say_warning, .context = cli};
+    tri_log log = {.say = say, .context = cli};
+    tri_signal_words words = settings->save_every || settings->save_steps ? TRI_SIGNAL_RANKS : TRI_SIGNAL_RANKS_UNSAVED;
     tri_supervised what = {.argv = cli->argv, .environment = cli->environment, .n = (int)settings->nproc_per_node, .heap_bytes = heap_bytes,
                            .progress_timeout = settings->progress_timeout, .bind_cores = settings->bind_cores, .out = fileno(cli->out),
-                           .err = fileno(cli->err), .stop = cli->stop, .log = &log};
+                           .err = fileno(cli->err), .stop = cli->stop, .log = &log, .stopping = folder ? tri__signals_text(words) : NULL};
     char **resuming = NULL; /* the environment after a commit */
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {

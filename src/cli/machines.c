@@ -1,10 +1,12 @@
 /* machines.c - the same run on several machines: what mpirun and srun would be told. */
 #include "cli/launch.h"
 
+#include "base/text.h"
 #include "comm/mpi/load.h"
 #include "comm/slurm.h"
+#include "train/foreign.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Options that said where and how many: the launcher says it instead. */
@@ -17,20 +19,18 @@ static const tri_option *is_dropped(const char *argument) {
     char name[TRI_OPTION_FLAG];
     if (strncmp(argument, "--", 2)) return NULL;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
-    const tri_option *row = tri__option_find(tri__run_options, name);
+    const tri_foreign *foreign = tri__foreign_find(name, NULL);
+    const tri_option *row = tri__option_find(tri__run_options, foreign && foreign->option ? foreign->option : name);
     for (size_t i = 0; row && i < sizeof dropped / sizeof *dropped; i++)
         if (!strcmp(row->name, dropped[i])) return row;
     return NULL;
 }
 
-/* As a shell reads it back. */
+/* As a shell reads it back; what there is no memory for is left out of a line that is advice. */
 static void print_word(FILE *out, const char *word) {
-    int plain = *word != 0;
-    for (const char *at = word; *at; at++) plain &= isalnum((unsigned char)*at) || strchr("-_=+./,:@%", *at) || (unsigned char)*at >= 128;
-    fputc(' ', out);
-    if (!plain) fputc('\'', out);
-    for (const char *at = word; *at; at++) fputs(*at == '\'' ? "'\\''" : (char[]){*at, 0}, out);
-    if (!plain) fputc('\'', out);
+    char *quoted = tri__text_quoted(word);
+    fprintf(out, " %s", quoted ? quoted : "...");
+    free(quoted);
 }
 
 static void print_command(tri_cli *cli) {

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "comm/environment.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -83,13 +84,22 @@ tri_status tri__print_json(FILE *out, const json_t *value) {
     return TRI_OK;
 }
 
+/* Of the processes that a launcher started with one command line, the first speaks; our own launcher has spoken before it starts any. */
+static int speaks(void) {
+    tri_launch launch;
+    return tri__launch_detect(getenv, &launch) != TRI_OK || launch.launcher == TRI_LAUNCHER_NONE ||
+           (launch.launcher != TRI_LAUNCHER_OWN && launch.rank == 0);
+}
+
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words) {
     const char *folder = tri__command_find(command)->folder;
     tri__settings_init(settings);
     if (folder)
         TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
-    return tri__settings_parse(settings, command, n, args, words, max_words, n_words);
+    TRI_TRY(tri__settings_parse(settings, command, n, args, words, max_words, n_words));
+    for (int i = 0; i < settings->notes.n && speaks(); i++) fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
+    return TRI_OK;
 }
 
 /* NO_COLOR wins over FORCE_COLOR; both count when set to something (no-color.org, force-color.org). */

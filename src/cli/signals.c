@@ -1,8 +1,11 @@
-/* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. */
+/* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. All that a handler may do to
+ * answer is to write a constant text. */
 #include "cli/signals.h"
 
 #include "base/clock.h"
+#include "comm/environment.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,20 +16,69 @@ static const double SAME_WISH = 0.5; /* seconds */
 static struct {
     tri_stop stop;
     _Atomic double first;      /* tri__clock() of the first signal */
+    atomic_int words;          /* tri_signal_words */
+    int terminal;              /* a progress line may stand there: it is erased first */
+    int ranks;                 /* 1: a launcher other than ours started this process */
 } taken;
 
-static void note(int signal) {
-    int none = 0;
-    if (atomic_compare_exchange_strong(&taken.stop.signal, &none, signal)) atomic_store(&taken.first, tri__clock());
-    else if (tri__clock() - atomic_load(&taken.first) > SAME_WISH) _exit(128 + signal);
+#define AGAIN "; once more ends it at once, without saving"
+static const char *const texts[] = {
+    [TRI_SIGNAL_SILENT] = "",
+    [TRI_SIGNAL_EARLY] = "stopping before the first step; once more ends it at once",
+    [TRI_SIGNAL_STEP] = "stopping: the step in progress is finished and saved" AGAIN,
+    [TRI_SIGNAL_STEP_UNSAVED] = "stopping after the step in progress; nothing is saved, since checkpoints are off",
+    [TRI_SIGNAL_RANKS] = "stopping: the ranks finish the step in progress, or the next one if they have to agree, and save" AGAIN,
+    [TRI_SIGNAL_RANKS_UNSAVED] = "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
+    [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
+};
+
+const char *tri__signals_text(tri_signal_words words) { return texts[words]; }
+
+/* One write, so that no other process's words come between. */
+static void put(const char *text) {
+    char line[256];
+    size_t n = 0;
+    int before = errno;
+    const char *const parts[] = {taken.terminal ? "\r\033[K" : "", "trident: ", text, "\n"};
+    for (int i = 0; i < 4; i++)
+        for (const char *c = parts[i]; *c && n < sizeof line; c++) line[n++] = *c;
+    while (n && write(STDERR_FILENO, line, n) < 0 && errno == EINTR) continue;
+    errno = before;
 }
 
-void tri__signals_take(tri_cli *cli) {
+/* SIGUSR1 comes from `trident supervise`, which has spoken, or from a scheduler. */
+static void note(int signal) {
+    int none = 0, words = atomic_load(&taken.words), silent = words == TRI_SIGNAL_SILENT || (signal == SIGUSR1 && taken.ranks);
+    if (atomic_compare_exchange_strong(&taken.stop.signal, &none, signal)) {
+        atomic_store(&taken.first, tri__clock());
+        if (!silent) put(texts[words]);
+    } else if (tri__clock() - atomic_load(&taken.first) > SAME_WISH) {
+        if (!silent) put("ended at once by a second signal");
+        _exit(128 + signal);
+    }
+}
+
+/* Does this process answer for the job? Ranks of our own launcher leave it to that, ranks of others to the first. */
+static int speaks(const tri_cli *cli, int *ranks) {
+    tri_launch launch;
+    *ranks = 0;
+    if (tri__launch_detect(cli->lookup, &launch) != TRI_OK || launch.launcher == TRI_LAUNCHER_NONE) return 1;
+    *ranks = launch.launcher != TRI_LAUNCHER_OWN;
+    return *ranks && launch.rank == 0;
+}
+
+void tri__signals_say(tri_signal_words words) {
+    if (atomic_load(&taken.words) != TRI_SIGNAL_SILENT) atomic_store(&taken.words, (int)words);
+}
+
+void tri__signals_take(tri_cli *cli, tri_signal_words words) {
     static const int wishes[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     const char *end = cli->lookup("SLURM_JOB_END_TIME");
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
     taken.stop.deadline = end ? strtod(end, NULL) : 0;
+    taken.terminal = cli->err_terminal;
     atomic_store(&taken.first, tri__clock());
+    atomic_store(&taken.words, speaks(cli, &taken.ranks) ? (int)words : TRI_SIGNAL_SILENT);
     cli->stop = &taken.stop;
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         struct sigaction before;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/signals.h"
 #include "report/sinks.h"
 #include "train/run.h"
 
@@ -27,6 +28,7 @@ typedef struct watch {
     tri_outcome *outcome;
     char error[TRI_PATH_MAX]; /* error.json of the run folder */
     int started;              /* the run has taken its folder */
+    tri_signal_words words;   /* what a signal means from then on */
 } watch;
 
 static tri_status watch_emit(void *context, const tri_event *event) {
@@ -35,6 +37,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     outcome->step = event->step > outcome->step ? event->step : outcome->step;
     if (event->kind == TRI_EVENT_START) {
         w->started = 1;
+        tri__signals_say(w->words);
         (void)tri__file_remove(w->error); /* an earlier run's */
     }
     const char *last = event->kind == TRI_EVENT_END ? json_string_value(json_object_get(event->facts, "checkpoint"))
@@ -106,7 +109,9 @@ static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings
 
 tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome) {
     if (world && tri_world_rank(world) > 0) return train_quietly(cli, settings, world);
-    watch w = {.outcome = outcome};
+    int unsaved = !settings->save_every && !settings->save_steps, ranks = world && tri_world_size(world) > 1;
+    watch w = {.outcome = outcome,
+               .words = ranks ? (unsaved ? TRI_SIGNAL_RANKS_UNSAVED : TRI_SIGNAL_RANKS) : unsaved ? TRI_SIGNAL_STEP_UNSAVED : TRI_SIGNAL_STEP};
     tri_sink sinks[SINKS] = {0}, tee = {0};
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
     tri_status status = open_all(cli, settings, &w, sinks);

@@ -149,7 +149,7 @@ static int is_final(int code) {
 
 static tri_status supervise(job *j, const tri_settings *settings) {
     const char *name = j->argv[0];
-    tri__signals_take(j->cli);
+    tri__signals_take(j->cli, TRI_SIGNAL_PASSED_ON);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int64_t restarts = 0;; restarts++) {
         TRI_TRY(start(j));

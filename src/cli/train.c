@@ -33,12 +33,18 @@ static void print_model(FILE *out, const char *folder, const char *last) {
 }
 
 /* A table that the model was trained on tells nothing. model: a run folder or a checkpoint. */
-static void print_hint(FILE *out, const tri_settings *settings, const char *model) {
+static tri_status print_hint(FILE *out, const tri_settings *settings, const char *model) {
     tri_data_files files;
     int held_out = !tri__is_file(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
                    (files.test[0] || files.valid[0]);
-    fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s\n", model,
-            held_out ? settings->data_path : "TABLE (of rows that were not trained on)");
+    char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
+    if (folder && data)
+        fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s\n", folder,
+                held_out ? data : "TABLE (of rows that were not trained on)");
+    tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    free(folder);
+    free(data);
+    return status;
 }
 
 static tri_status print_end(FILE *out, const tri_settings *settings, const tri_outcome *outcome) {
@@ -51,8 +57,7 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
     int elsewhere = !tri__text_begins(outcome->checkpoint, settings->output_dir); /* --resume DIR, and no step was left to take */
     if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);
     else print_model(out, settings->output_dir, outcome->checkpoint);
-    print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
-    return TRI_OK;
+    return print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
 }
 
 /* As one rank of several, or alone. */
@@ -81,7 +86,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_launch launch;
     int n_words = 0;
-    tri__signals_take(cli);
+    tri__signals_take(cli, TRI_SIGNAL_EARLY);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);

@@ -88,5 +88,5 @@ tri_status tri_world_join(const tri_ranks *how, char *(*lookup)(const char *name
     tri_launch launch;
     *world = NULL;
     TRI_TRY(tri__launch_detect(lookup, &launch));
-    return tri__world_join_launch(how, &launch, world);
+    return tri__done(tri__world_join_launch(how, &launch, world));
 }

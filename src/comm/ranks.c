@@ -77,5 +77,5 @@ tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argume
     TRI_TRY(tri__segment_create(&spec, &job.segment));
     tri_status status = settled.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);
     tri__segment_close(&job.segment);
-    return status;
+    return tri__done(status);
 }

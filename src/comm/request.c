@@ -156,7 +156,7 @@ static tri_status post(tri_group *group, const tri_collective *what, int bare, t
 
 tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *request) {
     if (!group || !what || !request) return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
-    return post(group, what, 0, request);
+    return tri__done(post(group, what, 0, request));
 }
 
 /* ---- Announcing: what members compare, of operations whose data goes another way ---- */
@@ -222,7 +222,7 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     tri__world_beat(world);
     *done = p->done;
     if (p->done) end(world, p);
-    return TRI_OK;
+    return tri__done(TRI_OK);
 }
 
 /* Adds the time since `begin` to what waits took; returns now. */
@@ -265,7 +265,7 @@ tri_status tri_wait(tri_world *world, tri_request request) {
     tri_status status = wait_for(world, p);
     tri__world_waits(world, 0);
     if (status == TRI_OK) end(world, p);
-    return status;
+    return tri__done(status);
 }
 
 void tri__requests_close(tri_world *world) {

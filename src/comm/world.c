@@ -122,6 +122,8 @@ void tri_world_close(tri_world *world) {
     if (!world || !world->segment.base) return; /* the latter: closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
     int kept = world->kept;
+    tri_words words;
+    tri__words_keep(&words);
     tri__requests_close(world);
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     atomic_fetch_add(&control->left, 1);
@@ -132,17 +134,23 @@ void tri_world_close(tri_world *world) {
     if (world->owns_segment) tri__segment_close(&world->segment);
     *world = (tri_world){.kept = kept, .failed = world->failed};
     if (!kept) free(world);
+    tri__words_restore(&words);
 }
 
 int tri_world_rank(const tri_world *world) { return world->rank; }
 int tri_world_size(const tri_world *world) { return world->size; }
 
 void tri_world_fail(tri_world *world, tri_status status, const char *text) {
+    tri_words words;
+    tri__words_keep(&words);
     tri__control_fail(world->segment.control, world->rank, status == TRI_OK ? TRI_INTERNAL : status, "%s", text ? text : "failed");
     tri__remote_poll(world);
+    tri__words_restore(&words);
 }
 
-tri_status tri_heap_alloc(tri_world *world, size_t bytes, void **memory) { return tri__heap_take(&world->heap, bytes, memory); }
+tri_status tri_heap_alloc(tri_world *world, size_t bytes, void **memory) {
+    return tri__done(tri__heap_take(&world->heap, bytes, memory));
+}
 
 void tri_heap_free(tri_world *world, void *memory) {
     if (memory) tri__heap_give(&world->heap, memory);

@@ -238,6 +238,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
+    if (status == TRI_OK && spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
     if (status == TRI_OK) status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
     if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);

@@ -45,6 +45,8 @@ typedef struct tri_dataset_spec {
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
     const tri_stop *stop;                   /* ends tokenising, and the wait for a store's lock, early; NULL: nobody asks */
     const tri_log *log;
+    void (*counted)(void *context, int64_t rows); /* a table that is to be tokenised has so many rows, bad ones too; NULL */
+    void *counted_context;
 } tri_dataset_spec;
 
 /* A text of zero pieces is still [CLS] [SEP]. */

@@ -281,17 +281,36 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     free(preprocess);
 }
 
+/* Of what is not shown, how many are what. */
+static char *describe_rest(const tri_preprocess *preprocess, int first, const char *text) {
+    int categorical = 0, missing = 0, n = preprocess->n_columns;
+    for (int c = first; c < n; c++) {
+        categorical += preprocess->column[c].category != NULL;
+        missing += preprocess->column[c].missing > 0;
+    }
+    char *longer;
+    int length = asprintf(&longer, "%s; and %d more: %d numeric, %d of categories, %d with missing values", text, n - first,
+                          n - first - categorical, categorical, missing);
+    return length < 0 ? NULL : longer;
+}
+
 char *tri__preprocess_describe(const tri_preprocess *preprocess) {
+    enum { SHOWN = 12 };
+    int shown = preprocess->n_columns > SHOWN + 1 ? SHOWN : preprocess->n_columns;
     char *text = NULL, *longer;
-    for (int c = 0; c < preprocess->n_columns; c++, text = longer) {
+    for (int c = 0; c < shown; c++, text = longer) {
         const tri_column_stats *stats = &preprocess->column[c];
         char missing[48] = "";
         if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
-        int n = stats->category ? asprintf(&longer, "%s%s%s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
+        int n = stats->category ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
                                            stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
-                                : asprintf(&longer, "%s%s%s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
+                                : asprintf(&longer, "%s%s%.80s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
         free(text);
         if (n < 0) return NULL;
     }
-    return text ? text : strdup("no columns");
+    if (!text) return strdup("no columns");
+    longer = shown < preprocess->n_columns ? describe_rest(preprocess, shown, text) : NULL;
+    if (shown == preprocess->n_columns) return text;
+    free(text);
+    return longer;
 }

@@ -29,11 +29,15 @@ const char *tri__device_names(void) {
 
 const tri_core tri__core = {.fail = tri__fail};
 
-tri_status tri__device_get(const char *name, const tri_device **device) {
-    *device = tri__device_find(name);
-    if (*device) return TRI_OK;
-    if (strcmp(name, "cuda") == 0) return tri__device_load(device);
+tri_status tri__device_check(const char *name) {
+    if (tri__device_find(name) || strcmp(name, "cuda") == 0) return TRI_OK;
     return tri__fail(TRI_USAGE, "--device %s: there are %s, and cuda where its plug-in is", name, tri__device_names());
+}
+
+tri_status tri__device_get(const char *name, const tri_device **device) {
+    TRI_TRY(tri__device_check(name));
+    *device = tri__device_find(name);
+    return *device ? TRI_OK : tri__device_load(device);
 }
 
 void tri__device_target(const tri_device *device, tri_target *target) {

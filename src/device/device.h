@@ -171,6 +171,8 @@ const tri_device *tri__device_find(const char *name);
 /* The names there are, for messages: "cpu, reference, null, timed". */
 const char *tri__device_names(void);
 /* The same, or a plug-in's: "cuda". TRI_USAGE with what is missing. */
+/* TRI_USAGE when there is no device of that name; does not load any. */
+tri_status tri__device_check(const char *name);
 tri_status tri__device_get(const char *name, const tri_device **device);
 /* What plug-ins are given. */
 extern const tri_core tri__core;

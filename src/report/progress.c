@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
 enum { FIELDS = 8, BAR_MIN = 10, BAR_MAX = 20 };
@@ -126,6 +127,12 @@ static int due(const progress *p, const tri_event *event) {
     return passed >= line_seconds && event->step - p->shown_step >= event->steps / 100;
 }
 
+/* The window may have been resized since the last line. */
+static int width_now(const progress *p) {
+    struct winsize window = {0};
+    return ioctl(fileno(p->out.file), TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : p->out.width;
+}
+
 static void show_step(progress *p, const tri_event *event) {
     line l = {.n = 0};
     p->any = 1, p->shown_time = event->time, p->shown_step = event->step;
@@ -135,7 +142,7 @@ static void show_step(progress *p, const tri_event *event) {
         fputc('\n', p->out.file);
         return;
     }
-    int room = p->out.width - 1; /* the last column would wrap on some terminals */
+    int room = width_now(p) - 1; /* the last column would wrap on some terminals */
     narrow(&l, room);
     fputs("\r\033[K", p->out.file);
     put_line(p->out.file, &l, room);

@@ -21,11 +21,11 @@ tri_status tri__metrics_close(tri_sink *sink);
 tri_status tri__tfevents_open(const char *folder, tri_sink *sink);
 tri_status tri__tfevents_close(tri_sink *sink);
 
-/* What people watch. On a terminal one line is redrawn, at most 10 times a second, no wider than `width`; elsewhere
+/* What people watch. On a terminal one line is redrawn, at most 10 times a second, no wider than the window; elsewhere
  * whole lines, the first step and then every max(30 s, 1 % of the steps). */
 typedef struct tri_progress_out {
     FILE *file;
-    int terminal, width;  /* width in columns; 0: 80 */
+    int terminal, width;  /* width in columns, where the file is not a window itself; 0: 80 */
     int color, quiet;     /* quiet: warnings only */
 } tri_progress_out;
 tri_status tri__progress_open(const tri_progress_out *out, tri_sink *sink);

@@ -13,7 +13,7 @@ tri_status tri_session_open(int n_options, const char *const *options, tri_sessi
 }
 
 tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **out) {
-    return tri__session_join(world, n_options, options, 0, out);
+    return tri__done(tri__session_join(world, n_options, options, 0, out));
 }
 
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out) {
@@ -51,7 +51,7 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
                         .average_precision = scores.average_precision,
                         .roc_auc = scores.roc_auc};
     tri__scores_free(&scores);
-    return TRI_OK;
+    return tri__done(TRI_OK);
 }
 
 const char *tri_positive_label(const tri_session *session) {
@@ -63,5 +63,5 @@ tri_status tri_save(tri_session *session, char *folder, size_t size) {
     TRI_TRY(tri__session_save(session, path));
     if (folder && (size_t)snprintf(folder, size, "%s", path) >= size)
         return tri__fail(TRI_USAGE, "the checkpoint is saved, but its path does not fit %zu bytes: %s", size, path);
-    return TRI_OK;
+    return tri__done(TRI_OK);
 }

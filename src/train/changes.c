@@ -1,8 +1,10 @@
-/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. */
+/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's length is one of the
+ * others, unless the run had ended: then more steps can follow. */
 #include "train/changes.h"
 
 #include "base/text.h"
 #include "checkpoint/folders.h"
+#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 typedef enum effect {
     NOTHING,    /* on what is computed */
     ROUNDING,   /* the same sums in another order or place */
+    LONGER,     /* a run that had ended goes on */
     RUN         /* another run */
 } effect;
 
@@ -40,6 +43,38 @@ static effect effect_of(const char *key) {
     return RUN;
 }
 
+/* The member of a configuration; one that an older configuration lacks had its default. */
+static const json_t *member(const json_t *config, const json_t *defaults, const char *key) {
+    const json_t *value = json_object_get(config, key);
+    return value ? value : json_object_get(defaults, key);
+}
+
+/* Steps of a run in all. */
+static int64_t length_of(const tri_changes *c, const json_t *config, const json_t *defaults) {
+    int64_t steps = c->batches * json_integer_value(member(config, defaults, "epochs"));
+    int64_t limit = json_integer_value(member(config, defaults, "max_steps"));
+    return limit && limit < steps ? limit : steps;
+}
+
+/* What the keys of the run's length come to together. */
+static effect length_effect(const tri_changes *c, const json_t *defaults) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    return now == was ? NOTHING : now > was && c->step >= was ? LONGER : RUN;
+}
+
+static int is_length(const char *key) { return !strcmp(key, "epochs") || !strcmp(key, "max_steps"); }
+
+/* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
+static void say_longer(const tri_changes *c, const json_t *defaults, const tri_log *log) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    int64_t warmup = json_integer_value(json_object_get(c->now, "warmup_steps"));
+    double lr = json_number_value(json_object_get(c->now, "lr"));
+    tri__say(log, TRI_LOG_INFO,
+             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld steps: it had fallen "
+             "to 0, is %.3g in the next step and falls to 0 again at the new end",
+             (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
+}
+
 /* Compared as the samples of a step, whichever of the two said how many. */
 static int is_batch(const char *key) { return !strcmp(key, "batch_size") || !strcmp(key, "global_batch_size"); }
 
@@ -59,13 +94,17 @@ static int names(const tri_texts *allowed, const char *key) {
 
 static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key, const char *a, const char *b) {
     int refused = effect == RUN && !names(allowed, key);
+    enum { WIDTH = 200 }; /* a list of a thousand columns is shortened */
+    char was[4 * WIDTH], is[4 * WIDTH];
+    a = tri__text_brief(a, WIDTH, was, sizeof was);
+    b = tri__text_brief(b, WIDTH, is, sizeof is);
     if (!refused) {
-        const char *why = effect == RUN ? " (allowed)" : effect == ROUNDING ? " (the same numbers, rounded differently)" : "";
-        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
+        static const char *const why[] = {"", " (the same numbers, rounded differently)", "", " (allowed)"}; /* by effect */
+        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
         return;
     }
     size_t n = strlen(r->what), k = strlen(r->keys);
-    snprintf(r->what + n, sizeof r->what - n, "%s%s = %.200s (now %.200s)", n ? ", " : "", key, a, b);
+    snprintf(r->what + n, sizeof r->what - n, "%s%s = %s (now %s)", n ? ", " : "", key, a, b);
     snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
 }
 
@@ -87,11 +126,11 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)c->now, key, value) {
-        const json_t *old = json_object_get(c->was, key);
-        if (!old) old = json_object_get(defaults, key);
+        const json_t *old = member(c->was, defaults, key);
+        effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
         char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect_of(key), key, a, b);
+        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect, key, a, b);
         free(a);
         free(b);
         TRI_TRY(status);
@@ -99,6 +138,10 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
     json_object_foreach((json_t *)c->was, key, value)
         if (!json_object_get(c->now, key)) differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
     return TRI_OK;
+}
+
+static tri_status no_such_key(const char *name) {
+    return tri__fail(TRI_USAGE, "--allow-change %s: there is no such key; give names of options, or data", name);
 }
 
 static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) {
@@ -109,7 +152,18 @@ static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) 
         json_t *value;
         json_object_foreach((json_t *)c->now, key, value) known |= names(&one, key);
         json_object_foreach((json_t *)c->was, key, value) known |= names(&one, key);
-        if (!known) return tri__fail(TRI_USAGE, "--allow-change %s: there is no such key; give names of options, or data", allowed->at[i]);
+        if (!known) return no_such_key(allowed->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* The same where there is no checkpoint whose keys it might be. */
+static tri_status check_options(const tri_texts *allowed) {
+    for (int i = 0; i < allowed->n; i++) {
+        const tri_texts one = {.at = &allowed->at[i], .n = 1};
+        if (!names(&one, "data") && !tri__option_find(tri__run_options, allowed->at[i]) &&
+            !tri__option_find(tri__model_options, allowed->at[i]))
+            return no_such_key(allowed->at[i]);
     }
     return TRI_OK;
 }
@@ -122,6 +176,7 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     json_t *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
     tri_status status = defaults ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
     json_decref(defaults);
     TRI_TRY(status);
     if (c->batch_was != c->batch_now) {
@@ -142,10 +197,15 @@ static int64_t integer(const json_t *object, const char *key) { return json_inte
 
 tri_status tri__settings_adopt(tri_settings *s) {
     json_t *manifest;
-    if (strcmp(s->resume, "never") == 0 || s->given.global_batch_size) return TRI_OK;
+    if (strcmp(s->resume, "never") == 0) return check_options(&s->allow_change);
     tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
-    if (status == TRI_NOINPUT || status == TRI_DATA) return TRI_OK; /* said when it is opened */
+    if (status == TRI_NOINPUT) return check_options(&s->allow_change);
+    if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
     TRI_TRY(status);
+    if (s->given.global_batch_size) {
+        json_decref(manifest);
+        return TRI_OK;
+    }
     const json_t *state = json_object_get(manifest, "state");
     int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {

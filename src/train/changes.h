@@ -7,11 +7,12 @@
 
 /* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every difference, and
  * refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless --allow-change names them. `data`: 1
- * when the training data is another; batch: samples of a step, then and now. path: the checkpoint, for words. */
+ * when the training data is another; batch: samples of a step, then and now; step: steps taken; batches: of an epoch. path: the checkpoint,
+ * for words. A run whose last step was taken may get more epochs or max_steps; what that does to its learning rate is said. */
 typedef struct tri_changes {
     const json_t *was, *now;
     int data;
-    int64_t batch_was, batch_now;
+    int64_t batch_was, batch_now, step, batches;
     const char *path;
 } tri_changes;
 tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);

@@ -24,22 +24,16 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
 static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
 
 /* Classes of memory by what people call them. */
-static tri_status offload_of(const tri_settings *s, unsigned *classes) {
+static unsigned offload_of(const tri_settings *s) {
     static const struct {
         const char *name;
         tri_mem mem;
     } rows[] = {{"optimizer", TRI_MEM_STATE}, {"gradients", TRI_MEM_GRAD}, {"params", TRI_MEM_PARAM}, {"activations", TRI_MEM_ACT}};
-    enum { ROWS = sizeof rows / sizeof *rows };
-    *classes = 0;
-    for (int i = 0; i < s->offload.n; i++) {
-        const char *word = s->offload.at[i];
-        int k = 0;
-        while (k < ROWS && strcmp(word, rows[k].name) != 0) k++;
-        if (k < ROWS) *classes |= 1u << rows[k].mem;
-        else if (strcmp(word, "none") != 0 || s->offload.n > 1)
-            return tri__fail(TRI_USAGE, "--offload %s: give none, or some of optimizer, gradients, params, activations", word);
-    }
-    return TRI_OK;
+    unsigned classes = 0;
+    for (int i = 0; i < s->offload.n; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (strcmp(s->offload.at[i], rows[k].name) == 0) classes |= 1u << rows[k].mem;
+    return classes;
 }
 
 static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
@@ -95,8 +89,8 @@ static tri_status plan_engine(void *data) {
                                .sharding = sharding_of(s, p->place),
                                .recompute = (tri_recompute)s->recompute,
                                .precision = dtypes[s->precision],
-                               .reduce_dtype = dtypes[s->reduce_dtype]};
-    TRI_TRY(offload_of(s, &engine->in.offload));
+                               .reduce_dtype = dtypes[s->reduce_dtype],
+                               .offload = offload_of(s)};
     TRI_TRY(tri__staging_settle(s, &engine->arena, p->place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
     int n = 0;
@@ -112,6 +106,18 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     return tri__arena_guard(plan_engine, &p);
+}
+
+tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const tri_assets *assets) {
+    tri_engine engine;
+    tri_place alone = *place;
+    int64_t length = s->model.max_sen_len;
+    tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
+    alone.world = NULL;
+    tri_status status = tri__engine_plan(s, &alone, assets, s->model.tab_field_list.n, 1, &max, &max, &engine);
+    tri__engine_close(&engine);
+    return status;
 }
 
 /* All ranks' programs fit together, and the one that this rank runs is among them. */

@@ -46,6 +46,8 @@ typedef struct tri_engine {
 /* Plans and checks; touches no memory beyond the plan's own. max, max_infer: the largest microbatches. */
 tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets, int n_columns, int train,
                             const tri_counts *max, const tri_counts *max_infer, tri_engine *engine);
+/* Plans a step of one short sample and throws the plan away: what the planner refuses is known before data is read or a folder is made. */
+tri_status tri__engine_try(const tri_settings *settings, const tri_place *place, const tri_assets *assets);
 /* Plans every rank of the mesh as this one was and proves that they fit together, this rank's own plan among them: train and, beside it, infer
  * programs, in the engine's arena. */
 typedef struct tri_programs {

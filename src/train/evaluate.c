@@ -22,23 +22,26 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 
-tri_counts tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len) {
+tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler_maxima most;
     tri__sampler_maxima(sampler, epochs, &most);
-    tri_counts max = {.of = {0, most.tokens[0], most.tokens[1], most.rows}};
+    *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
-        if (max_tokens > 0 && max.of[sym] > 0) max.of[sym] = max_tokens;
-        max.squares[sym] = (double)max.of[sym] * (double)max_len; /* no sequence is longer */
+        if (max_tokens > 0 && max_tokens < max->of[sym])
+            return tri__fail(TRI_USAGE, "--max-tokens %lld: the largest microbatch has %lld tokens of one text; give at least that, or 0",
+                             (long long)max_tokens, (long long)max->of[sym]);
+        if (max_tokens > 0 && max->of[sym] > 0) max->of[sym] = max_tokens;
+        max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer */
     }
-    return max;
+    return TRI_OK;
 }
 
 tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler sampler;
     TRI_TRY(tri__sampler_open(&sampler, data, batch, parts, 0, 0));
-    *max = tri__largest(&sampler, 1, max_tokens, max_len);
+    tri_status status = tri__largest(&sampler, 1, max_tokens, max_len, max);
     tri__sampler_close(&sampler);
-    return TRI_OK;
+    return status;
 }
 
 /* Of the ranks that computed them, the first of those that share the layer counts. */

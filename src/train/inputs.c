@@ -64,6 +64,7 @@ tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preproces
     tri_fit_spec fit;
     TRI_TRY(tri__fit_spec_make(in->settings, &fit));
     tri_dataset_spec spec = dataset_spec(in, path);
+    spec.counted = in->counted, spec.counted_context = in->counted_context;
     tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
     tri__fit_spec_free(&fit);
     TRI_TRY(status);

@@ -11,6 +11,8 @@ typedef struct tri_inputs {
     const tri_log *log;
     const tri_stop *stop;     /* ends the reading of tables early; NULL: nobody asks. Set after tri__inputs_make */
     char cache[TRI_PATH_MAX]; /* folder of token stores; "": none */
+    void (*counted)(void *context, int64_t rows); /* of training data, as in tri_dataset_spec; NULL */
+    void *counted_context;
 } tri_inputs;
 
 /* --cache-dir; where it is left out, `cache` in the folder `beside`, or none when that is NULL. */

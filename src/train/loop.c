@@ -228,7 +228,7 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     for (int i = 0; i < s->engine.n_weights; i++) {
         const float *w = s->engine.weights[i].data; /* [count] */
         for (int64_t k = 0; k < s->engine.weights[i].slice.end - s->engine.weights[i].slice.begin; k++)
-            if (!isfinite(w[k])) return status;
+            if (!isfinite(w[k])) return tri__fail(status, "%s", text);
     }
     if (save_last(l) != TRI_OK) return tri__fail(status, "%s; and saving that state failed: %s", text, tri_error());
     return tri__fail(status, "%s (kept in %s)", text, l->saved);

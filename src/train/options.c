@@ -3,6 +3,10 @@
  * "optimisation" and of "torchrun" (as its users know them) under headings of their own. */
 #include "train/settings.h"
 
+#include "device/device.h"
+#include "train/recorder.h"
+#include "train/room.h"
+
 #include <math.h>
 #include <stddef.h>
 
@@ -11,6 +15,16 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh,bench"
+
+static tri_status check_order(const char *text) {
+    tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
+    return tri__mesh_set_order(&mesh, text, 1);
+}
+
+static tri_status check_limit(const char *text) {
+    int64_t bytes;
+    return tri__room_limit(&(tri_settings){.memory_limit = (char *)text}, &bytes);
+}
 
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, .scope = "train,plan,simulate,inspect", .help = "configuration file: the model's keys and the run's, in JSON"),
@@ -75,9 +89,11 @@ const tri_option tri__run_options[] = {
     ROW(REAL, adam_eps, .value = "1e-8", .min = 1e-30, .max = 1, .scope = "train,config,optimisation", .help = "AdamW's epsilon"),
     ROW(REAL, max_grad_norm, .value = "1.0", FROM(0), .scope = "train,config,optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
-    ROW(CHOICE, precision, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,simulate,bench,config",
+    ROW(CHOICE, precision, .value = "fp32", .scope = "train,plan,simulate,bench,config",
+        .choices = "fp32|bf16|fp16|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16|16-mixed=fp16|float16=fp16",
         .help = "arithmetic"),
-    ROW(CHOICE, reduce_dtype, .value = "fp32", .choices = "fp32|bf16|fp16", .scope = "train,plan,simulate,config",
+    ROW(CHOICE, reduce_dtype, .value = "fp32", .scope = "train,plan,simulate,config",
+        .choices = "fp32|bf16|fp16|float32=fp32|bfloat16=bf16|float16=fp16",
         .help = "type in which gradients are kept and summed over replicas"),
     ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .scope = "train,demo,config",
         .help = "of initial weights, order and dropout"),
@@ -97,7 +113,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
         .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
-    ROW(TEXT, device, .value = "cpu", .scope = "train,eval,predict,plan,simulate,bench,config",
+    ROW(TEXT, device, .value = "cpu", .check = tri__device_check, .scope = "train,eval,predict,plan,simulate,bench,config",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,bench,config",
         .help = "threads of a rank; 0: the cores this process may use"),
@@ -111,7 +127,7 @@ const tri_option tri__run_options[] = {
         .help = "ranks that share each layer (tensor parallelism)"),
     ROW(INT, dp_size, .value = "0", .min = 0, .max = 1 << 20, .scope = "train,plan,simulate,mesh,config",
         .help = "replicas; 0: as many as ranks are left"),
-    ROW(TEXT, mesh_order, .value = "pp,tp,dp", .scope = "train,plan,simulate,mesh,config",
+    ROW(TEXT, mesh_order, .value = "pp,tp,dp", .check = check_order, .scope = "train,plan,simulate,mesh,config",
         .help = "axes of the mesh, outermost first; auto: so that tensor groups stay inside a machine"),
     ROW(CHOICE, transport, .value = "auto", .choices = "auto|shm|mpi", .scope = "train,config",
         .help = "how ranks talk; auto: shared memory, and MPI between machines"),
@@ -167,10 +183,10 @@ const tri_option tri__run_options[] = {
         .help = "with tp_size above 1: norms, dropout and residuals on shards of the tokens; auto: yes"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,bench,config",
         .help = "activations to compute again instead of keeping"),
-    ROW(TEXTS, offload, .value = "none", .scope = "train,plan,simulate,bench,config",
+    ROW(TEXTS, offload, .value = "none", .choices = "none|optimizer|gradients|params|activations", .scope = "train,plan,simulate,bench,config",
         .help = "none, or what to keep in the second memory (a file in the run folder; of a GPU: the host's memory): optimizer, gradients, params, activations"),
 
-    ROW(TEXT, memory_limit, .scope = "train,plan,simulate,bench,config",
+    ROW(TEXT, memory_limit, .check = check_limit, .scope = "train,plan,simulate,bench,config",
         .help = "memory that the ranks of a machine may plan for together, e.g. 8G; left out: what is free"),
 
     ROW(BOOL, tune_products, .value = "false", .scope = "train,bench,config",
@@ -178,7 +194,7 @@ const tri_option tri__run_options[] = {
 
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
-    ROW(TEXT, profile, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
+    ROW(TEXT, profile, .check = tri__recorder_check, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
     ROW(BOOL, timeline, .value = "false", .scope = "plan,simulate", .help = "draw the step: a row a rank, what it computes when"),

@@ -22,7 +22,11 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
-    if (status == TRI_OK) *max = tri__largest(&sampler, s->epochs, s->max_tokens, s->model.max_sen_len), *columns = preprocess->width;
+    if (status == TRI_OK) {
+        int64_t batches = tri__sampler_batches(&sampler), short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+        status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens, s->model.max_sen_len, max);
+        *columns = preprocess->width;
+    }
     tri__sampler_close(&sampler);
     tri__dataset_close(data);
     tri__preprocess_free(preprocess);
@@ -103,6 +107,7 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
     TRI_TRY(advise_order(settings, &place.mesh, log));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
+    if (settings->data_path) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));

@@ -28,6 +28,11 @@ static tri_status parse(tri_recorder *p, const char *text) {
     return p->active > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
 }
 
+tri_status tri__recorder_check(const char *text) {
+    tri_recorder p = {0};
+    return parse(&p, text);
+}
+
 tri_status tri__recorder_open(tri_recorder *p, const char *text, tri_session *session) {
     *p = (tri_recorder){0};
     if (!text) return TRI_OK;

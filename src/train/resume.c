@@ -32,7 +32,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     if (!now) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,
                            .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
-                           .path = tri__checkpoint_path(checkpoint)};
+                           .step = tri__checkpoint_step(checkpoint), .batches = s->batches, .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
     json_decref(now);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)

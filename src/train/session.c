@@ -33,14 +33,35 @@ static void say(void *context, tri_log_level level, const char *text) {
     (void)tri__session_emit(session, &event);
 }
 
+static tri_status find_tables(const tri_session *s, tri_data_files *files) {
+    const char *path = s->settings->data_path;
+    TRI_TRY(tri__data_files(path, files));
+    return files->train[0] ? TRI_OK : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+}
+
+/* A warm-up that the run does not reach the end of, once. Where --max-steps ends the run it was said when options were read. */
+static void say_warmup(tri_session *s, int64_t steps) {
+    const tri_settings *set = s->settings;
+    int known = set->max_steps && set->max_steps <= steps;
+    if (!s->lead || s->warmup_said || known || set->warmup_steps < steps) return;
+    s->warmup_said = 1;
+    tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)set->warmup_steps, (long long)steps,
+             tri__learning_rate(set->lr, set->warmup_steps, steps, steps - 1), set->lr);
+}
+
+/* Before they are tokenised. */
+static void rows_counted(void *context, int64_t rows) {
+    tri_session *s = context;
+    say_warmup(s, (rows + s->place.batch - 1) / s->place.batch * s->settings->epochs);
+}
+
 static tri_status load_tables(tri_session *s) {
     tri_data_files files;
     tri_inputs inputs;
-    TRI_TRY(tri__data_files(s->settings->data_path, &files));
-    if (!files.train[0])
-        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->settings->data_path);
+    TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
     inputs.stop = s->stop;
+    inputs.counted = rows_counted, inputs.counted_context = s;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
@@ -69,6 +90,7 @@ static tri_status plan_steps(tri_session *s) {
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
     s->epochs = (s->steps + s->batches - 1) / s->batches;
+    say_warmup(s, s->steps);
     return TRI_OK;
 }
 
@@ -91,7 +113,9 @@ static tri_status agree(const tri_session *s) {
 
 static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
-    tri_counts max = tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len), max_infer = max;
+    tri_counts max, max_infer;
+    TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
+    max_infer = max;
     if (s->valid)
         TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0, set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
@@ -130,9 +154,12 @@ static tri_status open_loader(tri_session *s) {
 }
 
 static tri_status open_all(tri_session *s) {
+    tri_data_files files;
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__settings_check(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
+    if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
+    TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
@@ -174,7 +201,9 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 }
 
 void tri_session_close(tri_session *s) {
+    tri_words words;
     if (!s) return;
+    tri__words_keep(&words);
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
@@ -189,6 +218,7 @@ void tri_session_close(tri_session *s) {
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->own) tri__settings_free(&s->own);
     free(s);
+    tri__words_restore(&words);
 }
 
 /* FLOPs of a program bound to this batch. */
@@ -210,7 +240,7 @@ static tri_status check_room(const tri_session *s) {
     return TRI_OK;
 }
 
-tri_status tri_next_batch(tri_session *s, int *more) {
+static tri_status next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
@@ -231,6 +261,8 @@ tri_status tri_next_batch(tri_session *s, int *more) {
     *more = 1;
     return TRI_OK;
 }
+
+tri_status tri_next_batch(tri_session *s, int *more) { return tri__done(next_batch(s, more)); }
 
 /* How sure a rank is that what went wrong began with it. */
 enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
@@ -280,7 +312,7 @@ static tri_status read_loss(tri_session *s) {
     return TRI_OK;
 }
 
-tri_status tri_forward_backward(tri_session *s, double *loss) {
+static tri_status forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     const tri_planned *planned = &s->engine.plan.train;
@@ -290,6 +322,8 @@ tri_status tri_forward_backward(tri_session *s, double *loss) {
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
 }
+
+tri_status tri_forward_backward(tri_session *s, double *loss) { return tri__done(forward_backward(s, loss)); }
 
 /* The same on all ranks: they decide by the same norm. */
 static tri_status adapt_scale(tri_session *s, int applied) {
@@ -319,7 +353,7 @@ static tri_status gather_figures(tri_session *s) {
 
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
 
-tri_status tri_update(tri_session *s) {
+static tri_status update(tri_session *s) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
     double t = (double)(s->at.step + 1 - s->at.skipped);
@@ -355,9 +389,11 @@ tri_status tri_update(tri_session *s) {
     return every && s->at.step % every == 0 ? tri__session_compare_replicas(s) : TRI_OK;
 }
 
+tri_status tri_update(tri_session *s) { return tri__done(update(s)); }
+
 tri_status tri_step_metrics(const tri_session *s, tri_step *out) {
     *out = s->last;
-    return TRI_OK;
+    return tri__done(TRI_OK);
 }
 
 tri_status tri__session_scores(tri_session *s, tri_scores *scores) {

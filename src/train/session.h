@@ -45,6 +45,7 @@ struct tri_session {
     int resumed;
     char from[TRI_PATH_MAX];          /* the checkpoint that it continues from; "": none */
     int64_t sequence;                 /* of the last checkpoint in the run folder; on the first rank */
+    int warmup_said;
     double began;                     /* seconds since 1970: this run, or the one that it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     json_t *best_figures;             /* of the best validation; NULL: none yet */
@@ -93,5 +94,8 @@ tri_status tri__session_compare_replicas(tri_session *session);
 
 /* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */
 double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s);
+/* Steps of warm-up and of the run, the learning rate reached and that asked for. */
+#define TRI_WARMUP_WORDS \
+    "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to %.3g"
 
 #endif

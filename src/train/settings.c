@@ -3,11 +3,14 @@
 #include "train/settings.h"
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/text.h"
 #include "data/column_info.h"
 #include "data/table.h"
 #include "plan/schedule/schedule.h"
-#include "train/room.h"
+#include "train/foreign.h"
+#include "train/rank_streams.h"
+#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +24,22 @@ typedef struct place {
     void *into;
 } place;
 
+/* What a name and a value are here. */
+typedef struct meaning {
+    place at;                   /* row NULL: nothing is set */
+    const char *to;             /* what it is set to; NULL: the value as it was given */
+    const tri_foreign *foreign; /* another program's name for it; NULL: our own */
+} meaning;
+
+/* Names under which rows were given by one source, the file or the command line. */
+typedef struct heard {
+    struct {
+        const tri_option *row;
+        char name[TRI_OPTION_FLAG];
+    } at[ROWS_MAX];
+    int n;
+} heard;
+
 void tri__settings_init(tri_settings *settings) {
     *settings = (tri_settings){0};
     tri__options_init(tri__model_options, &settings->model);
@@ -30,6 +49,9 @@ void tri__settings_init(tri_settings *settings) {
 void tri__settings_free(tri_settings *settings) {
     tri__options_free(tri__model_options, &settings->model);
     tri__options_free(tri__run_options, settings);
+    for (int i = 0; i < settings->notes.n; i++) free(settings->notes.at[i]);
+    free(settings->notes.at);
+    settings->notes = (tri_texts){0};
 }
 
 /* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one name. */
@@ -126,6 +148,26 @@ static tri_status read_columns(tri_settings *settings) {
     return TRI_OK;
 }
 
+static tri_status add_note(tri_settings *settings, char *text) {
+    tri_texts *notes = &settings->notes;
+    char **at = text ? realloc(notes->at, (size_t)(notes->n + 1) * sizeof *at) : NULL;
+    if (at) {
+        notes->at = at, at[notes->n++] = text;
+        return TRI_OK;
+    }
+    free(text);
+    return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+}
+
+/* Where epochs end the run, its length is known once rows are counted: then the session says it. */
+static tri_status note_warmup(tri_settings *s) {
+    char *text = NULL;
+    if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
+    double reached = tri__learning_rate(s->lr, s->warmup_steps, s->max_steps, s->max_steps - 1);
+    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0) text = NULL;
+    return add_note(s, text);
+}
+
 /* What is left out and follows from what is given. */
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
@@ -138,33 +180,108 @@ static tri_status complete(tri_settings *settings) {
     return tri__settings_ranks(settings);
 }
 
-static tri_status read_key(tri_settings *settings, const char *path, const char *key, const json_t *value) {
-    place at = find(settings, key, "config");
-    if (!at.row) {
-        const char *near = nearest(key, "config");
-        if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", path, key, near);
-        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", path, key);
+/* ---- names: ours, and those that people bring ---- */
+
+/* Commands, and the file, in which a training run is described: there other programs' options have a meaning. */
+static int describes_run(const char *scope) { return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope); }
+
+/* origin: "--bf16", or "config.json:3: bf16". value NULL: none. */
+static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *value, meaning *out) {
+    const tri_foreign *foreign = tri__foreign_find(name, value);
+    char flag[TRI_OPTION_FLAG];
+    *out = (meaning){.at = find(settings, name, scope)};
+    if (!foreign && !out->at.row && tri__foreign_is_switch(name))
+        return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, value);
+    if (!foreign || (foreign->held && !describes_run(scope))) return TRI_OK;
+    out->foreign = foreign;
+    if (!foreign->option && !foreign->held)
+        return foreign->value ? tri__fail(TRI_USAGE, "%s %s is not possible: %s", origin, foreign->value, foreign->words)
+                              : tri__fail(TRI_USAGE, "%s is not an option of Trident: %s", origin, foreign->words);
+    out->at = foreign->option ? find(settings, foreign->option, scope) : (place){0};
+    out->to = foreign->to;
+    if (out->at.row && !tri__option_listed(out->at.row, scope))
+        return tri__fail(TRI_USAGE, "%s is %s here, which is not an option of trident %s", origin,
+                         tri__option_flag(foreign->option, flag), scope);
+    return TRI_OK;
+}
+
+/* Keeps what is to be said about an option that is another program's. `shown`: its value, "" where there is none. */
+static tri_status keep_note(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *shown, const meaning *meant) {
+    const tri_foreign *foreign = meant->foreign;
+    char flag[TRI_OPTION_FLAG], *text = NULL;
+    if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row)) return TRI_OK; /* its own value in other words */
+    const char *between = *shown ? " " : "";
+    int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
+                               : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
+                                          tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown);
+    return add_note(settings, length < 0 ? NULL : text);
+}
+
+/* Two names of one option, from one source: which of them counts would be a guess. */
+static tri_status hear(heard *h, const tri_option *row, const char *origin, const char *name) {
+    char one[TRI_OPTION_FLAG], other[TRI_OPTION_FLAG], ours[TRI_OPTION_FLAG];
+    tri__option_flag(name, one);
+    for (int i = 0; i < h->n; i++) {
+        if (h->at[i].row != row) continue;
+        if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* given again: the last one counts */
+        return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin, other + (origin[0] == '-' ? 0 : 2),
+                         tri__option_flag(row->name, ours));
     }
-    if (!tri__option_listed(at.row, "config"))
-        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", path, key);
-    char origin[ORIGIN_BYTES];
-    snprintf(origin, sizeof origin, "%s: %s", path, key);
-    note(settings, at.row);
-    return tri__option_set_json(at.row, at.into, origin, value);
+    if (h->n == ROWS_MAX) return TRI_OK;
+    h->at[h->n].row = row;
+    snprintf(h->at[h->n++].name, TRI_OPTION_FLAG, "%s", name);
+    return TRI_OK;
+}
+
+/* ---- the configuration file ---- */
+
+/* A single value as it would be typed; NULL: it is not one. */
+static const char *typed(const json_t *value, char out[static 64]) {
+    if (json_is_string(value)) return json_string_value(value);
+    if (json_is_boolean(value)) return json_is_true(value) ? "true" : "false";
+    if (json_is_integer(value)) snprintf(out, 64, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value)) snprintf(out, 64, "%.9g", json_real_value(value));
+    return json_is_number(value) ? out : NULL;
+}
+
+static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key, const json_t *value) {
+    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64];
+    const char *text = typed(value, number);
+    meaning meant;
+    snprintf(where, sizeof where, line ? "%s:%d" : "%s", path, line);
+    snprintf(origin, sizeof origin, "%.400s: %.100s", where, key);
+    TRI_TRY(interpret(settings, "config", origin, key, text ? text : "{...}", &meant));
+    const tri_option *row = meant.at.row;
+    if (!row && !meant.foreign) {
+        const char *near = nearest(key, "config");
+        if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", where, key, near);
+        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", where, key);
+    }
+    TRI_TRY(keep_note(settings, "config", origin, key, text ? text : "", &meant));
+    if (!row) return TRI_OK;
+    if (!tri__option_listed(row, "config"))
+        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where, key);
+    TRI_TRY(hear(h, row, origin, key));
+    note(settings, row);
+    return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to) : tri__option_set_json(row, meant.at.into, origin, value);
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
-    json_t *root;
-    TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
-    tri_status status = TRI_OK;
+    json_t *root, *value;
+    char *text;
     const char *key;
-    json_t *value;
+    size_t size;
+    heard h = {.n = 0};
+    tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
+    if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
+    status = tri__json_parse(text, size, path, TRI_USAGE, &root);
     json_object_foreach(root, key, value) {
         if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0) continue; /* the latter: in exports, for others */
-        status = read_key(settings, path, key, value);
+        status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
         if (status != TRI_OK) break;
     }
     json_decref(root);
+    free(text);
     return status;
 }
 
@@ -173,12 +290,25 @@ tri_status tri__settings_config(tri_settings *settings, const char *path) {
     return complete(settings);
 }
 
+/* ---- the command line ---- */
+
 /* One option of a command line. */
 typedef struct argument {
     char name[TRI_OPTION_FLAG]; /* without dashes in front; cut when too long to be an option */
     const char *value;         /* NULL: none */
     int used;                  /* arguments taken: 1 or 2 */
+    meaning meant;
 } argument;
+
+/* A switch takes the next argument only if it says true or false; a digit there may be a file's name. */
+static int is_truth(const char *word) { return tri__foreign_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
+
+/* The value of an option whose text has no "=": the next argument, where it takes one. */
+static void take_value(const tri_option *row, int n, const char *const *args, argument *out) {
+    int is_switch = row ? row->kind == TRI_OPTION_BOOL : tri__foreign_is_switch(out->name);
+    if (n < 2 || (is_switch ? !is_truth(args[1]) : strncmp(args[1], "--", 2) == 0)) return;
+    out->value = args[1], out->used = 2;
+}
 
 /* Splits "--name=value", or "--name" and the next argument where the option takes one. */
 static tri_status read_argument(tri_settings *settings, const char *scope, int n, const char *const *args,
@@ -194,27 +324,27 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
     const tri_option *row = find(settings, out->name, scope).row;
     char written[TRI_OPTION_FLAG];
-    if (!row) {
+    if (!equal) take_value(row, n, args, out);
+    TRI_TRY(interpret(settings, scope, tri__option_flag(out->name, written), out->name, out->value, &out->meant));
+    row = out->meant.at.row;
+    if (!row && !out->meant.foreign) {
         const char *near = nearest(out->name, scope);
         if (near)
             return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, tri__option_flag(near, written));
         return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
     }
+    if (!row) return TRI_OK;
     if (!tri__option_listed(row, scope))
-        return tri__fail(TRI_USAGE, "%.*s is no option of trident %s; trident %s --help lists them", length, text, scope,
+        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help lists them", length, text, scope,
                          scope);
-    if (!out->value && row->kind == TRI_OPTION_BOOL) {
-        out->value = "true";
-    } else if (!out->value) {
-        if (n < 2 || strncmp(args[1], "--", 2) == 0) return tri__fail(TRI_USAGE, "%s needs a value", text);
-        out->value = args[1], out->used = 2;
-    }
-    return TRI_OK;
+    if (!out->value && row->kind == TRI_OPTION_BOOL) out->value = "true";
+    return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
 }
 
 /* Goes through the arguments. With `config`, only remembers the value of --config there; else sets what they say. */
 static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
                                  const char **config) {
+    heard h = {.n = 0};
     for (int i = 0; i < n;) {
         if (args[i][0] != '-' || args[i][1] == 0) { /* a bare word; "-" is one too */
             i++;
@@ -224,14 +354,18 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
         argument argument;
         TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
         i += argument.used;
-        place at = find(settings, argument.name, scope);
+        place at = argument.meant.at;
         if (config) {
-            if (strcmp(at.row->name, "config") == 0) *config = argument.value;
+            if (at.row && strcmp(at.row->name, "config") == 0) *config = argument.value;
             continue;
         }
         char origin[TRI_OPTION_FLAG];
+        tri__option_flag(argument.name, origin);
+        TRI_TRY(keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
+        if (!at.row) continue;
+        TRI_TRY(hear(&h, at.row, origin, argument.name));
         note(settings, at.row);
-        TRI_TRY(tri__option_set_text(at.row, at.into, tri__option_flag(argument.name, origin), argument.value));
+        TRI_TRY(tri__option_set_text(at.row, at.into, origin, argument.meant.to ? argument.meant.to : argument.value));
     }
     return TRI_OK;
 }
@@ -266,6 +400,7 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     TRI_TRY(read_arguments(settings, scope, n, args, NULL));
     TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
     if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings));
+    if (tri__option_listed(tri__option_find(tri__run_options, "warmup_steps"), scope)) TRI_TRY(note_warmup(settings));
     return complete(settings);
 }
 
@@ -284,10 +419,25 @@ static tri_status check_pipeline(const tri_settings *s) {
     return TRI_OK;
 }
 
+/* Texts with a form of their own, and folders that must be there. */
+static tri_status check_texts(const tri_settings *s) {
+    uint8_t ranks[TRI_RANKS_PER_NODE];
+    int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
+    TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, ranks));
+    TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, ranks));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, ranks));
+    for (int i = 0; i < s->offload.n && s->offload.n > 1; i++)
+        if (strcmp(s->offload.at[i], "none") == 0)
+            return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
+    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", s->resume);
+    return TRI_OK;
+}
+
 tri_status tri__settings_check(const tri_settings *settings) {
     tri_mesh mesh;
-    int64_t global = settings->global_batch_size, limit;
-    TRI_TRY(tri__room_limit(settings, &limit));
+    int64_t global = settings->global_batch_size;
+    TRI_TRY(check_texts(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)

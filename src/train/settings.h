@@ -65,6 +65,7 @@ typedef struct tri_settings {
         int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
             device, lab_model, output_dir, separator, missing;
     } given;
+    tri_texts notes;               /* how other programs' options were taken; owned, to be said once */
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
 

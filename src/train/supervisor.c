@@ -113,6 +113,7 @@ static void hear_signals(supervisor *s) {
             continue;
         }
         s->asked = now;
+        if (s->what->stopping) tri__say(s->what->log, TRI_LOG_INFO, "%s", s->what->stopping);
         atomic_store(&s->segment.control->stop, 1);
         tri__control_wake(s->segment.control, NULL, 0);
         pass_on(s);

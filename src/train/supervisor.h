@@ -20,7 +20,8 @@ typedef struct tri_supervised {
     int out, err;                /* the console */
     tri_rank_logs logs;
     const tri_stop *stop;        /* an end that was asked for before ranks started counts, too; NULL */
-    const tri_log *log;          /* warnings; NULL: none */
+    const tri_log *log;          /* warnings, and the next; NULL: none */
+    const char *stopping;        /* what is said when the first signal asks for an end; NULL: nothing */
 } tri_supervised;
 
 /* How one rank ended, and where it was. */
