@@ -66,7 +66,7 @@ static const struct {
     {"[]", "x.json:1:1: an object"},
     {"{\"a\": 1, \"a\": 2}", "duplicate"},
     {"{\"a\": {\"b\": 1, \"b\": 1}}", "duplicate"},
-    {"{\"a\": 1", "x.json:1:7"},
+    {"{\"a\": 1", "x.json:1:8"},
     {"{\"a\":\n  \"b", "x.json:2:"},
     {"{\"a\": \"b\\", "x.json:1:"},
     {"{\"a\": 1}\n}", "x.json:2:1"},

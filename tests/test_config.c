@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "json_text.h"
+
 static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
     if (got != want || !strstr(tri_error(), part))
         fail_msg("%s: expected status %d and \"%s\"; got %d and \"%s\"", what, want, part, got, tri_error());
@@ -206,8 +208,7 @@ static void test_values(void **state) {
         char *before = field_line(row, &s);
         tri_status status;
         if (text[0] == '@') {
-            json_t *value = json_loads(text + 1, JSON_DECODE_ANY, NULL);
-            assert_non_null(value);
+            json_t *value = json_of(text + 1);
             status = tri__option_set_json(row, &s, "here", value);
             json_decref(value);
         } else {
@@ -261,7 +262,7 @@ static void test_model_check(void **state) {
         tri__options_init(tri__model_options, &config);
         json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
                                  "primary_tokenizer", "b");
-        json_t *changes = json_loads(cases[i].json, 0, NULL), *value;
+        json_t *changes = json_of(cases[i].json), *value;
         json_object_update(base, changes);
         const char *key;
         json_object_foreach(base, key, value)
@@ -338,7 +339,7 @@ static void test_encoder_parse(void **state) {
         tri_encoder e, before;
         assert_true(tri__encoder_preset("bert-base-cased", &e));
         before = e;
-        json_t *json = json_loads(cases[i].json, 0, NULL);
+        json_t *json = json_of(cases[i].json);
         assert_non_null(json);
         tri_status status = tri__encoder_parse(json, "cfg", &e);
         if (cases[i].error) {

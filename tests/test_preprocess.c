@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "json_text.h"
+
 static char folder[64], path[96];
 
 static int make_folder(void **state) {
@@ -391,7 +393,7 @@ static void comes_back_from_json(void **state) {
         tri__preprocess_free(back);
         static const char *const keys[] = {"label_name", "primary_text", "secondary_text", "columns", "labels", "version"};
         for (int i = 0; i < 6; i++) { /* each of them is needed */
-            json_t *less = json_copy(json);
+            json_t *less = json_deep_copy(json);
             json_object_del(less, keys[i]);
             assert_int_equal(tri__preprocess_parse(less, "memory", &back), TRI_DATA);
             assert_error(keys[i]);
@@ -427,7 +429,7 @@ static void damaged_json_is_refused(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         snprintf(text, sizeof text, whole, cases[i].column);
-        json_t *json = json_loads(text, 0, NULL);
+        json_t *json = json_of(text);
         tri_preprocess *made;
         assert_non_null(json);
         assert_int_equal(tri__preprocess_parse(json, "memory", &made), cases[i].error ? TRI_DATA : TRI_OK);

@@ -49,10 +49,11 @@ static void equals_python(void **state) {
     assert_true(json_array_size(cases("tests/golden/csv_python.json", &root)) >= 50);
     json_array_foreach(json_object_get(root, "cases"), i, one) {
         const json_t *text = json_object_get(one, "text");
-        json_t *rows = json_object_get(one, "rows"), *names = json_incref(json_array_get(rows, 0));
+        const json_t *rows = json_object_get(one, "rows"), *names = json_array_get(rows, 0);
+        json_t *body = json_array();
+        for (size_t k = 1; k < json_array_size(rows); k++) json_array_append(body, json_array_get(rows, k));
         table_write(json_string_value(text), json_string_length(text));
-        json_array_remove(rows, 0);
-        char *want = expected(names, rows);
+        char *want = expected(names, body);
         const tri_bad_row *bad;
         int described;
         int64_t n_bad;
@@ -63,7 +64,7 @@ static void equals_python(void **state) {
         free(got);
         free(want);
         free(table_text_any_way(TRI_BAD_ROWS_FAIL));
-        json_decref(names);
+        json_decref(body);
     }
     json_decref(root);
     unlink(table_path);
@@ -72,7 +73,11 @@ static void equals_python(void **state) {
 /* The rows left are Python's, each bad row has its place and reason, and without skipping the first of them is the error. */
 static void hostile_case(size_t index, const json_t *one) {
     json_t *names = json_array(), *bad = json_object_get(one, "bad");
-    for (int c = 0; c < json_integer_value(json_object_get(one, "columns")); c++) json_array_append_new(names, json_sprintf("c%d", c));
+    for (int c = 0; c < json_integer_value(json_object_get(one, "columns")); c++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", c);
+        json_array_append_new(names, json_string(name));
+    }
     char *want = expected(names, json_object_get(one, "rows"));
     const tri_bad_row *rows;
     int described;

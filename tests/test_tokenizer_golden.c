@@ -2,9 +2,9 @@
  * arguments, tools/parity_tokenizer.py make: JSON lines, first {"folder": F} or {"files": {name: text}}, then {"text": T, "ids": [..]}
  * or {"a": A, "b": B, "max_len": M, "ids": [..], "types": [..]}. Each case is encoded twice: the second time the words are known. */
 #include "base/file.h"
+#include "base/json.h"
 #include "data/tokenizer.h"
 
-#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,9 +94,8 @@ static int check_file(const char *path) {
     tri_tokenizer *tokenizer = NULL;
     if (!in) fail_msg("%s is missing", path);
     while ((length = getline(&line, &room, in)) > 0) {
-        json_error_t error;
-        json_t *one = json_loadb(line, (size_t)length, JSON_ALLOW_NUL, &error);
-        if (!one) fail_msg("%s:%d: %s", path, number + 1, error.text);
+        json_t *one;
+        if (tri__json_parse_any(line, (size_t)length, path, TRI_DATA, &one) != TRI_OK) fail_msg("row %d: %s", number + 1, tri_error());
         number++;
         if (json_object_get(one, "folder") || json_object_get(one, "files")) { /* the cases that follow are of another tokenizer */
             tri__tokenizer_free(tokenizer);

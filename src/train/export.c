@@ -11,6 +11,7 @@
 #include "train/engine.h"
 #include "train/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

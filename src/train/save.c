@@ -40,7 +40,7 @@ static json_t *state_json(const tri_session *s) {
                               (json_int_t)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
                               (json_int_t)s->at.best_step, "seed", (json_int_t)set->seed, "mesh", mesh_json(&s->place.mesh),
                               "learning_rate", rate_json(s), "build", tri__build_text());
-    if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_true());
+    if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_boolean(1));
     if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
     if (state && s->engine.plan.train.scale >= 0)
         json_object_set_new(state, "loss_scale",
