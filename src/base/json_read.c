@@ -1,5 +1,5 @@
-/* json_read.c - RFC 8259, in one walk that checks our limits as it goes (limits.h): depth, length of strings, memory; "{}," is 3 bytes of
- * text and a hundred of memory. Refused besides: duplicate keys, U+0000, numbers that do not fit (an integer in 64 bits, a real number in a
+/* json_read.c - RFC 8259 with our limits (limits.h). One scan bounds the memory before any is asked for: "{}," is 3 bytes of text and
+ * hundreds of memory. Then one walk, which checks depth and length of strings as it goes. Refused besides: duplicate keys, U+0000, numbers that do not fit (an integer in 64 bits, a real number in a
  * double). */
 #include "base/json.h"
 
@@ -14,14 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_MAX = 1024, VALUE_BYTES = 64, MEMBER_BYTES = 96 }; /* bytes of a number's text; of memory, at most, of a value, of a member more */
+enum { NUMBER_MAX = 1024 }; /* bytes of a number's text */
+
+/* Bytes of memory, at most, for what such a character begins: an object, a list, another member (a value under a key). Long strings take
+ * at most what their text does, twice. */
+enum { OBJECT_BYTES = 304, LIST_BYTES = 176, MEMBER_BYTES = 160 };
+static int64_t memory_of(char c) { return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0; }
 
 typedef struct reader {
     const char *text, *name;
     size_t length, at;
     tri_status bad, status;
     int depth, nul;    /* nul: \u0000 is accepted in strings that are not keys */
-    int64_t memory;
     char *string;      /* [room] the string being read */
     size_t n, room;
 } reader;
@@ -62,12 +66,16 @@ static json_t *unexpected(reader *r, const char *expected) {
     return fault(r, r->at, "byte 0x%02x where %s is expected", (unsigned)byte, expected);
 }
 
-/* Counts memory before it is asked for. */
-static int may_take(reader *r, int64_t bytes) {
-    r->memory += bytes;
-    if (r->memory <= TRI_LIMIT_JSON_MEMORY) return 1;
-    fault(r, r->at, "so many values that they would take more than %d MB of memory", TRI_LIMIT_JSON_MEMORY / 1000000);
-    return 0;
+static int bounded(reader *r) {
+    int64_t memory = 0;
+    for (size_t i = 0; i < r->length; i++) {
+        memory += memory_of(r->text[i]);
+        if (memory > TRI_LIMIT_JSON_MEMORY)
+            return fault(r, i, "so many values that they would take more than %d MB of memory", TRI_LIMIT_JSON_MEMORY / 1000000), 0;
+        if (r->text[i] == '"')
+            for (i++; i < r->length && r->text[i] != '"'; i++) i += r->text[i] == '\\';
+    }
+    return 1;
 }
 
 static int keep(reader *r, const char *bytes, size_t n) {
@@ -142,7 +150,7 @@ static int read_string(reader *r) {
         if (r->at - start - 1 > TRI_LIMIT_STRING) return fault(r, start, "a string of more than %d bytes", TRI_LIMIT_STRING), 0;
     }
     r->at++;
-    return may_take(r, (int64_t)r->n);
+    return 1;
 }
 
 static size_t digits(reader *r) {
@@ -231,7 +239,7 @@ static int read_member(reader *r, json_t *object) {
     blanks(r);
     if (peek(r) != '"') return unexpected(r, "a key in quotes"), 0;
     size_t at = r->at;
-    if (!read_string(r) || !may_take(r, MEMBER_BYTES)) return 0;
+    if (!read_string(r)) return 0;
     if (strlen(r->string) != r->n) return fault(r, at, "\\u0000 in a key"), 0;
     if (json_object_get(object, r->string)) return fault(r, at, "duplicate key \"%.100s\"", r->string), 0;
     char *key = strdup(r->string);
@@ -266,7 +274,6 @@ static json_t *read_container(reader *r, int byte) {
 
 static json_t *read_value(reader *r) {
     blanks(r);
-    if (!may_take(r, VALUE_BYTES)) return NULL;
     int byte = peek(r);
     json_t *value;
     if (byte == '{' || byte == '[') value = read_container(r, byte);
@@ -280,7 +287,7 @@ static tri_status read_text(reader *r, json_t **out) {
     *out = NULL;
     if (r->length > TRI_LIMIT_JSON_FILE)
         return tri__fail(r->bad, "%s has %zu bytes of JSON; at most %d are accepted", r->name, r->length, TRI_LIMIT_JSON_FILE);
-    json_t *root = read_value(r);
+    json_t *root = bounded(r) ? read_value(r) : NULL;
     blanks(r);
     if (root && r->at < r->length) unexpected(r, "the end");
     free(r->string);
