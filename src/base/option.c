@@ -357,11 +357,14 @@ static const size_t field_bytes[] = {
     [TRI_OPTION_CHOICE] = sizeof(int),       [TRI_OPTION_TEXTS] = sizeof(tri_texts),
     [TRI_OPTION_REALS] = sizeof(tri_reals),  [TRI_OPTION_OBJECT] = sizeof(json_t *)};
 
-void tri__options_init(const tri_option *rows, void *into) {
-    for (const tri_option *row = rows; row->name; row++) {
-        memset(field(row, into), 0, field_bytes[row->kind]);
-        if (row->value) TRI_ASSERT(tri__option_set_text(row, into, row->name, row->value) == TRI_OK);
-    }
+tri_status tri__options_init(const tri_option *rows, void *into) {
+    tri_status status = TRI_OK;
+    for (const tri_option *row = rows; row->name; row++) memset(field(row, into), 0, field_bytes[row->kind]);
+    for (const tri_option *row = rows; row->name && status == TRI_OK; row++)
+        if (row->value) status = tri__option_set_text(row, into, row->name, row->value);
+    TRI_ASSERT(status == TRI_OK || status == TRI_RESOURCE); /* the defaults of our own tables are right */
+    if (status != TRI_OK) tri__options_free(rows, into);
+    return status;
 }
 
 void tri__options_free(const tri_option *rows, void *into) {

@@ -41,7 +41,7 @@ typedef struct tri_option {
 } tri_option;
 
 /* Rows end with a NULL name. */
-void tri__options_init(const tri_option *rows, void *into);    /* sets the defaults */
+tri_status tri__options_init(const tri_option *rows, void *into); /* sets the defaults; TRI_RESOURCE: all is unset */
 void tri__options_free(const tri_option *rows, void *into);    /* frees what is owned */
 /* NULL when there is none; names and aliases, dashes = underscores. */
 const tri_option *tri__option_find(const tri_option *rows, const char *name);

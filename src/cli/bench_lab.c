@@ -178,8 +178,8 @@ static tri_status run_layout(lab *b, int which) {
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
     line_of(b, &layouts[which], l);
-    tri__settings_init(&settings);
-    tri_status status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
     result *r = &b->result[which];
     if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);

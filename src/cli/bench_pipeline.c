@@ -138,8 +138,8 @@ static tri_status run_layout(const pipeline *b, layout *at) {
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
     line_of(b, at, l);
-    tri__settings_init(&settings);
-    tri_status status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &at->result);
     tri__settings_free(&settings);
     free(l);

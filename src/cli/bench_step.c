@@ -67,7 +67,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     if (b->asked->memory_limit) snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
     for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
 #undef ADD
-    tri__settings_init(settings);
+    TRI_TRY(tri__settings_init(settings));
     return tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
 }
 

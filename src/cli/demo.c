@@ -137,8 +137,8 @@ static tri_status train_and_score(demo *d, int which) {
     line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
-    tri__settings_init(&settings);
-    tri_status status = line_of(d, v, l);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = line_of(d, v, l);
     while (l->argv[n_args]) n_args++;
     if (status == TRI_OK)
         status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);

@@ -117,7 +117,7 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     refusal r = {"", ""};
     TRI_TRY(check_allowed(c, allowed));
     tri_settings settings;
-    tri__settings_init(&settings);
+    TRI_TRY(tri__settings_init(&settings));
     json_t *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
     tri_status status = defaults ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");

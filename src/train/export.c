@@ -160,7 +160,7 @@ static void close_exporter(exporter *e) {
 tri_status tri__run_export(const tri_settings *settings, json_t **facts) {
     exporter e = {0};
     *facts = NULL;
-    tri__settings_init(&e.settings);
+    TRI_TRY(tri__settings_init(&e.settings));
     tri_status status = settings->checkpoint && settings->output_dir
                             ? open_exporter(&e, settings->checkpoint)
                             : tri__fail(TRI_USAGE, "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");

@@ -80,7 +80,7 @@ static tri_status load_data(served *v, const char *path, int need_labels, const 
 static tri_status serve(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
     tri_log log = tri__sink_log(sink);
-    tri__settings_init(&v->settings);
+    TRI_TRY(tri__settings_init(&v->settings));
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
     const char *folder = tri__checkpoint_path(v->checkpoint);

@@ -20,10 +20,12 @@ typedef struct place {
     void *into;
 } place;
 
-void tri__settings_init(tri_settings *settings) {
+tri_status tri__settings_init(tri_settings *settings) {
     *settings = (tri_settings){0};
-    tri__options_init(tri__model_options, &settings->model);
-    tri__options_init(tri__run_options, settings);
+    TRI_TRY(tri__options_init(tri__model_options, &settings->model));
+    tri_status status = tri__options_init(tri__run_options, settings);
+    if (status != TRI_OK) tri__options_free(tri__model_options, &settings->model);
+    return status;
 }
 
 void tri__settings_free(tri_settings *settings) {

@@ -70,7 +70,7 @@ enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 
-void tri__settings_init(tri_settings *settings);
+tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
 void tri__settings_free(tri_settings *settings);
 /* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them, so
  * that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words). Unknown
