@@ -1,6 +1,7 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers. */
 #include "allocations.h"
+#include "checkpoint/manifest.h"
 #include "session_data.h"
 
 #include <math.h>
@@ -77,6 +78,39 @@ static void a_resumed_run_is_the_same_run(void **state) {
     assert_non_null(strstr(tri_error(), "lr"));
 }
 
+/* A manifest whose state lacks what a run goes on from, or has it as something else, is refused by the field's name; it was 0 once. */
+static void every_field_of_the_state_counts(void **state) {
+    (void)state;
+    static const char *const fields[] = {"began", "samples", "rows", "global_batch", "replica_batch", "data",
+                                         "loss_sum", "weight_sum", "best_step", "seed", "build"};
+    char folder[TRI_PATH_MAX];
+    double loss = 0;
+    tri_session *s = open_session("fields", OPTIONS("--resume=never", "--epochs=3"));
+    assert_true(step(s, &loss));
+    OK(tri_save(s, folder, sizeof folder));
+    tri_session_close(s);
+    json_t *manifest;
+    OK(tri__manifest_load(folder, &manifest));
+    json_t *facts = json_object_get(manifest, "state");
+    for (size_t i = 0; i < 2 * sizeof fields / sizeof *fields; i++) {
+        const char *name = fields[i / 2];
+        json_t *was = json_incref(json_object_get(facts, name));
+        assert_non_null(was);
+        if (i % 2) json_object_set_new(facts, name, json_array());
+        else json_object_del(facts, name);
+        OK(tri__manifest_save(folder, manifest));
+        tri_session *refused = NULL;
+        assert_int_equal(join_status(NULL, &refused, "fields", OPTIONS("--epochs=3")), TRI_DATA);
+        if (!strstr(tri_error(), name)) fail_msg("%s: %s", name, tri_error());
+        json_object_set_new(facts, name, was);
+    }
+    OK(tri__manifest_save(folder, manifest));
+    json_decref(manifest);
+    s = open_session("fields", OPTIONS("--epochs=3"));
+    assert_int_equal(s->at.step, 1);
+    tri_session_close(s);
+}
+
 static void nothing_allocates_after_the_first_step(void **state) {
     (void)state;
     double loss = 0;
@@ -140,6 +174,7 @@ int main(void) {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(microbatches_give_the_same_losses),
         cmocka_unit_test(a_resumed_run_is_the_same_run),
+        cmocka_unit_test(every_field_of_the_state_counts),
         cmocka_unit_test(nothing_allocates_after_the_first_step),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),

@@ -59,6 +59,8 @@ int json_is_whole(const json_t *value);
 json_t *json_object_get(const json_t *object, const char *key); /* borrowed; NULL when absent */
 int json_object_set(json_t *object, const char *key, const json_t *value);
 int json_object_set_new(json_t *object, const char *key, json_t *value);
+/* The same, but a list or an object with nothing in it, and nothing lost, is left out. */
+int json_object_set_filled(json_t *object, const char *key, json_t *container);
 int json_object_update(json_t *object, const json_t *other);
 int json_object_del(json_t *object, const char *key);
 size_t json_object_size(const json_t *object);

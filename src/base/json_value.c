@@ -193,6 +193,13 @@ int json_object_set(json_t *object, const char *key, const json_t *value) {
     return json_object_set_new(object, key, json_incref((json_t *)value));
 }
 
+int json_object_set_filled(json_t *object, const char *key, json_t *container) {
+    if (!container || container->lost || json_array_size(container) || json_object_size(container))
+        return json_object_set_new(object, key, container);
+    json_decref(container);
+    return 0;
+}
+
 int json_object_update(json_t *object, const json_t *other) {
     int failed = !is(other, JSON_OBJECT) || other->lost ? lose(object, NULL) : 0;
     const char *key;

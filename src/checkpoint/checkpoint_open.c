@@ -57,11 +57,20 @@ static tri_status parse_tensor(const tri_checkpoint *checkpoint, const json_t *r
     return TRI_OK;
 }
 
+/* A whole tensor is stored under its name, a slice of it as name@number. */
+static int is_of(const char *stored, const char *tensor) {
+    size_t n = strlen(tensor);
+    if (strncmp(stored, tensor, n) != 0) return 0;
+    if (!stored[n]) return 1;
+    return stored[n] == '@' && stored[n + 1] && strspn(stored + n + 1, "0123456789") == strlen(stored + n + 1);
+}
+
 static tri_status parse_slice(const tri_checkpoint *checkpoint, const json_t *row, const tri_piece *tensor, stored *out) {
     const char *file = json_string_value(json_object_get(row, "file")), *name = json_string_value(json_object_get(row, "tensor"));
     const json_t *begin = json_object_get(row, "begin"), *end = json_object_get(row, "end");
     const json_t *shard = file ? json_object_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
+    if (!is_of(name, tensor->name)) return bad_row(checkpoint, tensor->name, "a slice is of another tensor");
     *out = (stored){.file = &checkpoint->shard[json_integer_value(shard)]};
     out->entry = tri__st_find(out->file, name);
     if (!out->entry || out->entry->dtype != tensor->dtype) return bad_row(checkpoint, tensor->name, "a slice is not in its file");

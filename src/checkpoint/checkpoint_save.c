@@ -67,7 +67,7 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
     }
     json_t *metadata = json_pack("{s:s}", "format", "pt");
     tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
-    tri_status status = tri__st_write(path, stored, n, metadata, &written);
+    tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, json_object_get(part, "tensors"));
     if (status == TRI_OK && json_array_append_new(json_object_get(part, "files"), json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
                                                                                           (json_int_t)written.bytes, "xxh3", written.xxh3)))
@@ -151,13 +151,24 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_make(made);
 }
 
-/* All but the shards; the manifest last. */
+/* Opens what was made as a reader does, without hashing again what was hashed on the way, before it takes the place of anything. */
+static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
+    tri_checkpoint *checkpoint;
+    tri_status status = tri__checkpoint_open_part(made, 0, 0, &checkpoint);
+    if (status == TRI_OK && tri__checkpoint_step(checkpoint) != out->step) status = tri__fail(TRI_DATA, "%s is of another step", made);
+    tri__checkpoint_close(checkpoint);
+    if (status == TRI_DATA || status == TRI_NOINPUT) return tri__fail_in(TRI_IO, "what was written cannot be read back");
+    return status;
+}
+
+/* All but the shards; the manifest last; and then it is read. */
 static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const json_t *part) {
     TRI_TRY(save_json(made, "config.json", out->config));
     TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
     if (out->extras) TRI_TRY(out->extras(out->context, made));
     TRI_TRY(save_manifest(out, made, part));
-    return tri__folder_sync(made);
+    TRI_TRY(tri__folder_sync(made));
+    return read_back(out, made);
 }
 
 tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part) {

@@ -143,27 +143,26 @@ static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ
     }
 }
 
-/* An object for a tensor that differs; *row NULL when it is the same in both. */
-static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, json_t **row) {
+/* An object more in `rows` for a tensor that differs. */
+static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, json_t *rows) {
     tri_piece b;
     void *x = NULL, *y = NULL;
     int64_t differ = 0;
     double most = 0;
-    *row = NULL;
     if (!find_tensor(both[1], a.name, &b)) {
-        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first");
+        json_array_append_new(rows, json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first"));
         return TRI_OK;
     }
     if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape)) {
-        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype");
+        json_array_append_new(rows, json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype"));
         return TRI_OK;
     }
     tri_status status = read_whole(both[0], &a, &x);
     if (status == TRI_OK) status = read_whole(both[1], &b, &y);
     if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
     if (status == TRI_OK && differ)
-        *row = json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements", (json_int_t)differ, "of",
-                         (json_int_t)tri__shape_count(&a.shape), "most", most);
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements",
+                                              (json_int_t)differ, "of", (json_int_t)tri__shape_count(&a.shape), "most", most));
     free(x);
     free(y);
     return status;
@@ -173,12 +172,10 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], json_t *r
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < tri__checkpoint_count(both[side]); i++) {
             tri_piece tensor;
-            json_t *row = NULL;
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
-            if (side == 0) TRI_TRY(compare_tensor(both, tensor, &row));
+            if (side == 0) TRI_TRY(compare_tensor(both, tensor, rows));
             else if (!tri__checkpoint_has(both[0], tensor.name))
-                row = json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second");
-            if (row) json_array_append_new(rows, row);
+                json_array_append_new(rows, json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
         }
     return TRI_OK;
 }
@@ -201,7 +198,8 @@ static void print_keys(tri_text_table *table, const char *what, const json_t *ro
     size_t i;
     json_array_foreach(rows, i, row) {
         char *a = tri__json_line(json_object_get(row, "first")), *b = tri__json_line(json_object_get(row, "second"));
-        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, json_string_value(json_object_get(row, "key")), a ? a : "-", b ? b : "-");
+        table->failed |= !a || !b;
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, json_string_value(json_object_get(row, "key")), a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
@@ -225,7 +223,7 @@ static tri_status print_diff(tri_cli *cli, const json_t *all) {
                             json_string_value(json_object_get(row, "what")), words);
     }
     tri_status status = TRI_OK;
-    if (table.n > 1) status = tri__text_table_print(&table, cli->out, cli->out_color);
+    if (table.n > 1 || table.failed) status = tri__text_table_print(&table, cli->out, cli->out_color);
     if (json_array_size(tensors) == 0) fprintf(cli->out, "all tensors are the same\n");
     tri__text_table_free(&table);
     return status;
@@ -242,6 +240,7 @@ static tri_status diff(tri_cli *cli, const tri_settings *settings, const char *c
         compare_objects(tri__checkpoint_state(both[0]), tri__checkpoint_state(both[1]), json_object_get(all, "state"));
         status = compare_tensors((const tri_checkpoint *const *)both, json_object_get(all, "tensors"));
     }
+    if (status == TRI_OK && !json_is_whole(all)) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = settings->json ? tri__print_json(cli->out, all) : print_diff(cli, all);
     json_decref(all);
     for (int i = 0; i < 2; i++) tri__checkpoint_close(both[i]);

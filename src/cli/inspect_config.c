@@ -22,8 +22,9 @@ static void comment(json_t *comments, const char *key, const char *format, ...) 
     char *text = NULL;
     va_list args;
     va_start(args, format);
-    if (vasprintf(&text, format, args) >= 0) json_object_set_new(comments, key, json_string(text));
+    if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
+    json_object_set_new(comments, key, json_string(text));
     free(text);
 }
 
@@ -101,21 +102,17 @@ static void describe_columns(json_t *config, json_t *comments, const tri_inspect
     }
     json_t *further = json_array();
     for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
-    if (in->n_further) json_object_set(config, "secondary_text_list", further);
-    json_decref(further);
+    json_object_set_filled(config, "secondary_text_list", further);
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].role == TRI_INSPECT_TABULAR) json_array_append_new(tabular, json_string(in->column[c].name));
     for (int i = 0; i < in->n_warnings; i++)
         if (strcmp(in->warning[i].what, "decides_label") == 0 && in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
             json_array_append_new(deciding, json_string(in->warning[i].text));
-    if (json_array_size(tabular)) {
+    if (json_array_size(tabular))
         comment(comments, "tab_field_list", "%s; categories become one number each",
                 in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
-        json_object_set(config, "tab_field_list", tabular);
-    }
-    if (json_array_size(deciding)) json_object_set(comments, "careful", deciding);
-    json_decref(tabular);
-    json_decref(deciding);
+    json_object_set_filled(config, "tab_field_list", tabular);
+    json_object_set_filled(comments, "careful", deciding);
 }
 
 static void describe_training(json_t *config, json_t *comments, const char *data, const tri_settings *settings, const char *path,

@@ -70,7 +70,7 @@ static tri_status write_file(const char *path, const tri_predictions *p, int jso
     if (!memory) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = put_rows(memory, p, json);
     int lost = ferror(memory);
-    if ((fclose(memory) || lost) && status == TRI_OK)
+    if ((fclose(memory) || lost || !data) && status == TRI_OK) /* short of memory, it may close well, without data */
         status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);

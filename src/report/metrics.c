@@ -44,6 +44,7 @@ static void begin_line(FILE *out, const tri_event *event, const char *name) {
 static tri_status put_facts(FILE *out, const json_t *facts) {
     const char *key;
     json_t *value;
+    if (facts && !json_is_whole(facts)) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
     json_object_foreach((json_t *)facts, key, value) {
         if (strcmp(key, "ts") == 0 || strcmp(key, "event") == 0 || strcmp(key, "step") == 0) continue;
         char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
@@ -128,7 +129,7 @@ static tri_status start(metrics *m, int64_t step) {
     if (resumed) TRI_TRY(drop_later(m->path, step));
     m->file = fopen(m->path, resumed ? "ae" : "we");
     if (!m->file) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
-    fflush(m->early);
+    if (fflush(m->early) || ferror(m->early) || !m->text) return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);
     fwrite(m->text, 1, m->size, m->file);
     return TRI_OK;
 }

@@ -120,7 +120,7 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     TRI_TRY(tri__settings_init(&settings));
     json_t *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
-    tri_status status = defaults ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
     json_decref(defaults);
     TRI_TRY(status);
     if (c->batch_was != c->batch_now) {

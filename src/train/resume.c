@@ -22,13 +22,38 @@ static int64_t integer(const json_t *object, const char *key, int64_t otherwise)
 
 /* ---- going on from one that all can read ---- */
 
+/* What a manifest's state must have: without it a run would go on from somewhere else. What a run may do without is not listed. */
+static tri_status check_fields(const tri_checkpoint *checkpoint, const char *where, const json_t *object, const char *const *names,
+                               int (*is_kind)(const json_t *), const char *kind) {
+    for (; *names; names++)
+        if (!is_kind(json_object_get(object, *names)))
+            return tri__fail(TRI_DATA, "%s/manifest.json: %s.%s is missing, or not %s", tri__checkpoint_path(checkpoint), where, *names, kind);
+    return TRI_OK;
+}
+
+static tri_status check_state(const tri_checkpoint *checkpoint) {
+    static const char *const integers[] = {"samples", "rows", "global_batch", "replica_batch", "best_step", "seed", NULL};
+    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL}, *const texts[] = {"data", "build", NULL};
+    static const char *const scale_numbers[] = {"scale", NULL}, *const scale_integers[] = {"good", "skipped", NULL};
+    const json_t *state = tri__checkpoint_state(checkpoint), *scale = json_object_get(state, "loss_scale");
+    TRI_TRY(check_fields(checkpoint, "state", state, integers, json_is_integer, "a whole number"));
+    TRI_TRY(check_fields(checkpoint, "state", state, numbers, json_is_number, "a number"));
+    TRI_TRY(check_fields(checkpoint, "state", state, texts, json_is_string, "a text"));
+    if (!scale) return TRI_OK;
+    TRI_TRY(check_fields(checkpoint, "state.loss_scale", scale, scale_numbers, json_is_number, "a number"));
+    return check_fields(checkpoint, "state.loss_scale", scale, scale_integers, json_is_integer, "a whole number");
+}
+
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const json_t *state = tri__checkpoint_state(checkpoint);
     const char *data = json_string_value(json_object_get(state, "data")), *build = json_string_value(json_object_get(state, "build"));
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)tri__dataset_digest(s->train));
     json_t *now = tri__session_recorded(s);
-    if (!now) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (!json_is_whole(now)) {
+        json_decref(now);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,
                            .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
                            .path = tri__checkpoint_path(checkpoint)};
@@ -73,6 +98,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
         tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
         return TRI_OK;
     }
+    TRI_TRY(check_state(checkpoint));
     TRI_TRY(check_same(s, checkpoint));
     TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
     take_position(s, checkpoint);

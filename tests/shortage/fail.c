@@ -1,6 +1,6 @@
 /* fail.c - loaded before a program (LD_PRELOAD), it tells the program's allocations apart by their call stacks.
  *   SHORTAGE_LIST=FILE   writes the hash of every distinct stack, in the order of their first allocation; nothing fails
- *   SHORTAGE_FAIL=HASH   the first allocation at that stack fails, once
+ *   SHORTAGE_FAIL=HASH   the first allocation at that stack fails, once; with SHORTAGE_TRACE its stack is written to stderr
  * A stack is hashed by module and offset, so that a hash means the same place in each run of the same program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ void *__libc_memalign(size_t, size_t);
 enum { FRAMES = 40, MODULES = 64, SEEN = 1 << 16 };
 
 static struct { uintptr_t begin, end; uint64_t name; } module[MODULES];
-static int n_modules, list = -1, ready;
+static int n_modules, list = -1, ready, trace;
 static uint64_t wanted, seen[SEEN];
 static pid_t owner; /* a child that a program starts is not counted */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,11 +39,13 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size, (void)context;
     for (int i = 0; i < info->dlpi_phnum && n_modules < MODULES; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + part->p_vaddr;
         if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
+        if ((uintptr_t)add_module >= from && (uintptr_t)add_module < from + part->p_memsz) continue; /* this one */
         uint64_t name = 1;
         for (const char *c = info->dlpi_name; *c; c++) name = mix(name, (unsigned char)*c);
-        module[n_modules].begin = info->dlpi_addr + part->p_vaddr;
-        module[n_modules].end = module[n_modules].begin + part->p_memsz;
+        module[n_modules].begin = from;
+        module[n_modules].end = from + part->p_memsz;
         module[n_modules++].name = name;
     }
     return 0;
@@ -58,6 +60,7 @@ __attribute__((constructor)) static void begin(void) {
     if (path) list = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (path) list = fcntl(list, F_DUPFD_CLOEXEC, 200);
     if (hash) wanted = strtoull(hash, NULL, 16);
+    trace = getenv("SHORTAGE_TRACE") != NULL;
     owner = getpid();
     unsetenv("LD_PRELOAD");
     inside = 0;
@@ -68,7 +71,7 @@ static uint64_t stack_hash(void) {
     void *frame[FRAMES];
     int n = backtrace(frame, FRAMES);
     uint64_t hash = 1;
-    for (int i = 2; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         uintptr_t at = (uintptr_t)frame[i];
         for (int m = 0; m < n_modules; m++)
             if (at >= module[m].begin && at < module[m].end) hash = mix(hash, mix(module[m].name, at - module[m].begin));
@@ -85,6 +88,10 @@ static int fails(void) {
     if (hash && wanted) {
         pthread_mutex_lock(&lock);
         if (hash == wanted) fail = 1, wanted = 1, ready = 0;
+        if (fail && trace) {
+            void *frame[FRAMES];
+            backtrace_symbols_fd(frame, backtrace(frame, FRAMES), STDERR_FILENO);
+        }
         pthread_mutex_unlock(&lock);
     } else if (hash && list >= 0) {
         pthread_mutex_lock(&lock);
