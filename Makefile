@@ -10,7 +10,7 @@ $(if $(word 2,$(BUILD)),$(error BUILD='$(BUILD)': make cannot have a build folde
 PREFIX ?= /usr/local
 CFLAGS ?= -O3 -g
 OPENMP ?= -fopenmp
-PKGS := jansson libutf8proc
+PKGS := libutf8proc
 
 # What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up each time, in
 # about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make demo` and `make test` install it.

@@ -60,8 +60,8 @@ static double cpu(clockid_t clock) {
 
 static tri_status save(tri_saver *saver, const job *job, int64_t step, double *stall, double *stall_cpu) {
     tri_saved saved;
-    tri_save_spec spec = {.folder = job->folder, .step = step, .keep = 1, .config = json_object(), .preprocessing = json_object(),
-                          .state = json_object()};
+    tri_save_spec spec = {.folder = job->folder, .step = step, .keep = 1, .config = tri__json_object(), .preprocessing = tri__json_object(),
+                          .state = tri__json_object()};
     double begin = tri__clock(), begin_cpu = cpu(CLOCK_THREAD_CPUTIME_ID);
     TRI_TRY(tri__saver_begin(saver, &spec));
     *stall = tri__clock() - begin;

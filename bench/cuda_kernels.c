@@ -160,7 +160,7 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
     double seconds[RUNS];
     for (int r = -1; r < RUNS; r++) {
         tri_time time;
-        b->device->apart->start(b->context);
+        b->device->apart->start(b->context, 1);
         b->device->apart->mark(b->context, 0);
         for (int i = 0; i < BATCH; i++) run(call);
         b->device->apart->mark(b->context, 1);

@@ -7,15 +7,15 @@
 #include <string.h>
 
 static char *record(const tri_settings *settings) {
-    json_t *all = tri__settings_json(settings);
+    tri_json *all = tri__settings_json(settings);
     FUZZ_CHECK(all != NULL);
-    char *text = json_dumps(all, JSON_REAL_PRECISION(17));
+    char *text = tri__json_text(all, TRI_JSON_REAL_PRECISION(17));
     FUZZ_CHECK(text != NULL);
-    json_decref(all);
+    tri__json_decref(all);
     return text;
 }
 
-static void check_encoder(const json_t *object, int64_t max_len) {
+static void check_encoder(const tri_json *object, int64_t max_len) {
     tri_encoder encoder;
     FUZZ_CHECK(tri__encoder_preset("bert-base-uncased", &encoder));
     if (!object || tri__encoder_parse(object, "primary_encoder", &encoder) != TRI_OK) return;

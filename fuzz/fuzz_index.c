@@ -15,14 +15,14 @@ static void make_shards(void) {
 
 /* Of an index that was accepted: each tensor is mapped to one of the two shards, so that nothing else was opened. */
 static void check_names(const uint8_t *data, size_t size) {
-    json_t *root, *shard;
+    tri_json *root, *shard;
     const char *tensor;
     FUZZ_CHECK(tri__json_parse((const char *)data, size, "input", TRI_DATA, &root) == TRI_OK);
-    json_object_foreach(json_object_get(root, "weight_map"), tensor, shard) {
-        const char *name = json_string_value(shard);
+    tri__json_each_member(tri__json_get(root, "weight_map"), tensor, shard) {
+        const char *name = tri__json_string_value(shard);
         FUZZ_CHECK(name && (strcmp(name, "a.safetensors") == 0 || strcmp(name, "b.safetensors") == 0));
     }
-    json_decref(root);
+    tri__json_decref(root);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

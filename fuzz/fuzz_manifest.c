@@ -18,17 +18,17 @@ static void make_files(void) {
 }
 
 static void write_manifest(const uint8_t *data, size_t size) {
-    json_t *root;
+    tri_json *root;
     if (tri__json_parse((const char *)data, size, "input", TRI_DATA, &root) != TRI_OK) {
         fuzz_write("manifest.json", data, size);
         return;
     }
-    json_object_del(root, "checksum");
+    tri__json_del(root, "checksum");
     char *text = tri__manifest_text(root);
     FUZZ_CHECK(text != NULL);
     fuzz_write("manifest.json", text, strlen(text));
     free(text);
-    json_decref(root);
+    tri__json_decref(root);
 }
 
 static void read_tensors(const tri_checkpoint *checkpoint) {

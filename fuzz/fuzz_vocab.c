@@ -8,10 +8,10 @@
 
 static tri_status read_vocabulary(const char *data, size_t size, tri_vocabulary *out) {
     if (!size || data[0] != '{') return tri__vocabulary_read_lines("input", data, size, "##", out);
-    json_t *root;
+    tri_json *root;
     tri_status status = tri__json_parse(data, size, "input", TRI_DATA, &root);
     if (status == TRI_OK) status = tri__vocabulary_read_json("input", root, size, "##", out);
-    json_decref(root);
+    tri__json_decref(root);
     return status;
 }
 

@@ -43,16 +43,16 @@ expect_code 0 # only tests need it
 deps "cmocka" "--tests"
 expect_code 71
 expect_text "$err" "missing: libcmocka-dev" "tools/deps --install --tests"
-deps "jansson" ""
+deps "utf8proc" ""
 expect_code 71
-expect_text "$err" "missing: libjansson-dev" "tools/deps --install"
+expect_text "$err" "missing: libutf8proc-dev" "tools/deps --install"
 expect "looking installs nothing" test ! -e "$NOTES"
-TRIDENT_NO_INSTALL=1 deps "jansson" --install
+TRIDENT_NO_INSTALL=1 deps "utf8proc" --install
 expect_code 71
 expect "TRIDENT_NO_INSTALL=1 installs nothing" test ! -e "$NOTES"
-deps "jansson" --install
-expect_text "$err" "will install with apt-get: libjansson-dev" "installed, but a trial link still fails"
-expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libjansson-dev" "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
+deps "utf8proc" --install
+expect_text "$err" "will install with apt-get: libutf8proc-dev" "installed, but a trial link still fails"
+expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev" "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
 deps "lblis" --install
 expect_code 0 # OpenBLAS is there: it is used, and nothing installed
 expect "a BLAS that is there is enough" test ! -e "$NOTES"
@@ -63,7 +63,7 @@ expect_text "$err" "missing: libopenblas-dev" "BLAS=openblas"
 # What was found is written again only when it changed; without pkg-config the usual names serve.
 printf '#!/bin/sh\nexit 1\n' >tools/pkg-config && chmod +x tools/pkg-config
 deps "" "--write found.mk"
-expect_text found.mk "PKG_LIBS := -ljansson -lutf8proc" "BLAS ?= blis"
+expect_text found.mk "PKG_LIBS := -lutf8proc" "BLAS ?= blis"
 before=$(stat -c %y found.mk)
 deps "" "--write found.mk"
 expect "found.mk is left alone" test "$before" = "$(stat -c %y found.mk)"
@@ -74,10 +74,10 @@ expect_text found.mk "MPI := $work/tools/mpicc"
 # Every target but demo and test only names what is missing, before it compiles anything.
 if command -v make >/dev/null && [ -z "${TRI_SANITIZED:-}" ]; then
     last_command="make all"
-    LACKS=jansson PATH=$work/tools:$PATH make -C "$root" BUILD="$work/none" CC="$work/tools/cc" all >"$out" 2>"$err"
+    LACKS=utf8proc PATH=$work/tools:$PATH make -C "$root" BUILD="$work/none" CC="$work/tools/cc" all >"$out" 2>"$err"
     code=$?
     expect_code 2
-    expect_text "$err" "missing: libjansson-dev"
+    expect_text "$err" "missing: libutf8proc-dev"
     expect "nothing was compiled" test ! -d "$work/none/src"
     expect "nothing was installed" test ! -e "$NOTES"
 

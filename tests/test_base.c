@@ -127,7 +127,7 @@ static const struct {
     {"[]", "x.json:1:1: an object"},
     {"{\"a\": 1, \"a\": 2}", "duplicate"},
     {"{\"a\": {\"b\": 1, \"b\": 1}}", "duplicate"},
-    {"{\"a\": 1", "x.json:1:7"},
+    {"{\"a\": 1", "x.json:1:8"},
     {"{\"a\":\n  \"b", "x.json:2:"},
     {"{\"a\": \"b\\", "x.json:1:"},
     {"{\"a\": 1}\n}", "x.json:2:1"},
@@ -141,10 +141,10 @@ static const struct {
 };
 
 static tri_status parse(const char *text, size_t length) {
-    json_t *root;
+    tri_json *root;
     tri_status status = tri__json_parse(text, length, "x.json", TRI_DATA, &root);
     assert_int_equal(status == TRI_OK, root != NULL);
-    json_decref(root);
+    tri__json_decref(root);
     return status;
 }
 
@@ -286,19 +286,19 @@ static void test_folders(void **state) {
 
 static void test_json_files(void **state) {
     (void)state;
-    json_t *value = json_pack("{s:f, s:f, s:[i, i], s:s}", "third", (double)(1.0f / 3), "tiny", 1e-12, "list", 1, 2,
+    tri_json *value = tri__json_pack("{s:f, s:f, s:[i, i], s:s}", "third", (double)(1.0f / 3), "tiny", 1e-12, "list", 1, 2,
                               "e", "\xc3\xa9");
     assert_int_equal(tri__json_save(in_folder("v.json"), value), TRI_OK);
-    json_t *back;
+    tri_json *back;
     assert_int_equal(tri__json_load(in_folder("v.json"), TRI_USAGE, &back), TRI_OK);
-    assert_true((float)json_real_value(json_object_get(back, "third")) == 1.0f / 3);
-    assert_true(json_real_value(json_object_get(back, "tiny")) == 1e-12);
-    assert_string_equal(json_string_value(json_object_get(back, "e")), "\xc3\xa9");
-    char *line = tri__json_line(json_object_get(back, "list"));
+    assert_true((float)tri__json_real_value(tri__json_get(back, "third")) == 1.0f / 3);
+    assert_true(tri__json_real_value(tri__json_get(back, "tiny")) == 1e-12);
+    assert_string_equal(tri__json_string_value(tri__json_get(back, "e")), "\xc3\xa9");
+    char *line = tri__json_line(tri__json_get(back, "list"));
     assert_string_equal(line, "[1,2]");
     free(line);
-    json_decref(back);
-    json_decref(value);
+    tri__json_decref(back);
+    tri__json_decref(value);
     assert_int_equal(tri__file_write(in_folder("bad.json"), "{\n \"a\" 1}", 9), TRI_OK);
     expect_error(tri__json_load(in_folder("bad.json"), TRI_USAGE, &back), TRI_USAGE, "bad.json:2:");
     expect_error(tri__json_load(in_folder("none.json"), TRI_USAGE, &back), TRI_NOINPUT, "none.json");

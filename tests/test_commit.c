@@ -50,8 +50,8 @@ static tri_piece piece_of(const char *name, int rank, float *data) {
 
 /* data: [EACH] what is saved; in the background it may change at once. */
 static tri_status save(tri_world *world, const job *job, tri_saver *saver, float *data, tri_saved *saved) {
-    tri_save_spec spec = {.folder = folder, .step = job->step, .keep = 1, .best = 1, .config = json_pack("{s:i}", "lr", 1),
-                     .preprocessing = json_pack("{s:i}", "columns", 0), .state = json_pack("{s:I}", "samples", (json_int_t)job->step),
+    tri_save_spec spec = {.folder = folder, .step = job->step, .keep = 1, .best = 1, .config = tri__json_pack("{s:i}", "lr", 1),
+                     .preprocessing = tri__json_pack("{s:i}", "columns", 0), .state = tri__json_pack("{s:I}", "samples", (tri_json_int)job->step),
                      .extras = extras};
     TRI_TRY(tri__saver_begin(saver, &spec));
     for (int i = 0; i < EACH && job->background; i++) data[i] = -1;

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "json_text.h"
+
 static void expect_error(const char *what, tri_status got, tri_status want, const char *part) {
     if (got != want || !strstr(tri_error(), part))
         fail_msg("%s: expected status %d and \"%s\"; got %d and \"%s\"", what, want, part, got, tri_error());
@@ -85,7 +87,7 @@ typedef struct sample {
     char *text;
     tri_texts texts;
     tri_reals reals;
-    json_t *object;
+    tri_json *object;
 } sample;
 
 #define ROW(kind_, field_, ...) \
@@ -189,9 +191,9 @@ static const struct {
 };
 
 static char *field_line(const tri_option *row, const void *from) {
-    json_t *value = tri__option_json(row, from);
-    char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-    json_decref(value);
+    tri_json *value = tri__option_json(row, from);
+    char *line = tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+    tri__json_decref(value);
     return line;
 }
 
@@ -206,10 +208,9 @@ static void test_values(void **state) {
         char *before = field_line(row, &s);
         tri_status status;
         if (text[0] == '@') {
-            json_t *value = json_loads(text + 1, JSON_DECODE_ANY, NULL);
-            assert_non_null(value);
+            tri_json *value = json_of(text + 1);
             status = tri__option_set_json(row, &s, "here", value);
-            json_decref(value);
+            tri__json_decref(value);
         } else {
             status = tri__option_set_text(row, &s, "here", text);
         }
@@ -263,19 +264,19 @@ static void test_model_check(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;
         tri__options_init(tri__model_options, &config);
-        json_t *base = json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
+        tri_json *base = tri__json_pack("{s:s, s:s, s:s}", "label_name", "y", "primary_text_name", "t",
                                  "primary_tokenizer", "b");
-        json_t *changes = json_loads(cases[i].json, 0, NULL), *value;
-        json_object_update(base, changes);
+        tri_json *changes = json_of(cases[i].json), *value;
+        tri__json_update(base, changes);
         const char *key;
-        json_object_foreach(base, key, value)
+        tri__json_each_member(base, key, value)
             assert_int_equal(tri__option_set_json(tri__option_find(tri__model_options, key), &config, key, value),
                              TRI_OK);
         tri_status status = tri__model_config_check(&config);
         if (cases[i].error) expect_error(cases[i].json, status, TRI_USAGE, cases[i].error);
         else assert_int_equal(status, TRI_OK);
-        json_decref(base);
-        json_decref(changes);
+        tri__json_decref(base);
+        tri__json_decref(changes);
         tri__options_free(tri__model_options, &config);
     }
 }
@@ -306,14 +307,14 @@ static void test_presets(void **state) {
         assert_int_equal(tri__encoder_check(&e, "here", 512), TRI_OK);
         expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE,
                      "here: max_sen_len 513 is beyond the encoder's 512 positions");
-        json_t *json = tri__encoder_json(&e); /* there and back, over nothing and over another */
+        tri_json *json = tri__encoder_json(&e); /* there and back, over nothing and over another */
         back = (tri_encoder){0};
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
         assert_memory_equal(&back, &e, sizeof e);
         assert_true(tri__encoder_preset(cases[(i + 3) % 5].name, &back));
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
         assert_memory_equal(&back, &e, sizeof e);
-        json_decref(json);
+        tri__json_decref(json);
     }
     assert_false(tri__encoder_preset("bert-base", &e));
     assert_false(tri__encoder_preset("", &e));
@@ -343,7 +344,7 @@ static void test_encoder_parse(void **state) {
         tri_encoder e, before;
         assert_true(tri__encoder_preset("bert-base-cased", &e));
         before = e;
-        json_t *json = json_loads(cases[i].json, 0, NULL);
+        tri_json *json = json_of(cases[i].json);
         assert_non_null(json);
         tri_status status = tri__encoder_parse(json, "cfg", &e);
         if (cases[i].error) {
@@ -352,13 +353,13 @@ static void test_encoder_parse(void **state) {
         } else {
             assert_int_equal(status, TRI_OK);
         }
-        json_decref(json);
+        tri__json_decref(json);
     }
     tri_encoder e = {0};
-    json_t *json = json_pack("{s:s}", "model_type", "roberta"); /* the class's defaults, not roberta-base's */
+    tri_json *json = tri__json_pack("{s:s}", "model_type", "roberta"); /* the class's defaults, not roberta-base's */
     assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
     assert_true(e.roberta && e.vocab_size == 50265 && e.pad_token_id == 1 && e.max_position_embeddings == 512);
-    json_decref(json);
+    tri__json_decref(json);
     e.num_attention_heads = 7;
     expect_error("heads", tri__encoder_check(&e, "cfg", 8), TRI_USAGE,
                  "cfg: hidden_size 768 cannot be divided among 7 heads");
@@ -374,16 +375,16 @@ static void test_encoder_parse(void **state) {
 static void test_encoder_without_pad(void **state) {
     (void)state;
     tri_encoder e = {0}, back = {0};
-    json_t *json = json_loads("{\"model_type\": \"bert\", \"pad_token_id\": null}", 0, NULL);
+    tri_json *json = json_of("{\"model_type\": \"bert\", \"pad_token_id\": null}");
     assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
     assert_true(e.pad_token_id == -1);
     assert_int_equal(tri__encoder_check(&e, "cfg", 8), TRI_OK);
-    json_decref(json);
+    tri__json_decref(json);
     json = tri__encoder_json(&e);
-    assert_true(json_is_null(json_object_get(json, "pad_token_id")));
+    assert_true(tri__json_is_null(tri__json_get(json, "pad_token_id")));
     assert_int_equal(tri__encoder_parse(json, "cfg", &back), TRI_OK);
     assert_memory_equal(&back, &e, sizeof e);
-    json_decref(json);
+    tri__json_decref(json);
 }
 
 int main(void) {

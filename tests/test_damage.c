@@ -31,7 +31,7 @@ static const char *path_of(int file, char path[static TRI_PATH_MAX]) {
 static void make_checkpoint(void) {
     static float data[TENSORS][EACH];
     char temporary[TRI_PATH_MAX], moment[TENSORS][64], path[TRI_PATH_MAX];
-    json_t *part[2], *config = json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5), *state = json_pack("{s:f}", "best_loss", 1.0 / 3.0);
+    tri_json *part[2], *config = tri__json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5), *state = tri__json_pack("{s:f}", "best_loss", 1.0 / 3.0);
     tri_checkpoint_out out = {.folder = folder, .step = STEP, .config = config, .preprocessing = config, .state = state};
     tri_piece weights[TENSORS], optimizer[TENSORS];
     assert_int_equal(tri__checkpoint_begin(&out, temporary), TRI_OK);
@@ -50,9 +50,9 @@ static void make_checkpoint(void) {
     }
     assert_int_equal(tri__checkpoint_join(part[0], part[1]), TRI_OK);
     assert_int_equal(tri__checkpoint_end(&out, temporary, part[0]), TRI_OK);
-    for (int rank = 0; rank < 2; rank++) json_decref(part[rank]);
-    json_decref(config);
-    json_decref(state);
+    for (int rank = 0; rank < 2; rank++) tri__json_decref(part[rank]);
+    tri__json_decref(config);
+    tri__json_decref(state);
     assert_int_equal(tri__path_join(made, folder, "checkpoint-7"), TRI_OK);
     for (int f = 0; f < FILES; f++) {
         struct stat info;

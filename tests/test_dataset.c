@@ -138,10 +138,10 @@ static void is_the_same_for_any_threads_and_any_place(void **state) {
         tri_dataset *many = open_fit(&spec, &fit, &other);
         assert_equal(one, many);
         assert_true(threads % 2 ? many->memory == one->memory : many->memory == (2 * (ROWS + 1) * 8 + ROWS * 4));
-        json_t *json[2] = {tri__preprocess_json(first), tri__preprocess_json(other)};
-        assert_true(json_equal(json[0], json[1]));
-        json_decref(json[0]);
-        json_decref(json[1]);
+        tri_json *json[2] = {tri__preprocess_json(first), tri__preprocess_json(other)};
+        assert_true(tri__json_equal(json[0], json[1]));
+        tri__json_decref(json[0]);
+        tri__json_decref(json[1]);
         tri__dataset_close(many);
         tri__preprocess_free(other);
     }
@@ -213,10 +213,10 @@ static void leaves_out_bad_rows(void **state) {
             tri__dataset_close(data);
             tri__preprocess_free(other);
         }
-    json_t *json = tri__dataset_bad_json(one);
-    assert_int_equal(json_integer_value(json_object_get(json, "count")), want);
-    assert_int_equal(json_array_size(json_object_get(json, "first")), 100);
-    json_decref(json);
+    tri_json *json = tri__dataset_bad_json(one);
+    assert_int_equal(tri__json_integer_value(tri__json_get(json, "count")), want);
+    assert_int_equal(tri__json_size(tri__json_get(json, "first")), 100);
+    tri__json_decref(json);
     tri__dataset_close(one);
     tri__preprocess_free(preprocess);
     tri__folder_remove(cache);

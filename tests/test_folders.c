@@ -60,12 +60,12 @@ static void save_in(const char *folder, int64_t step, int64_t sequence, double b
     for (int i = 0; i < 300; i++) data[i] = (float)step;
     tri_piece piece = {.name = "w", .dtype = TRI_F32, .shape = tri__shape_1d(300), .data = data};
     piece.slice = tri__slice_whole(&piece.shape);
-    json_t *config = json_pack("{s:i}", "lr", 1), *kept = json_pack("{s:f}", "began", began);
+    tri_json *config = tri__json_pack("{s:i}", "lr", 1), *kept = tri__json_pack("{s:f}", "began", began);
     tri_checkpoint_out out = {.folder = folder, .step = step, .sequence = sequence, .weights = &piece, .n_weights = 1, .config = config,
                               .preprocessing = config, .state = kept};
     if (tri__checkpoint_save(&out) != TRI_OK) fail_msg("step %d: %s", (int)step, tri_error());
-    json_decref(config);
-    json_decref(kept);
+    tri__json_decref(config);
+    tri__json_decref(kept);
 }
 
 static int is_valid(const char *folder, int64_t step) {
@@ -246,7 +246,7 @@ static void errors_pass_nothing_over(void **state) {
     fill();
     for (int at = 1, calls = 1000; at <= calls; at++) {
         tri_checkpoint *checkpoint;
-        json_t *manifest;
+        tri_json *manifest;
         fault.cause = causes[at % 5];
         for (int glance = 0; glance < 2; glance++) {
             fault_arm(at, FAULT_CAUSE);
@@ -257,8 +257,8 @@ static void errors_pass_nothing_over(void **state) {
                 assert_int_equal(tri__checkpoint_step(checkpoint), 10 * HAVE);
                 tri__checkpoint_close(checkpoint);
             } else if (status == TRI_OK) {
-                assert_int_equal(json_integer_value(json_object_get(manifest, "step")), 10 * HAVE);
-                json_decref(manifest);
+                assert_int_equal(tri__json_integer_value(tri__json_get(manifest, "step")), 10 * HAVE);
+                tri__json_decref(manifest);
             } else if (status != TRI_IO && status != TRI_RESOURCE) {
                 fail_msg("call %d (%s) with %s: status %d: %s", at, fault.hit, strerror(fault.cause), status, tri_error());
             }
@@ -317,14 +317,14 @@ static void damaged_ones_do_not_count(void **state) {
 static void another_version_is_not_damage(void **state) {
     (void)state;
     tri_checkpoint *checkpoint;
-    json_t *manifest;
+    tri_json *manifest;
     fill();
     assert_int_equal(tri__manifest_load(in(run, "checkpoint-60"), &manifest), TRI_OK);
-    assert_int_equal(json_object_set_new(manifest, "version", json_integer(99)), 0);
+    assert_int_equal(tri__json_set_new(manifest, "version", tri__json_integer(99)), 0);
     char *text = tri__manifest_text(manifest);
     put(in(run, "checkpoint-60/manifest.json"), text);
     free(text);
-    json_decref(manifest);
+    tri__json_decref(manifest);
     expect_failure(tri__checkpoint_prune(run, KEEP, INT64_MAX), TRI_USAGE, "version 99");
     assert_int_equal(names_with(run, "checkpoint-"), HAVE);
     expect_failure(tri__checkpoint_open(run, 0, &checkpoint), TRI_USAGE, "version 99");

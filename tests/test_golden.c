@@ -15,7 +15,7 @@ static const char *folder = "tests/golden";
 enum { MAX_SAMPLES = 16, MAX_TOKENS = 512 };
 
 typedef struct golden {
-    json_t *json;
+    tri_json *json;
     tri_st_file file;
     tri_settings settings;
     tri_assets assets;
@@ -31,20 +31,20 @@ typedef struct golden {
     float numbers[8 * MAX_SAMPLES];
 } golden;
 
-static const json_t *get(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
+static const tri_json *get(const tri_json *object, const char *key) {
+    const tri_json *value = tri__json_get(object, key);
     if (!value) fail_msg("the golden file has no %s", key);
     return value;
 }
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-static double real(const json_t *object, const char *key) { return json_number_value(get(object, key)); }
+static double real(const tri_json *object, const char *key) { return tri__json_number_value(get(object, key)); }
 
-static void set_options(golden *g, const tri_option *rows, void *into, const json_t *from) {
+static void set_options(golden *g, const tri_option *rows, void *into, const tri_json *from) {
     const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)from, key, value) {
+    tri_json *value;
+    tri__json_each_member((tri_json *)from, key, value) {
         const tri_option *row = tri__option_find(rows, key);
         if (row) OK(tri__option_set_json(row, into, key, value));
     }
@@ -52,21 +52,21 @@ static void set_options(golden *g, const tri_option *rows, void *into, const jso
 }
 
 /* Packs the samples named by `order` into the feed. */
-static void pack(golden *g, const json_t *order) {
-    const json_t *samples = get(g->json, "samples");
+static void pack(golden *g, const tri_json *order) {
+    const tri_json *samples = get(g->json, "samples");
     int columns = g->engine.model.n_columns;
     double weight = 0;
     g->micro = (tri_micro){.numbers = g->numbers, .labels = g->labels, .keyn = g->keyn};
-    for (size_t k = 0; k < json_array_size(order); k++) {
-        const json_t *sample = json_array_get(samples, (size_t)json_integer_value(json_array_get(order, k)));
+    for (size_t k = 0; k < tri__json_size(order); k++) {
+        const tri_json *sample = tri__json_at(samples, (size_t)tri__json_integer_value(tri__json_at(order, k)));
         for (int text = 0; text < g->assets.n_texts; text++) {
-            const json_t *ids = get(sample, text ? "secondary" : "primary");
+            const tri_json *ids = get(sample, text ? "secondary" : "primary");
             int64_t *T = &g->micro.tokens[text];
             int32_t next = tri__encoder_position_base(&g->assets.encoder[text]);
             int32_t none = next - 1; /* a pad token, where those do not count */
             g->seq[text][k] = (int32_t)*T;
-            for (size_t i = 0; i < json_array_size(ids); i++, ++*T) {
-                g->ids[text][*T] = (int32_t)json_integer_value(json_array_get(ids, i));
+            for (size_t i = 0; i < tri__json_size(ids); i++, ++*T) {
+                g->ids[text][*T] = (int32_t)tri__json_integer_value(tri__json_at(ids, i));
                 g->pos[text][*T] = g->ids[text][*T] == none ? none : next++;
             }
             g->seq[text][k + 1] = (int32_t)*T;
@@ -74,8 +74,8 @@ static void pack(golden *g, const json_t *order) {
             g->micro.seq[text] = g->seq[text];
         }
         for (int c = 0; c < columns; c++)
-            g->numbers[(int)k * columns + c] = (float)json_number_value(json_array_get(get(sample, "numbers"), (size_t)c));
-        g->labels[k] = (int32_t)json_integer_value(get(sample, "label"));
+            g->numbers[(int)k * columns + c] = (float)tri__json_number_value(tri__json_at(get(sample, "numbers"), (size_t)c));
+        g->labels[k] = (int32_t)tri__json_integer_value(get(sample, "label"));
         weight += g->engine.class_weights[g->labels[k]];
         g->micro.n++;
     }
@@ -97,7 +97,7 @@ static void open_golden(golden *g, const char *name, const char *device) {
     g->settings.num_microbatches = 1; /* left open by the options: nobody settles them here */
     OK(tri__model_config_check(&g->settings.model));
     g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
-    const json_t *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
+    const tri_json *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
     for (int text = 0; text < g->assets.n_texts; text++) OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
     tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
     tri_place place;
@@ -116,12 +116,12 @@ static void close_golden(golden *g) {
     tri__engine_close(&g->engine);
     tri__settings_free(&g->settings);
     tri__st_close(&g->file);
-    json_decref(g->json);
+    tri__json_decref(g->json);
 }
 
-static json_t *all_samples(const golden *g) {
-    json_t *order = json_array();
-    for (size_t i = 0; i < json_array_size(get(g->json, "samples")); i++) json_array_append_new(order, json_integer((json_int_t)i));
+static tri_json *all_samples(const golden *g) {
+    tri_json *order = tri__json_array();
+    for (size_t i = 0; i < tri__json_size(get(g->json, "samples")); i++) tri__json_append_new(order, tri__json_integer((tri_json_int)i));
     return order;
 }
 
@@ -170,7 +170,7 @@ static void check_gradients(golden *g) {
 
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
-    const json_t *recipe = get(g->json, "recipe");
+    const tri_json *recipe = get(g->json, "recipe");
     g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"),
                                             (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
@@ -181,32 +181,32 @@ static double run_step(golden *g, int64_t s, int update) {
 }
 
 static void check_losses(golden *g) {
-    const json_t *losses = get(g->json, "losses"), *batches = get(g->json, "batches"), *norms = get(g->json, "grad_norms");
+    const tri_json *losses = get(g->json, "losses"), *batches = get(g->json, "batches"), *norms = get(g->json, "grad_norms");
     double worst = 0;
-    for (size_t s = 0; s < json_array_size(losses); s++) {
-        pack(g, json_array_get(batches, s % json_array_size(batches)));
-        double loss = run_step(g, (int64_t)s, 1), want = json_number_value(json_array_get(losses, s));
+    for (size_t s = 0; s < tri__json_size(losses); s++) {
+        pack(g, tri__json_at(batches, s % tri__json_size(batches)));
+        double loss = run_step(g, (int64_t)s, 1), want = tri__json_number_value(tri__json_at(losses, s));
         double norm = *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.norm);
         worst = larger(worst, fabs(loss - want));
         if (fabs(loss - want) > 1e-4) fail_msg("loss of step %zu is %.9g, PyTorch has %.9g", s, loss, want);
-        double want_norm = json_number_value(json_array_get(norms, s));
+        double want_norm = tri__json_number_value(tri__json_at(norms, s));
         if (fabs(norm - want_norm) > 1e-3 * fmax(want_norm, 0.01)) fail_msg("norm of step %zu is %g, PyTorch has %g", s, norm, want_norm);
     }
-    print_message("    %zu losses differ by at most %.2g\n", json_array_size(losses), worst);
+    print_message("    %zu losses differ by at most %.2g\n", tri__json_size(losses), worst);
 }
 
 static void compare(const char *name, const char *device) {
     golden *g = malloc(sizeof *g);
     assert_non_null(g);
     open_golden(g, name, device);
-    json_t *order = all_samples(g);
+    tri_json *order = all_samples(g);
     pack(g, order);
     print_message("  %s on %s\n", name, device);
     check_logits(g);
     assert_true(fabs(run_step(g, 0, 0) - real(g->json, "loss")) <= 1e-5);
     check_gradients(g);
     check_losses(g);
-    json_decref(order);
+    tri__json_decref(order);
     close_golden(g);
     free(g);
 }

@@ -64,9 +64,9 @@ static void make(made *m) {
 
 static void *parse(void *context) {
     made *m = context;
-    json_t *root;
+    tri_json *root;
     m->status = tri__json_parse(m->text, m->length, "x.json", TRI_DATA, &root);
-    if (m->status == TRI_OK) json_decref(root);
+    if (m->status == TRI_OK) tri__json_decref(root);
     return NULL;
 }
 
@@ -116,10 +116,10 @@ static void million_keys(void **state) {
     text[used++] = '{';
     for (int i = 0; i < MILLION; i++) used += (size_t)sprintf(text + used, "%s\"%06x\":1", i ? "," : "", i);
     text[used++] = '}';
-    json_t *root;
+    tri_json *root;
     assert_int_equal(tri__json_parse(text, used, "x.json", TRI_DATA, &root), TRI_OK);
-    assert_int_equal(json_object_size(root), MILLION);
-    json_decref(root);
+    assert_int_equal(tri__json_object_size(root), MILLION);
+    tri__json_decref(root);
     text[used - 10] = 'e', text[used - 4] = '0'; /* the last key becomes another's */
     expect("a key twice", tri__json_parse(text, used, "x.json", TRI_DATA, &root), TRI_DATA, NULL);
     free(text);
@@ -137,14 +137,14 @@ static void malformed_json(void **state) {
         "{\"a\":True}", "// x\n{}", "{/**/}", "{\"a\":\"", "{\"a\":\"\\", "{\"a\":\"\\u12",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        json_t *root = NULL;
+        tri_json *root = NULL;
         char *exact = malloc(strlen(rows[i]) + 1); /* so that sanitizers see a read past its end */
         memcpy(exact, rows[i], strlen(rows[i]));
         expect(rows[i], tri__json_parse(exact, strlen(rows[i]), "x.json", TRI_DATA, &root), TRI_DATA, "x.json:");
         assert_null(root);
         free(exact);
     }
-    json_t *root;
+    tri_json *root;
     expect("a NUL byte", tri__json_parse("{\"a\":\0 1}", 9, "x.json", TRI_DATA, &root), TRI_DATA, NULL);
     expect("a NUL byte after a number", tri__json_parse("{\"a\":1\0}", 8, "x.json", TRI_DATA, &root), TRI_DATA, "NUL");
     expect("a NUL byte after", tri__json_parse("{}\0", 3, "x.json", TRI_DATA, &root), TRI_DATA, NULL);
@@ -222,12 +222,12 @@ static void names_in_a_manifest(void **state) {
     make_traps();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[1024];
-        json_t *manifest;
+        tri_json *manifest;
         snprintf(text, sizeof text, "{\"files\": [{\"name\": \"%s\", \"bytes\": 1, \"xxh3\": \"0\"}]}", names[i].name);
         tri_status status = tri__json_parse(text, strlen(text), "manifest.json", TRI_DATA, &manifest);
         if (status == TRI_OK) status = tri__manifest_check(folder, manifest, 0, 1);
         expect(names[i].name, status, names[i].status == TRI_NOINPUT ? TRI_DATA : names[i].status, names[i].word);
-        json_decref(manifest);
+        tri__json_decref(manifest);
     }
 }
 
@@ -237,7 +237,7 @@ static void traps_as_files(void **state) {
     char path[TRI_PATH_MAX];
     make_traps();
     for (size_t i = 0; i < sizeof traps / sizeof *traps; i++) {
-        json_t *root;
+        tri_json *root;
         expect(traps[i], tri__json_load(in_folder(traps[i], path), TRI_USAGE, &root), TRI_IO, folder);
     }
 }

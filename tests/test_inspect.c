@@ -149,10 +149,10 @@ static void further_texts(void **state) {
         assert_int_equal(in->column[column(in, list[i])].role, TRI_INSPECT_SECONDARY);
         assert_int_equal(in->column[column(in, list[i])].lengths.rows, 0);
     }
-    json_t *json = tri__inspect_json(in), *names = json_object_get(json, "secondary_text_list");
-    assert_int_equal(json_array_size(names), 2);
-    assert_string_equal(json_string_value(json_array_get(names, 0)), "place"); /* in the order in which they are joined */
-    json_decref(json);
+    tri_json *json = tri__inspect_json(in), *names = tri__json_get(json, "secondary_text_list");
+    assert_int_equal(tri__json_size(names), 2);
+    assert_string_equal(tri__json_string_value(tri__json_at(names, 0)), "place"); /* in the order in which they are joined */
+    tri__json_decref(json);
     tri__inspect_free(in);
 }
 
@@ -335,13 +335,13 @@ static void same_for_any_threads(void **state) {
     write_kinds(path);
     for (int threads = 0; threads < 5; threads++) {
         tri_inspection *in = inspect(&(tri_inspect_spec){.path = {path}, .threads = threads});
-        json_t *json = tri__inspect_json(in);
+        tri_json *json = tri__inspect_json(in);
         char *text = tri__json_line(json);
         assert_non_null(text);
         if (first) assert_string_equal(first, text);
         else first = strdup(text);
         free(text);
-        json_decref(json);
+        tri__json_decref(json);
         tri__inspect_free(in);
     }
     assert_non_null(strstr(first, "{\"name\":\"is_late\",\"kind\":\"numeric\",\"role\":\"label\",\"label_candidate\":true"));
@@ -362,11 +362,11 @@ static void poor_tables(void **state) {
         fclose(out);
         tri_inspection *in = inspect(&(tri_inspect_spec){.path = {NULL, path}});
         assert_int_equal(in->base, 1);
-        json_t *json = tri__inspect_json(in);
+        tri_json *json = tri__inspect_json(in);
         assert_non_null(json);
         if (in->label < 0) assert_non_null(warning(in, "no_label", NULL));
         if (in->primary < 0) assert_non_null(warning(in, "no_text", NULL));
-        json_decref(json);
+        tri__json_decref(json);
         tri__inspect_free(in);
     }
 }

@@ -218,7 +218,7 @@ static void test_json(void **state) {
     const int32_t labels[] = {0, 1};
     const tri_label_set classes = classes_of(2, NULL, 1);
     assert_int_equal(tri__scores(probs, labels, 1, &classes, &s), TRI_OK);
-    json_t *json = tri__scores_json(&s);
+    tri_json *json = tri__scores_json(&s);
     char *line = tri__json_line(json);
     assert_string_equal(line, "{\"loss\":0.287682072,\"accuracy\":1.0,\"f1\":{\"macro\":1.0,\"per_class\":{\"good\":1.0,\"bad\":0.0}},"
                               "\"pr_auc\":null,\"average_precision\":null,\"roc_auc\":null,\"log_loss\":0.287682072,"
@@ -227,7 +227,7 @@ static void test_json(void **state) {
                               "\"bad\":{\"rows\":0,\"precision\":0.0,\"recall\":0.0,\"f1\":0.0}},"
                               "\"confusion\":{\"good\":{\"good\":1,\"bad\":0},\"bad\":{\"good\":0,\"bad\":0}},\"rows\":1}");
     free(line);
-    json_decref(json);
+    tri__json_decref(json);
     tri__scores_free(&s);
     assert_int_equal(tri__scores(probs, labels, 2, &classes, &s), TRI_OK);
     json = tri__scores_figures(&s);
@@ -235,7 +235,7 @@ static void test_json(void **state) {
     assert_string_equal(line, "{\"valid_loss\":0.836988217,\"accuracy\":0.5,\"f1_macro\":0.333333333,\"pr_auc\":0.75,"
                               "\"average_precision\":0.5,\"roc_auc\":0.5,\"positive_label\":\"bad\"}");
     free(line);
-    json_decref(json);
+    tri__json_decref(json);
     tri__scores_free(&s);
 }
 
@@ -252,10 +252,10 @@ static void test_many_classes(void **state) {
     assert_int_equal(tri__scores(probs, labels, 1, &classes, &s), TRI_OK);
     assert_null(s.confusion);
     assert_true(s.f1_macro == 1);
-    json_t *json = tri__scores_json(&s);
-    assert_null(json_object_get(json, "confusion"));
-    assert_true(json_is_null(json_object_get(json, "positive_label")));
-    json_decref(json);
+    tri_json *json = tri__scores_json(&s);
+    assert_null(tri__json_get(json, "confusion"));
+    assert_true(tri__json_is_null(tri__json_get(json, "positive_label")));
+    tri__json_decref(json);
     tri__scores_free(&s);
 }
 

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "json_text.h"
+
 static char folder[64], path[96];
 
 static int make_folder(void **state) {
@@ -323,12 +325,12 @@ static void a_positive_label_is_one_of_them(void **state) {
         assert_int_equal(tri__preprocess_positive(made, cases[i].positive, &class), want);
         assert_int_equal(class, cases[i].class);
         if (cases[i].error) assert_error(cases[i].error);
-        json_t *without = tri__preprocess_spec_json(&spec);
+        tri_json *without = tri__preprocess_spec_json(&spec);
         spec.positive_label = cases[i].positive;
-        json_t *named = tri__preprocess_spec_json(&spec);
-        assert_true(json_equal(without, named)); /* so the token store is the same */
-        json_decref(without);
-        json_decref(named);
+        tri_json *named = tri__preprocess_spec_json(&spec);
+        assert_true(tri__json_equal(without, named)); /* so the token store is the same */
+        tri__json_decref(without);
+        tri__json_decref(named);
         assert_int_equal(tri__preprocess_fit(table, &spec, 1, &with), want); /* before anything is tokenised */
         tri__preprocess_free(with);
         tri__preprocess_free(made);
@@ -381,17 +383,17 @@ static void texts_for_missing_values(void **state) {
     assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
     assert_true(made->column[0].missing == 2 && made->column[0].fill == -1 && !made->column[0].category);
     assert_true(made->column[1].missing == 1 && made->column[1].n_categories == 2);
-    json_t *json = tri__preprocess_json(made);
+    tri_json *json = tri__preprocess_json(made);
     assert_int_equal(tri__preprocess_parse(json, "test", &again), TRI_OK);
     for (int i = 0; i < 3; i++) assert_string_equal(again->reading.missing.at[i], marks[i]);
     tri__preprocess_free(again);
-    json_object_set_new(json, "version", json_integer(1)); /* as older checkpoints have it */
-    json_object_del(json, "missing_values");
-    json_object_del(json, "decimal_mark");
+    tri__json_set_new(json, "version", tri__json_integer(1)); /* as older checkpoints have it */
+    tri__json_del(json, "missing_values");
+    tri__json_del(json, "decimal_mark");
     assert_int_equal(tri__preprocess_parse(json, "test", &again), TRI_OK);
     assert_true(again->reading.missing.n == 0 && again->reading.decimal == '.');
     tri__preprocess_free(again);
-    json_decref(json);
+    tri__json_decref(json);
     tri__preprocess_free(made);
     tri__table_close(table);
     table = table_of("text,label\na,-\nb,+\nc,-\nd,+\n"); /* listed, a label is one */
@@ -464,10 +466,10 @@ static void needs_columns_and_rows(void **state) {
 }
 
 static void assert_same(const tri_preprocess *a, const tri_preprocess *b) {
-    json_t *json[2] = {tri__preprocess_json(a), tri__preprocess_json(b)};
-    assert_true(json_equal(json[0], json[1]));
-    json_decref(json[0]);
-    json_decref(json[1]);
+    tri_json *json[2] = {tri__preprocess_json(a), tri__preprocess_json(b)};
+    assert_true(tri__json_equal(json[0], json[1]));
+    tri__json_decref(json[0]);
+    tri__json_decref(json[1]);
     assert_int_equal(a->width, b->width);
     for (int c = 0; c < a->n_columns; c++) {
         const tri_column_stats *x = &a->column[c], *y = &b->column[c];
@@ -478,12 +480,12 @@ static void assert_same(const tri_preprocess *a, const tri_preprocess *b) {
     }
 }
 
-static tri_preprocess *back_from(const tri_preprocess *made, json_t **json) {
+static tri_preprocess *back_from(const tri_preprocess *made, tri_json **json) {
     tri_preprocess *back;
-    json_t *fresh = tri__preprocess_json(made);
+    tri_json *fresh = tri__preprocess_json(made);
     assert_non_null(fresh);
-    char *text = json_dumps(fresh, JSON_REAL_PRECISION(17));
-    json_decref(fresh);
+    char *text = tri__json_text(fresh, TRI_JSON_REAL_PRECISION(17));
+    tri__json_decref(fresh);
     assert_int_equal(tri__json_parse(text, strlen(text), "memory", TRI_DATA, json), TRI_OK);
     free(text);
     if (tri__preprocess_parse(*json, "memory", &back) != TRI_OK) fail_msg("%s", tri_error());
@@ -498,7 +500,7 @@ static void comes_back_from_json(void **state) {
         spec.text[1] = (tri_texts){names, 2}; /* text and title, joined */
         spec.transform = (tri_transform)transform;
         tri_preprocess *made;
-        json_t *json;
+        tri_json *json;
         assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
         tri_preprocess *back = back_from(made, &json);
         assert_same(made, back);
@@ -509,13 +511,13 @@ static void comes_back_from_json(void **state) {
         tri__preprocess_free(back);
         static const char *const keys[] = {"label_name", "primary_text", "secondary_text", "columns", "labels", "version"};
         for (int i = 0; i < 6; i++) { /* each of them is needed */
-            json_t *less = json_copy(json);
-            json_object_del(less, keys[i]);
+            tri_json *less = tri__json_deep_copy(json);
+            tri__json_del(less, keys[i]);
             assert_int_equal(tri__preprocess_parse(less, "memory", &back), TRI_DATA);
             assert_error(keys[i]);
-            json_decref(less);
+            tri__json_decref(less);
         }
-        json_decref(json);
+        tri__json_decref(json);
         tri__preprocess_free(made);
     }
     tri__table_close(table);
@@ -545,13 +547,13 @@ static void damaged_json_is_refused(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         snprintf(text, sizeof text, whole, cases[i].column);
-        json_t *json = json_loads(text, 0, NULL);
+        tri_json *json = json_of(text);
         tri_preprocess *made;
         assert_non_null(json);
         assert_int_equal(tri__preprocess_parse(json, "memory", &made), cases[i].error ? TRI_DATA : TRI_OK);
         if (cases[i].error) assert_error(cases[i].error);
         tri__preprocess_free(made);
-        json_decref(json);
+        tri__json_decref(json);
     }
 }
 

@@ -60,7 +60,7 @@ static void metrics_lines(void **state) {
     tri_sink sink;
     tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .average_precision = 0.5,
                          .roc_auc = 1.0 / 3.0, .label = labels};
-    json_t *facts = json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
+    tri_json *facts = tri__json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
     double time = 1700000000.125;
     assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_WARN, .text = "a \"b\"\n\xff\xc3\xa9"});
@@ -73,11 +73,11 @@ static void metrics_lines(void **state) {
     char *text = text_of("metrics.jsonl", NULL); /* flushed at the commit, before closing */
     assert_non_null(strstr(text, "checkpoint-100"));
     free(text);
-    json_t *summary = json_pack("{s:f, s:i}", "seconds", 30.5, "steps", 100);
+    tri_json *summary = tri__json_pack("{s:f, s:i}", "seconds", 30.5, "steps", 100);
     send(&sink, (tri_event){.kind = TRI_EVENT_END, .time = time, .step = 100, .seconds = 30.5, .facts = summary});
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
-    json_decref(summary);
-    json_decref(facts);
+    tri__json_decref(summary);
+    tri__json_decref(facts);
     assert_file("metrics.jsonl",
                 "{\"ts\":1700000000.125,\"event\":\"warn\",\"step\":0,\"message\":\"a \\\"b\\\"\\u000a\\ufffd\xc3\xa9\"}\n"
                 "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}\n"
@@ -349,13 +349,13 @@ static void trace_json(void **state) {
     send(&sink, profile_event());
     tri__trace_close(&sink);
     char path[TRI_PATH_MAX];
-    json_t *trace;
+    tri_json *trace;
     assert_int_equal(tri__path_join(path, folder, "trace-rank3.json"), TRI_OK);
     assert_int_equal(tri__json_load(path, TRI_DATA, &trace), TRI_OK);
-    const json_t *events = json_object_get(trace, "traceEvents");
-    assert_int_equal(json_array_size(events), 8); /* process name and order, two tracks, four spans */
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(trace, "distributedInfo"), "world_size")), 4);
-    json_decref(trace);
+    const tri_json *events = tri__json_get(trace, "traceEvents");
+    assert_int_equal(tri__json_size(events), 8); /* process name and order, two tracks, four spans */
+    assert_int_equal(tri__json_integer_value(tri__json_get(tri__json_get(trace, "distributedInfo"), "world_size")), 4);
+    tri__json_decref(trace);
     char *text = text_of("trace-rank3.json", NULL);
     assert_non_null(strstr(
         text, "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
@@ -456,7 +456,7 @@ static void tee_and_summary(void **state) {
     (void)state;
     tri_sink summary, tee;
     int calls = 0;
-    json_t *facts = json_pack("{s:f}", "loss", 0.1);
+    tri_json *facts = tri__json_pack("{s:f}", "loss", 0.1);
     tri_event end = {.kind = TRI_EVENT_END, .facts = facts};
     assert_int_equal(tri__summary_open(folder, &summary), TRI_OK);
     tri_sink sinks[] = {summary, {.emit = fails, .context = &calls}, {.emit = fails, .context = &calls}};
@@ -465,13 +465,13 @@ static void tee_and_summary(void **state) {
     assert_int_equal(calls, 1);
     tri__tee_close(&tee);
     tri__summary_close(&summary);
-    json_decref(facts);
-    json_t *back;
+    tri__json_decref(facts);
+    tri_json *back;
     char path[TRI_PATH_MAX];
     assert_int_equal(tri__path_join(path, folder, "summary.json"), TRI_OK);
     assert_int_equal(tri__json_load(path, TRI_DATA, &back), TRI_OK);
-    assert_true(json_real_value(json_object_get(back, "loss")) == 0.1);
-    json_decref(back);
+    assert_true(tri__json_real_value(tri__json_get(back, "loss")) == 0.1);
+    tri__json_decref(back);
 }
 
 int main(void) {

@@ -41,10 +41,10 @@ static void contract_bytes(void **state) {
     (void)state;
     float a[2] = {1, 2};
     tri_piece piece = whole("a", TRI_F32, tri__shape_1d(2), a);
-    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     unlink(path);
     assert_int_equal(tri__st_write(path, &piece, 1, metadata, NULL), TRI_OK);
-    json_decref(metadata);
+    tri__json_decref(metadata);
     char *text;
     size_t size;
     assert_int_equal(tri__file_read(path, 1000, &text, &size), TRI_OK);
@@ -72,10 +72,10 @@ static void reference_bytes(void **state) {
         assert_int_equal(tri__st_read(&file, entry, 0, tri__shape_count(&entry->shape), data), TRI_OK);
         piece[i] = whole(entry->name, entry->dtype, entry->shape, data);
     }
-    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     unlink(path);
     assert_int_equal(tri__st_write(path, piece, 10, metadata, NULL), TRI_OK);
-    json_decref(metadata);
+    tri__json_decref(metadata);
     assert_same_files(path, golden);
     for (int i = 0; i < 10; i++) free(piece[i].data);
     tri__st_close(&file);

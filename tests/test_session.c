@@ -1,6 +1,7 @@
 /* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
  * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive label. */
 #include "allocations.h"
+#include "checkpoint/manifest.h"
 #include "session_data.h"
 
 #include "data/store.h"
@@ -80,6 +81,39 @@ static void a_resumed_run_is_the_same_run(void **state) {
     tri_session *refused = NULL;
     assert_int_equal(join_status(NULL, &refused, "cut", OPTIONS("--epochs=3", "--lr=0.5")), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "lr"));
+}
+
+/* A manifest whose state lacks what a run goes on from, or has it as something else, is refused by the field's name; it was 0 once. */
+static void every_field_of_the_state_counts(void **state) {
+    (void)state;
+    static const char *const fields[] = {"began", "samples", "rows", "global_batch", "replica_batch", "data",
+                                         "loss_sum", "weight_sum", "best_step", "seed", "build"};
+    char folder[TRI_PATH_MAX];
+    double loss = 0;
+    tri_session *s = open_session("fields", OPTIONS("--resume=never", "--epochs=3"));
+    assert_true(step(s, &loss));
+    OK(tri_save(s, folder, sizeof folder));
+    tri_session_close(s);
+    tri_json *manifest;
+    OK(tri__manifest_load(folder, &manifest));
+    tri_json *facts = tri__json_get(manifest, "state");
+    for (size_t i = 0; i < 2 * sizeof fields / sizeof *fields; i++) {
+        const char *name = fields[i / 2];
+        tri_json *was = tri__json_incref(tri__json_get(facts, name));
+        assert_non_null(was);
+        if (i % 2) tri__json_set_new(facts, name, tri__json_array());
+        else tri__json_del(facts, name);
+        OK(tri__manifest_save(folder, manifest));
+        tri_session *refused = NULL;
+        assert_int_equal(join_status(NULL, &refused, "fields", OPTIONS("--epochs=3")), TRI_DATA);
+        if (!strstr(tri_error(), name)) fail_msg("%s: %s", name, tri_error());
+        tri__json_set_new(facts, name, was);
+    }
+    OK(tri__manifest_save(folder, manifest));
+    tri__json_decref(manifest);
+    s = open_session("fields", OPTIONS("--epochs=3"));
+    assert_int_equal(s->at.step, 1);
+    tri_session_close(s);
 }
 
 static void nothing_allocates_after_the_first_step(void **state) {
@@ -181,13 +215,13 @@ static void a_resumed_run_counts_from_its_beginning(void **state) {
     tri_session *s = open_session("time", OPTIONS("--resume=never", "--epochs=3"));
     assert_true(step(s, &loss));
     s->at.seconds = 1000; /* as if an earlier process had taken them */
-    s->at.best_loss = 0.5, s->at.best_step = 1, s->best_figures = json_pack("{s:f}", "accuracy", 0.75);
+    s->at.best_loss = 0.5, s->at.best_step = 1, s->best_figures = tri__json_pack("{s:f}", "accuracy", 0.75);
     OK(tri_save(s, folder, sizeof folder));
     tri_session_close(s);
     s = open_session("time", OPTIONS("--epochs=3"));
     assert_true(s->at.seconds >= 1000 && s->at.seconds < 1100 && tri__session_seconds(s) >= s->at.seconds);
     assert_true(s->last.loss == loss);
-    assert_true(json_number_value(json_object_get(s->best_figures, "accuracy")) == 0.75);
+    assert_true(tri__json_number_value(tri__json_get(s->best_figures, "accuracy")) == 0.75);
     assert_string_equal(s->from, folder);
     tri_session_close(s);
 }
@@ -293,27 +327,27 @@ static void a_sample_of_rows_knows_the_rest(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_dataset trained = rows_of(0, cases[i].trained), asked = rows_of(cases[i].first, cases[i].n);
-        json_t *json;
+        tri_json *json;
         tri_trained got;
         OK(tri__trained_json(&trained, &json));
         OK(tri__trained_count(json, "it", &asked, &got));
         int complete = cases[i].trained <= TRI_TRAINED_MAX;
-        assert_int_equal(json_is_true(json_object_get(json, "complete")), complete);
+        assert_int_equal(tri__json_is_true(tri__json_get(json, "complete")), complete);
         assert_true(complete ? got.seen == cases[i].n : got.seen > 0 && got.seen < cases[i].n);
         double share = (double)got.found / (double)got.seen, want = (double)cases[i].found / (double)cases[i].n;
         assert_true(complete || want == 0 || want == 1 ? share == want : fabs(share - want) < 0.05);
-        json_decref(json);
+        tri__json_decref(json);
     }
     static const char *const wrong[] = {"{}", "{\"hashes\": 1}", "{\"hashes\": \"12\"}", "{\"hashes\": \"000000000000000g\"}",
                                         "{\"hashes\": \"00000000000000020000000000000001\"}"};
     tri_dataset asked = rows_of(0, 5);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        json_t *json;
+        tri_json *json;
         tri_trained got;
         OK(tri__json_parse(wrong[i], strlen(wrong[i]), "it", TRI_DATA, &json));
         assert_int_equal(tri__trained_count(json, "it", &asked, &got), TRI_DATA);
         assert_non_null(strstr(tri_error(), "it: trained_rows"));
-        json_decref(json);
+        tri__json_decref(json);
     }
 }
 
@@ -322,6 +356,7 @@ int main(void) {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(microbatches_give_the_same_losses),
         cmocka_unit_test(a_resumed_run_is_the_same_run),
+        cmocka_unit_test(every_field_of_the_state_counts),
         cmocka_unit_test(nothing_allocates_after_the_first_step),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),

@@ -40,10 +40,10 @@ static int count(const char *const *args) {
 }
 
 /* "key=value" of the recorded configuration. */
-static void expect_pair(const char *what, const json_t *all, const char *pair) {
+static void expect_pair(const char *what, const tri_json *all, const char *pair) {
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
-    char *got = json_dumps(json_object_get(all, key), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    char *got = tri__json_text(tri__json_get(all, key), TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
     if (!got || strcmp(got, strchr(pair, '=') + 1))
         fail_msg("%s: expected %s, got %s", what, pair, got ? got : "nothing");
     free(got);
@@ -188,9 +188,9 @@ static void test_parse(void **state) {
         if (error && (status != TRI_USAGE || !strstr(tri_error(), error)))
             fail_msg("%s: expected \"%s\", got %d \"%s\"", what, error, status, tri_error());
         if (!error && status != TRI_OK) fail_msg("%s: %s", what, tri_error());
-        json_t *all = tri__settings_json(&s);
+        tri_json *all = tri__settings_json(&s);
         for (int v = 0; v < 4 && parse_cases[i].values[v]; v++) expect_pair(what, all, parse_cases[i].values[v]);
-        json_decref(all);
+        tri__json_decref(all);
         tri__settings_free(&s);
     }
 }
@@ -373,13 +373,13 @@ static void expect_taken(const tri_foreign *row, const char *flag, const char *v
     if (tri__settings_parse(&theirs, "train", 2, args, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
     if (tri__settings_parse(&ours, "train", 2, args + 2, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
     int in_model = tri__option_find(tri__model_options, row->option) != NULL;
-    json_t *a = tri__option_json(option, in_model ? (void *)&theirs.model : &theirs);
-    json_t *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
-    assert_true(json_equal(a, b));
+    tri_json *a = tri__option_json(option, in_model ? (void *)&theirs.model : &theirs);
+    tri_json *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
+    assert_true(tri__json_equal(a, b));
     assert_int_equal(ours.notes.n, 0);
     if (own_row(row->name)) assert_int_equal(theirs.notes.n, 0);
     else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own)) fail_msg("%s: no note", flag);
-    json_decref(a), json_decref(b);
+    tri__json_decref(a), tri__json_decref(b);
     tri__settings_free(&theirs), tri__settings_free(&ours);
 }
 
@@ -432,18 +432,18 @@ static void test_recorded(void **state) {
     const char *args[] = {"--config", config_path, "--lr", "3e-5", "--seed", "4294967295", "--global-batch-size", "24",
                           "--profile", "wait=1,active=1", "--shard", "zero2", "--quiet"};
     assert_int_equal(tri__settings_parse(&s, "train", 13, args, NULL, 0, &n_words), TRI_OK);
-    json_t *first = tri__settings_json(&s);
+    tri_json *first = tri__settings_json(&s);
     assert_int_equal(tri__json_save(config_path, first), TRI_OK);
     tri__settings_init(&back);
     assert_int_equal(tri__settings_config(&back, config_path), TRI_OK);
-    json_t *second = tri__settings_json(&back);
-    assert_true(json_equal(first, second));
+    tri_json *second = tri__settings_json(&back);
+    assert_true(tri__json_equal(first, second));
     assert_true(back.lr == 3e-5 && back.seed == 4294967295 && back.batch_size == 24 && back.no_decay.n == 0);
-    assert_null(json_object_get(first, "quiet")); /* how to show things is not part of it */
-    assert_null(json_object_get(first, "config"));
-    assert_non_null(json_object_get(first, "data_path"));
-    json_decref(first);
-    json_decref(second);
+    assert_null(tri__json_get(first, "quiet")); /* how to show things is not part of it */
+    assert_null(tri__json_get(first, "config"));
+    assert_non_null(tri__json_get(first, "data_path"));
+    tri__json_decref(first);
+    tri__json_decref(second);
     tri__settings_free(&s);
     tri__settings_free(&back);
 }

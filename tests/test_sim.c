@@ -297,9 +297,9 @@ static void hardware_files(void **state) {
     char path[256];
     snprintf(path, sizeof path, "%s/machine.json", folder);
     OK(tri__hardware_find("h200x8", &row));
-    json_t *json = tri__hardware_json(&row);
+    tri_json *json = tri__hardware_json(&row);
     OK(tri__json_save(path, json));
-    json_decref(json);
+    tri__json_decref(json);
     OK(tri__hardware_find(path, &again));
     SAME(again.half, row.half);
     SAME(again.far.bytes, row.far.bytes);

@@ -195,12 +195,12 @@ static void two_failures_have_one_first(void **state) {
         assert_int_equal(v.code, v.failure.rank == 1 ? TRI_DATA : 128 + SIGKILL);
         if (v.failure.rank == 1 && v.n_second) EXPECT_TEXT(&v, "rank 1: one", "then", "rank 2: killed by signal 9");
         first[v.failure.rank]++;
-        json_t *json = tri__verdict_json(&v);
-        assert_int_equal(json_integer_value(json_object_get(json, "rank")), v.failure.rank);
-        assert_int_equal(json_integer_value(json_object_get(json, "code")), v.code);
-        assert_int_equal(json_array_size(json_object_get(json, "ranks")), 4);
-        assert_int_equal(json_array_size(json_object_get(json, "others")), v.n_second);
-        json_decref(json);
+        tri_json *json = tri__verdict_json(&v);
+        assert_int_equal(tri__json_integer_value(tri__json_get(json, "rank")), v.failure.rank);
+        assert_int_equal(tri__json_integer_value(tri__json_get(json, "code")), v.code);
+        assert_int_equal(tri__json_size(tri__json_get(json, "ranks")), 4);
+        assert_int_equal(tri__json_size(tri__json_get(json, "others")), v.n_second);
+        tri__json_decref(json);
         tri__verdict_free(&v);
     }
     printf("first of two: rank 1 %d times, rank 2 %d times\n", first[1], first[2]);
@@ -239,9 +239,9 @@ static void a_page_that_lies_hurts_nobody(void **state) {
         }
         char *text = tri__verdict_text(&v);
         assert_non_null(text);
-        json_t *json = tri__verdict_json(&v);
-        assert_int_equal(json_array_size(json_object_get(json, "ranks")), 3);
-        json_decref(json);
+        tri_json *json = tri__verdict_json(&v);
+        assert_int_equal(tri__json_size(tri__json_get(json, "ranks")), 3);
+        tri__json_decref(json);
         free(text);
         tri__verdict_free(&v);
     }

@@ -5,9 +5,9 @@
  * says that the folder is refused with these words; "may_refuse" that it may be, by exit 2, 65 or 66, and its cases are
  * then passed over; "save": F that its tokenizer is saved there. */
 #include "base/file.h"
+#include "base/json.h"
 #include "data/tokenizer.h"
 
-#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,18 +31,18 @@ static void must(tri_status status) {
 }
 
 /* The folder that the first line names; NULL when it is not here. Or one made of the files in it, to be removed. */
-static const char *open_folder(const json_t *head, char made[static 64]) {
-    const char *folder = json_string_value(json_object_get(head, "folder")), *name;
-    json_t *text;
+static const char *open_folder(const tri_json *head, char made[static 64]) {
+    const char *folder = tri__json_string_value(tri__json_get(head, "folder")), *name;
+    tri_json *text;
     made[0] = 0;
     if (folder) return tri__is_folder(folder) ? folder : NULL;
     snprintf(made, 64, "/tmp/trident-golden-%ld", (long)getpid());
     if (tri__is_folder(made)) must(tri__folder_remove(made));
     must(tri__folder_make(made));
-    json_object_foreach(json_object_get(head, "files"), name, text) {
+    tri__json_each_member(tri__json_get(head, "files"), name, text) {
         char path[TRI_PATH_MAX];
         must(tri__path_join(path, made, name));
-        must(tri__file_write(path, json_string_value(text), json_string_length(text)));
+        must(tri__file_write(path, tri__json_string_value(text), tri__json_string_length(text)));
     }
     return made;
 }
@@ -52,26 +52,26 @@ static void print_row(const char *what, const int32_t *row, int n) {
     for (int i = 0; i < n && i < 200; i++) print_message(" %d", row[i]);
 }
 
-static void compare(const char *file, int line, const char *what, const json_t *want, const int32_t *got, int n, const json_t *one) {
-    int expected = (int)json_array_size(want), same = n == expected;
-    for (int i = 0; same && i < n; i++) same = json_integer_value(json_array_get(want, (size_t)i)) == got[i];
+static void compare(const char *file, int line, const char *what, const tri_json *want, const int32_t *got, int n, const tri_json *one) {
+    int expected = (int)tri__json_size(want), same = n == expected;
+    for (int i = 0; same && i < n; i++) same = tri__json_integer_value(tri__json_at(want, (size_t)i)) == got[i];
     if (same) return;
-    char *text = json_dumps(one, JSON_COMPACT | JSON_ENSURE_ASCII);
+    char *text = tri__json_text(one, TRI_JSON_COMPACT | TRI_JSON_ENSURE_ASCII);
     print_message("%s:%d: %s differ for %.400s", file, line, what, text);
     print_row("got", got, n);
     free(text);
     fail_msg("%d %s instead of %d", n, what, expected);
 }
 
-static void check(const tri_tokenizer *tokenizer, const char *file, int line, const json_t *one) {
-    const json_t *text = json_object_get(one, "text"), *a = json_object_get(one, "a"), *b = json_object_get(one, "b");
-    int max_len = json_object_get(one, "max_len") ? (int)json_integer_value(json_object_get(one, "max_len")) : MAX_LEN;
+static void check(const tri_tokenizer *tokenizer, const char *file, int line, const tri_json *one) {
+    const tri_json *text = tri__json_get(one, "text"), *a = tri__json_get(one, "a"), *b = tri__json_get(one, "b");
+    int max_len = tri__json_get(one, "max_len") ? (int)tri__json_integer_value(tri__json_get(one, "max_len")) : MAX_LEN;
     for (int turn = 0; turn < 2; turn++) {
-        int n = text ? tri__tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), max_len, ids)
-                     : tri__tokenizer_encode_pair(tokenizer, json_string_value(a), json_string_length(a), json_string_value(b),
-                                                  json_string_length(b), max_len, ids, types);
-        compare(file, line, "ids", json_object_get(one, "ids"), ids, n, one);
-        if (!text) compare(file, line, "types", json_object_get(one, "types"), types, n, one);
+        int n = text ? tri__tokenizer_encode(tokenizer, tri__json_string_value(text), tri__json_string_length(text), max_len, ids)
+                     : tri__tokenizer_encode_pair(tokenizer, tri__json_string_value(a), tri__json_string_length(a), tri__json_string_value(b),
+                                                  tri__json_string_length(b), max_len, ids, types);
+        compare(file, line, "ids", tri__json_get(one, "ids"), ids, n, one);
+        if (!text) compare(file, line, "types", tri__json_get(one, "types"), types, n, one);
     }
 }
 
@@ -92,15 +92,15 @@ static tri_tokenizer *load_again(tri_tokenizer *first, const char *path, int lin
 }
 
 /* The folder's tokenizer, saved and loaded again; NULL where it is refused and may be. */
-static tri_tokenizer *open_tokenizer(const char *folder, const json_t *head, const char *path, int line) {
-    const char *refused = json_string_value(json_object_get(head, "refused"));
-    const char *save = json_string_value(json_object_get(head, "save"));
+static tri_tokenizer *open_tokenizer(const char *folder, const tri_json *head, const char *path, int line) {
+    const char *refused = tri__json_string_value(tri__json_get(head, "refused"));
+    const char *save = tri__json_string_value(tri__json_get(head, "save"));
     tri_tokenizer *tokenizer;
     tri_status status = tri__tokenizer_load(folder, &tokenizer);
     int known = status == TRI_USAGE || status == TRI_DATA || status == TRI_NOINPUT;
     if (refused && (!known || !strstr(tri_error(), refused)))
         fail_msg("%s:%d: not refused for \"%s\": %s", path, line, refused, tri_error());
-    if (known && json_is_true(json_object_get(head, "may_refuse")))
+    if (known && tri__json_is_true(tri__json_get(head, "may_refuse")))
         print_message("%s:%d: refused: %s\n", path, line, tri_error());
     else if (status != TRI_OK && !refused) fail_msg("%s:%d: %s", path, line, tri_error());
     if (status != TRI_OK) return NULL;
@@ -118,24 +118,23 @@ static int check_file(const char *path) {
     tri_tokenizer *tokenizer = NULL;
     if (!in) fail_msg("%s is missing", path);
     while ((length = getline(&line, &room, in)) > 0) {
-        json_error_t error;
-        json_t *one = json_loadb(line, (size_t)length, JSON_ALLOW_NUL, &error);
-        if (!one) fail_msg("%s:%d: %s", path, number + 1, error.text);
+        tri_json *one;
+        if (tri__json_parse_any(line, (size_t)length, path, TRI_DATA, &one) != TRI_OK) fail_msg("row %d: %s", number + 1, tri_error());
         number++;
-        if (json_object_get(one, "folder") || json_object_get(one, "files")) { /* the cases that follow are of another tokenizer */
+        if (tri__json_get(one, "folder") || tri__json_get(one, "files")) { /* the cases that follow are of another tokenizer */
             tri__tokenizer_free(tokenizer);
             tokenizer = NULL;
             const char *folder = open_folder(one, made);
             if (folder) tokenizer = open_tokenizer(folder, one, path, number);
             else
                 print_message("%s:%d: skipped: %s is not here\n", path, number,
-                              json_string_value(json_object_get(one, "folder")));
+                              tri__json_string_value(tri__json_get(one, "folder")));
             if (made[0]) must(tri__folder_remove(made));
         } else if (tokenizer) {
             check(tokenizer, path, number, one);
             cases++;
         }
-        json_decref(one);
+        tri__json_decref(one);
     }
     tri__tokenizer_free(tokenizer);
     free(line);

@@ -251,31 +251,31 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
     return tri__fail(TRI_USAGE, "%s: an object is expected, which only the configuration file can give", origin);
 }
 
-static tri_status expected(const char *origin, const char *what, const json_t *value) {
+static tri_status expected(const char *origin, const char *what, const tri_json *value) {
     static const char *const names[] = {"an object", "a list", "a string", "a whole number",
-                                        "a number",  "true",   "false",    "null"}; /* by json_type */
-    return tri__fail(TRI_USAGE, "%s: expected %s, not %s", origin, what, names[json_typeof(value)]);
+                                        "a number",  "true",   "false",    "null"}; /* by tri_json_type */
+    return tri__fail(TRI_USAGE, "%s: expected %s, not %s", origin, what, names[tri__json_typeof(value)]);
 }
 
-static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const json_t *value) {
-    size_t n = json_array_size(value);
-    if (!json_is_array(value)) return expected(origin, "a list of strings", value);
+static tri_status texts_from_json(const tri_option *row, const char *origin, tri_texts *into, const tri_json *value) {
+    size_t n = tri__json_size(value);
+    if (!tri__json_is_array(value)) return expected(origin, "a list of strings", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
     tri_texts list = {.at = calloc(n + 1, sizeof *list.at)};
     tri_status status = list.at ? TRI_OK : no_memory(origin);
     for (size_t i = 0; i < n && status == TRI_OK; i++) {
-        const json_t *item = json_array_get(value, i);
-        if (!json_is_string(item)) status = expected(origin, "a list of strings", item);
-        else status = add_text(row, origin, &list, json_string_value(item), json_string_length(item));
+        const tri_json *item = tri__json_at(value, i);
+        if (!tri__json_is_string(item)) status = expected(origin, "a list of strings", item);
+        else status = add_text(row, origin, &list, tri__json_string_value(item), tri__json_string_length(item));
     }
     free_texts(status == TRI_OK ? into : &list);
     if (status == TRI_OK) *into = list;
     return status;
 }
 
-static tri_status real_from_json(const tri_option *row, const char *origin, double *into, const json_t *value) {
-    if (!json_is_number(value)) return expected(origin, "a number", value);
-    double number = json_number_value(value);
+static tri_status real_from_json(const tri_option *row, const char *origin, double *into, const tri_json *value) {
+    if (!tri__json_is_number(value)) return expected(origin, "a number", value);
+    double number = tri__json_number_value(value);
     char text[40];
     snprintf(text, sizeof text, "%.9g", number);
     TRI_TRY(check_range(row, origin, number, text));
@@ -283,90 +283,90 @@ static tri_status real_from_json(const tri_option *row, const char *origin, doub
     return TRI_OK;
 }
 
-static tri_status reals_from_json(const tri_option *row, const char *origin, tri_reals *into, const json_t *value) {
-    size_t n = json_array_size(value);
-    if (!json_is_array(value)) return expected(origin, "a list of numbers", value);
+static tri_status reals_from_json(const tri_option *row, const char *origin, tri_reals *into, const tri_json *value) {
+    size_t n = tri__json_size(value);
+    if (!tri__json_is_array(value)) return expected(origin, "a list of numbers", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
     double *at = calloc(n + 1, sizeof *at);
     tri_status status = at ? TRI_OK : no_memory(origin);
     for (size_t i = 0; i < n && status == TRI_OK; i++)
-        status = real_from_json(row, origin, &at[i], json_array_get(value, i));
+        status = real_from_json(row, origin, &at[i], tri__json_at(value, i));
     free(status == TRI_OK ? into->at : at);
     if (status == TRI_OK) *into = (tri_reals){.at = at, .n = (int)n};
     return status;
 }
 
-static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const json_t *value) {
-    if (json_is_string(value) && is_number_word(row, into, json_string_value(value))) return TRI_OK;
-    if (!json_is_integer(value)) return expected(origin, "a whole number", value);
+static tri_status int_from_json(const tri_option *row, const char *origin, int64_t *into, const tri_json *value) {
+    if (tri__json_is_string(value) && is_number_word(row, into, tri__json_string_value(value))) return TRI_OK;
+    if (!tri__json_is_integer(value)) return expected(origin, "a whole number", value);
     char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+    snprintf(text, sizeof text, "%lld", (long long)tri__json_integer_value(value));
     return set_int(row, origin, into, text);
 }
 
 /* null unsets what can be unset. */
-static tri_status null_from_json(const tri_option *row, void *to, const char *origin, const json_t *value) {
+static tri_status null_from_json(const tri_option *row, void *to, const char *origin, const tri_json *value) {
     if (row->kind == TRI_OPTION_TEXT) {
         free(*(char **)to);
         *(char **)to = NULL;
     } else if (row->kind == TRI_OPTION_OBJECT) {
-        json_decref(*(json_t **)to);
-        *(json_t **)to = NULL;
+        tri__json_decref(*(tri_json **)to);
+        *(tri_json **)to = NULL;
     } else {
         return expected(origin, "a value", value);
     }
     return TRI_OK;
 }
 
-tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const json_t *value) {
+tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value) {
     void *to = field(row, into);
-    if (json_is_null(value)) return null_from_json(row, to, origin, value);
+    if (tri__json_is_null(value)) return null_from_json(row, to, origin, value);
     switch (row->kind) {
     case TRI_OPTION_BOOL:
-        if (!json_is_boolean(value)) return expected(origin, "true or false", value);
-        *(int *)to = json_is_true(value);
+        if (!tri__json_is_boolean(value)) return expected(origin, "true or false", value);
+        *(int *)to = tri__json_is_true(value);
         return TRI_OK;
     case TRI_OPTION_INT: return int_from_json(row, origin, to, value);
     case TRI_OPTION_REAL: return real_from_json(row, origin, to, value);
     case TRI_OPTION_TEXT:
     case TRI_OPTION_CHOICE:
-        if (!json_is_string(value)) return expected(origin, "a string", value);
-        return tri__option_set_text(row, into, origin, json_string_value(value));
+        if (!tri__json_is_string(value)) return expected(origin, "a string", value);
+        return tri__option_set_text(row, into, origin, tri__json_string_value(value));
     case TRI_OPTION_TEXTS: return texts_from_json(row, origin, to, value);
     case TRI_OPTION_REALS: return reals_from_json(row, origin, to, value);
     case TRI_OPTION_OBJECT: break;
     }
-    if (!json_is_object(value)) return expected(origin, "an object", value);
-    json_t *copy = json_deep_copy(value);
+    if (!tri__json_is_object(value)) return expected(origin, "an object", value);
+    tri_json *copy = tri__json_deep_copy(value);
     if (!copy) return no_memory(origin);
-    json_decref(*(json_t **)to);
-    *(json_t **)to = copy;
+    tri__json_decref(*(tri_json **)to);
+    *(tri_json **)to = copy;
     return TRI_OK;
 }
 
-static json_t *choice_json(const tri_option *row, int index) {
+static tri_json *choice_json(const tri_option *row, int index) {
     size_t n;
     const char *name = choice_name(row, index, &n);
-    return name ? json_stringn(name, n) : json_null();
+    return name ? tri__json_stringn(name, n) : tri__json_null();
 }
 
-json_t *tri__option_json(const tri_option *row, const void *from) {
+tri_json *tri__option_json(const tri_option *row, const void *from) {
     const void *at = field(row, from);
     switch (row->kind) {
-    case TRI_OPTION_BOOL: return json_boolean(*(const int *)at);
-    case TRI_OPTION_INT: return json_integer(*(const int64_t *)at);
-    case TRI_OPTION_REAL: return json_real(*(const double *)at);
-    case TRI_OPTION_TEXT: return *(char *const *)at ? json_string(*(char *const *)at) : json_null();
+    case TRI_OPTION_BOOL: return tri__json_boolean(*(const int *)at);
+    case TRI_OPTION_INT: return tri__json_integer(*(const int64_t *)at);
+    case TRI_OPTION_REAL: return tri__json_real(*(const double *)at);
+    case TRI_OPTION_TEXT: return *(char *const *)at ? tri__json_string(*(char *const *)at) : tri__json_null();
     case TRI_OPTION_CHOICE: return choice_json(row, *(const int *)at);
-    case TRI_OPTION_OBJECT: return *(json_t *const *)at ? json_deep_copy(*(json_t *const *)at) : json_null();
+    case TRI_OPTION_OBJECT: return *(tri_json *const *)at ? tri__json_deep_copy(*(tri_json *const *)at) : tri__json_null();
     case TRI_OPTION_TEXTS:
     case TRI_OPTION_REALS: break;
     }
-    json_t *list = json_array();
+    tri_json *list = tri__json_array();
     const tri_texts *texts = row->kind == TRI_OPTION_TEXTS ? at : NULL;
     const tri_reals *reals = row->kind == TRI_OPTION_REALS ? at : NULL;
-    for (int i = 0; texts && i < texts->n; i++) json_array_append_new(list, json_string(texts->at[i]));
-    for (int i = 0; reals && i < reals->n; i++) json_array_append_new(list, json_real(reals->at[i]));
+    for (int i = 0; texts && i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
+    for (int i = 0; reals && i < reals->n; i++) tri__json_append_new(list, tri__json_real(reals->at[i]));
     return list;
 }
 
@@ -374,13 +374,16 @@ static const size_t field_bytes[] = {
     [TRI_OPTION_BOOL] = sizeof(int),         [TRI_OPTION_INT] = sizeof(int64_t),
     [TRI_OPTION_REAL] = sizeof(double),      [TRI_OPTION_TEXT] = sizeof(char *),
     [TRI_OPTION_CHOICE] = sizeof(int),       [TRI_OPTION_TEXTS] = sizeof(tri_texts),
-    [TRI_OPTION_REALS] = sizeof(tri_reals),  [TRI_OPTION_OBJECT] = sizeof(json_t *)};
+    [TRI_OPTION_REALS] = sizeof(tri_reals),  [TRI_OPTION_OBJECT] = sizeof(tri_json *)};
 
-void tri__options_init(const tri_option *rows, void *into) {
-    for (const tri_option *row = rows; row->name; row++) {
-        memset(field(row, into), 0, field_bytes[row->kind]);
-        if (row->value) TRI_ASSERT(tri__option_set_text(row, into, row->name, row->value) == TRI_OK);
-    }
+tri_status tri__options_init(const tri_option *rows, void *into) {
+    tri_status status = TRI_OK;
+    for (const tri_option *row = rows; row->name; row++) memset(field(row, into), 0, field_bytes[row->kind]);
+    for (const tri_option *row = rows; row->name && status == TRI_OK; row++)
+        if (row->value) status = tri__option_set_text(row, into, row->name, row->value);
+    TRI_ASSERT(status == TRI_OK || status == TRI_RESOURCE); /* the defaults of our own tables are right */
+    if (status != TRI_OK) tri__options_free(rows, into);
+    return status;
 }
 
 void tri__options_free(const tri_option *rows, void *into) {
@@ -389,7 +392,7 @@ void tri__options_free(const tri_option *rows, void *into) {
         if (row->kind == TRI_OPTION_TEXT) free(*(char **)at);
         if (row->kind == TRI_OPTION_TEXTS) free_texts(at);
         if (row->kind == TRI_OPTION_REALS) free(((tri_reals *)at)->at);
-        if (row->kind == TRI_OPTION_OBJECT) json_decref(*(json_t **)at);
+        if (row->kind == TRI_OPTION_OBJECT) tri__json_decref(*(tri_json **)at);
         memset(at, 0, field_bytes[row->kind]);
     }
 }

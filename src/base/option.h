@@ -14,7 +14,7 @@ typedef enum tri_option_kind {
     TRI_OPTION_CHOICE,  /* int: index into choices */
     TRI_OPTION_TEXTS,   /* tri_texts, owned: a JSON array of strings, or comma-separated on the command line */
     TRI_OPTION_REALS,   /* tri_reals, owned: likewise of numbers */
-    TRI_OPTION_OBJECT   /* json_t *, owned: an object; not on the command line */
+    TRI_OPTION_OBJECT   /* tri_json *, owned: an object; not on the command line */
 } tri_option_kind;
 
 typedef struct tri_texts {
@@ -43,15 +43,15 @@ typedef struct tri_option {
 } tri_option;
 
 /* Rows end with a NULL name. */
-void tri__options_init(const tri_option *rows, void *into);    /* sets the defaults */
+tri_status tri__options_init(const tri_option *rows, void *into); /* sets the defaults; TRI_RESOURCE: all is unset */
 void tri__options_free(const tri_option *rows, void *into);    /* frees what is owned */
 /* NULL when there is none; names and aliases, dashes = underscores. */
 const tri_option *tri__option_find(const tri_option *rows, const char *name);
 /* TRI_USAGE with option, value and what is expected. `origin`: "--lr", or "config.json: lr". */
 tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text);
-tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const json_t *value);
+tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value);
 /* A new reference; JSON null when unset. */
-json_t *tri__option_json(const tri_option *row, const void *from);
+tri_json *tri__option_json(const tri_option *row, const void *from);
 /* Is `word` one of the comma-separated words of the row's scope? */
 int tri__option_listed(const tri_option *row, const char *word);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */

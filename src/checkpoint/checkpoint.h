@@ -18,7 +18,7 @@ typedef struct tri_checkpoint_out {
     int64_t sequence;          /* one higher with every checkpoint of a run folder: says which is newest; 0: none */
     const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
     int n_weights, n_optimizer;
-    const json_t *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
+    const tri_json *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
     /* Writes vocabularies and the like into the folder being made, as tri__file_write does: to the disk; NULL: none. */
     tri_status (*extras)(void *context, const char *folder);
     void *context;
@@ -31,9 +31,9 @@ tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
 /* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets its part of the manifest, {tensors,
  * files}, a new reference; the first rank joins all ranks' parts and ends. When one of them fails, the first rank drops what was made. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
-tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part);
-tri_status tri__checkpoint_join(json_t *part, const json_t *more); /* adds another rank's part, slices of one tensor to one row */
-tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part);
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part);
+tri_status tri__checkpoint_join(tri_json *part, const tri_json *more); /* adds another rank's part, slices of one tensor to one row */
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const tri_json *part);
 /* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others, but for the
  * optimizer's state. TRI_BUSY when the folder is there and not empty. */
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
@@ -54,10 +54,10 @@ void tri__checkpoint_close(tri_checkpoint *checkpoint);
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);
 /* Borrowed objects. */
-const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint);
-const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
-const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint);
-const json_t *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
+const tri_json *tri__checkpoint_config(const tri_checkpoint *checkpoint);
+const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
+const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint);
+const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
 /* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice; data is NULL: tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);

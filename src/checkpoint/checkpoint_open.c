@@ -17,9 +17,9 @@ enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* of a tensor; of those that 
 struct tri_checkpoint {
     char *path;
     int64_t step;
-    json_t *manifest, *config, *preprocessing;
-    json_t *tensors;        /* name -> row of the manifest */
-    json_t *shards;         /* file name -> index of `shard` */
+    tri_json *manifest, *config, *preprocessing;
+    tri_json *tensors;        /* name -> row of the manifest */
+    tri_json *shards;         /* file name -> index of `shard` */
     tri_st_file *shard;     /* [n_shards] */
     int n_shards;
 };
@@ -36,41 +36,50 @@ static tri_status bad_row(const tri_checkpoint *checkpoint, const char *name, co
 }
 
 /* A list of sizes, at most TRI_MAX_DIMS; returns how many, -1 when it is none. */
-static int parse_sizes(const json_t *list, int64_t *out) {
-    size_t i, n = json_array_size(list);
-    const json_t *value;
-    if (!json_is_array(list) || n > TRI_MAX_DIMS) return -1;
-    json_array_foreach(list, i, value) {
-        if (!json_is_integer(value) || json_integer_value(value) < 0) return -1;
-        out[i] = json_integer_value(value);
+static int parse_sizes(const tri_json *list, int64_t *out) {
+    size_t i, n = tri__json_size(list);
+    const tri_json *value;
+    if (!tri__json_is_array(list) || n > TRI_MAX_DIMS) return -1;
+    tri__json_each(list, i, value) {
+        if (!tri__json_is_integer(value) || tri__json_integer_value(value) < 0) return -1;
+        out[i] = tri__json_integer_value(value);
     }
     return (int)n;
 }
 
-static tri_status parse_tensor(const tri_checkpoint *checkpoint, const json_t *row, tri_piece *piece) {
-    const char *name = json_string_value(json_object_get(row, "name")), *dtype = json_string_value(json_object_get(row, "dtype"));
+static tri_status parse_tensor(const tri_checkpoint *checkpoint, const tri_json *row, tri_piece *piece) {
+    const char *name = tri__json_string_value(tri__json_get(row, "name")), *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
     *piece = (tri_piece){.name = name};
     int found = dtype ? tri__dtype_find(dtype) : -1;
     if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
     piece->dtype = (tri_dtype)found;
-    piece->shape.n = parse_sizes(json_object_get(row, "shape"), piece->shape.dim);
+    piece->shape.n = parse_sizes(tri__json_get(row, "shape"), piece->shape.dim);
     if (piece->shape.n < 0 || tri__shape_count(&piece->shape) < 0) return bad_row(checkpoint, name, "its shape is wrong");
     return TRI_OK;
 }
 
-static tri_status parse_slice(const tri_checkpoint *checkpoint, const json_t *row, const tri_piece *tensor, stored *out) {
-    const char *file = json_string_value(json_object_get(row, "file")), *name = json_string_value(json_object_get(row, "tensor"));
-    const json_t *begin = json_object_get(row, "begin"), *end = json_object_get(row, "end");
-    const json_t *shard = file ? json_object_get(checkpoint->shards, file) : NULL;
+/* A whole tensor is stored under its name, a slice of it as name@number. */
+static int is_of(const char *stored, const char *tensor) {
+    size_t n = strlen(tensor);
+    if (strncmp(stored, tensor, n) != 0) return 0;
+    if (!stored[n]) return 1;
+    return stored[n] == '@' && stored[n + 1] && strspn(stored + n + 1, "0123456789") == strlen(stored + n + 1);
+}
+
+static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor, stored *out) {
+    const char *file = tri__json_string_value(tri__json_get(row, "file")), *name = tri__json_string_value(tri__json_get(row, "tensor"));
+    const tri_json *begin = tri__json_get(row, "begin"), *end = tri__json_get(row, "end");
+    const tri_json *shard = file ? tri__json_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
-    *out = (stored){.file = &checkpoint->shard[json_integer_value(shard)]};
+    if (!is_of(name, tensor->name)) return bad_row(checkpoint, tensor->name, "a slice is of another tensor");
+    *out = (stored){.file = &checkpoint->shard[tri__json_integer_value(shard)]};
     out->entry = tri__st_find(out->file, name);
     if (!out->entry || out->entry->dtype != tensor->dtype) return bad_row(checkpoint, tensor->name, "a slice is not in its file");
-    if (parse_sizes(json_object_get(row, "start"), out->slice.start) != tensor->shape.n ||
-        parse_sizes(json_object_get(row, "extent"), out->slice.extent) != tensor->shape.n || !json_is_integer(begin) ||
-        !json_is_integer(end))
+    if (parse_sizes(tri__json_get(row, "start"), out->slice.start) != tensor->shape.n ||
+        parse_sizes(tri__json_get(row, "extent"), out->slice.extent) != tensor->shape.n || !tri__json_is_integer(begin) ||
+        !tri__json_is_integer(end))
         return bad_row(checkpoint, tensor->name, "a slice lacks start, extent, begin or end");
-    out->slice.begin = json_integer_value(begin), out->slice.end = json_integer_value(end);
+    out->slice.begin = tri__json_integer_value(begin), out->slice.end = tri__json_integer_value(end);
     if (!tri__slice_fits(&out->slice, &tensor->shape) ||
         out->slice.end - out->slice.begin != tri__shape_count(&out->entry->shape))
         return bad_row(checkpoint, tensor->name, "a slice does not fit its tensor");
@@ -102,12 +111,12 @@ static size_t join_slices(tri_slice *slice, size_t n) {
 }
 
 /* The slices of a tensor: each lies in its file, no two share an element, together they have as many as the tensor. */
-static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const json_t *rows, tri_slice *slice) {
+static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const tri_json *rows, tri_slice *slice) {
     int64_t elements = 0;
-    size_t n = json_array_size(rows);
+    size_t n = tri__json_size(rows);
     for (size_t i = 0; i < n; i++) {
         stored part;
-        TRI_TRY(parse_slice(checkpoint, json_array_get(rows, i), tensor, &part));
+        TRI_TRY(parse_slice(checkpoint, tri__json_at(rows, i), tensor, &part));
         slice[i] = part.slice;
         if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
     }
@@ -122,22 +131,22 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
 }
 
 static tri_status index_tensors(tri_checkpoint *checkpoint) {
-    const json_t *tensors = json_object_get(checkpoint->manifest, "tensors");
-    json_t *row;
+    const tri_json *tensors = tri__json_get(checkpoint->manifest, "tensors");
+    tri_json *row;
     size_t i;
-    if (!json_is_array(tensors) || json_array_size(tensors) > TRI_LIMIT_TENSORS)
+    if (!tri__json_is_array(tensors) || tri__json_size(tensors) > TRI_LIMIT_TENSORS)
         return tri__fail(TRI_DATA, "%s/manifest.json: tensors is no list, or too long", checkpoint->path);
-    json_array_foreach(tensors, i, row) {
+    tri__json_each(tensors, i, row) {
         tri_piece tensor;
-        const json_t *slices = json_object_get(row, "slices");
+        const tri_json *slices = tri__json_get(row, "slices");
         TRI_TRY(parse_tensor(checkpoint, row, &tensor));
-        if (json_object_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
-        if (json_array_size(slices) > SLICES_MAX) return bad_row(checkpoint, tensor.name, "has too many slices");
-        tri_slice *slice = calloc(json_array_size(slices) + 1, sizeof *slice);
+        if (tri__json_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
+        if (tri__json_size(slices) > SLICES_MAX) return bad_row(checkpoint, tensor.name, "has too many slices");
+        tri_slice *slice = calloc(tri__json_size(slices) + 1, sizeof *slice);
         tri_status status = slice ? check_slices(checkpoint, &tensor, slices, slice) : tri__fail(TRI_RESOURCE, "out of memory");
         free(slice);
         TRI_TRY(status);
-        if (json_object_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
+        if (tri__json_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;
 }
@@ -156,29 +165,29 @@ static tri_status need_files(const char *path, size_t shards) {
 /* Opens the shards among the files, whose names tri__manifest_check has found plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
     static const char suffix[] = ".safetensors";
-    const json_t *files = json_object_get(checkpoint->manifest, "files"), *row;
+    const tri_json *files = tri__json_get(checkpoint->manifest, "files"), *row;
     size_t i;
-    checkpoint->shard = calloc(json_array_size(files) + 1, sizeof *checkpoint->shard);
+    checkpoint->shard = calloc(tri__json_size(files) + 1, sizeof *checkpoint->shard);
     if (!checkpoint->shard) return tri__fail(TRI_RESOURCE, "out of memory");
-    TRI_TRY(need_files(checkpoint->path, json_array_size(files)));
-    json_array_foreach(files, i, row) {
-        const char *name = json_string_value(json_object_get(row, "name"));
+    TRI_TRY(need_files(checkpoint->path, tri__json_size(files)));
+    tri__json_each(files, i, row) {
+        const char *name = tri__json_string_value(tri__json_get(row, "name"));
         size_t length = strlen(name);
         if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0) continue;
         TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
-        if (json_object_set_new(checkpoint->shards, name, json_integer(checkpoint->n_shards++)))
+        if (tri__json_set_new(checkpoint->shards, name, tri__json_integer(checkpoint->n_shards++)))
             return tri__fail(TRI_RESOURCE, "out of memory");
     }
     return TRI_OK;
 }
 
 /* config.json and preprocessing.json count only when the manifest lists them. */
-static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, json_t **out) {
-    const json_t *row;
+static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, tri_json **out) {
+    const tri_json *row;
     size_t i;
-    json_array_foreach(json_object_get(checkpoint->manifest, "files"), i, row) {
+    tri__json_each(tri__json_get(checkpoint->manifest, "files"), i, row) {
         char path[TRI_PATH_MAX];
-        if (strcmp(json_string_value(json_object_get(row, "name")), name) != 0) continue;
+        if (strcmp(tri__json_string_value(tri__json_get(row, "name")), name) != 0) continue;
         TRI_TRY(tri__path_join(path, checkpoint->path, name));
         return tri__json_load(path, TRI_DATA, out);
     }
@@ -188,10 +197,10 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
 static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
     TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, part, of));
-    const json_t *step = json_object_get(checkpoint->manifest, "step");
-    if (!json_is_integer(step) || json_integer_value(step) < 0)
+    const tri_json *step = tri__json_get(checkpoint->manifest, "step");
+    if (!tri__json_is_integer(step) || tri__json_integer_value(step) < 0)
         return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);
-    checkpoint->step = json_integer_value(step);
+    checkpoint->step = tri__json_integer_value(step);
     TRI_TRY(open_shards(checkpoint));
     TRI_TRY(index_tensors(checkpoint));
     TRI_TRY(load_listed(checkpoint, "config.json", &checkpoint->config));
@@ -203,8 +212,8 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
     tri_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     checkpoint->path = strdup(path);
-    checkpoint->tensors = json_object();
-    checkpoint->shards = json_object();
+    checkpoint->tensors = tri__json_object();
+    checkpoint->shards = tri__json_object();
     tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards
                             ? open_whole(checkpoint, part, of)
                             : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
@@ -255,29 +264,29 @@ void tri__checkpoint_close(tri_checkpoint *checkpoint) {
     if (!checkpoint) return;
     for (int i = 0; i < checkpoint->n_shards; i++) tri__st_close(&checkpoint->shard[i]);
     free(checkpoint->shard);
-    json_decref(checkpoint->shards);
-    json_decref(checkpoint->tensors);
-    json_decref(checkpoint->preprocessing);
-    json_decref(checkpoint->config);
-    json_decref(checkpoint->manifest);
+    tri__json_decref(checkpoint->shards);
+    tri__json_decref(checkpoint->tensors);
+    tri__json_decref(checkpoint->preprocessing);
+    tri__json_decref(checkpoint->config);
+    tri__json_decref(checkpoint->manifest);
     free(checkpoint->path);
     free(checkpoint);
 }
 
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint) { return checkpoint->path; }
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint) { return checkpoint->step; }
-const json_t *tri__checkpoint_config(const tri_checkpoint *checkpoint) { return checkpoint->config; }
-const json_t *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint) { return checkpoint->preprocessing; }
-const json_t *tri__checkpoint_state(const tri_checkpoint *checkpoint) { return json_object_get(checkpoint->manifest, "state"); }
-const json_t *tri__checkpoint_manifest(const tri_checkpoint *checkpoint) { return checkpoint->manifest; }
+const tri_json *tri__checkpoint_config(const tri_checkpoint *checkpoint) { return checkpoint->config; }
+const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint) { return checkpoint->preprocessing; }
+const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint) { return tri__json_get(checkpoint->manifest, "state"); }
+const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint) { return checkpoint->manifest; }
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name) {
-    return json_object_get(checkpoint->tensors, name) != NULL;
+    return tri__json_get(checkpoint->tensors, name) != NULL;
 }
 
-int tri__checkpoint_count(const tri_checkpoint *checkpoint) { return (int)json_object_size(checkpoint->tensors); }
+int tri__checkpoint_count(const tri_checkpoint *checkpoint) { return (int)tri__json_object_size(checkpoint->tensors); }
 
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor) {
-    const json_t *row = json_array_get(json_object_get(checkpoint->manifest, "tensors"), (size_t)index);
+    const tri_json *row = tri__json_at(tri__json_get(checkpoint->manifest, "tensors"), (size_t)index);
     TRI_TRY(parse_tensor(checkpoint, row, tensor));
     tensor->slice = tri__slice_whole(&tensor->shape);
     return TRI_OK;
@@ -295,8 +304,8 @@ static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t co
 }
 
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
-    const json_t *row = json_object_get(checkpoint->tensors, piece->name);
-    json_t *slice;
+    const tri_json *row = tri__json_get(checkpoint->tensors, piece->name);
+    tri_json *slice;
     size_t i;
     tri_piece tensor;
     char have[128], want[128];
@@ -307,7 +316,7 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
                          tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have), tri__dtype_name(piece->dtype),
                          tri__shape_text(&piece->shape, want));
     int64_t filled = 0;
-    json_array_foreach(json_object_get(row, "slices"), i, slice) {
+    tri__json_each(tri__json_get(row, "slices"), i, slice) {
         stored part;
         TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
         copy c = {.into = piece->data, .from = &part, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};

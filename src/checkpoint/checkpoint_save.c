@@ -15,39 +15,39 @@
 
 const char *const tri__moment_prefix[TRI_MOMENTS] = {"exp_avg.", "exp_avg_sq."};
 
-static json_t *sizes_json(const int64_t *value, int n) {
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(value[i]));
+static tri_json *sizes_json(const int64_t *value, int n) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(value[i]));
     return list;
 }
 
 /* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`; hash: [n] of their data. */
 static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
-                               json_t *tensors) {
-    json_t *slices_of = json_object(); /* name -> list of slices, borrowed from the rows */
+                               tri_json *tensors) {
+    tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
     int failed = slices_of == NULL;
     for (int i = 0; i < n && !failed; i++) {
         const tri_piece *piece = &pieces[i];
-        json_t *slices = json_object_get(slices_of, piece->name);
+        tri_json *slices = tri__json_get(slices_of, piece->name);
         if (!slices) {
-            slices = json_array();
-            failed |= json_object_set_new(slices_of, piece->name, slices);
-            json_t *row = json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype", tri__dtype_file_name(piece->dtype), "shape",
+            slices = tri__json_array();
+            failed |= tri__json_set_new(slices_of, piece->name, slices);
+            tri_json *row = tri__json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype", tri__dtype_file_name(piece->dtype), "shape",
                                     sizes_json(piece->shape.dim, piece->shape.n), "slices", slices);
-            failed |= json_array_append_new(tensors, row);
+            failed |= tri__json_append_new(tensors, row);
         }
-        json_t *slice = json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
+        tri_json *slice = tri__json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
                                   sizes_json(piece->slice.start, piece->shape.n), "extent",
-                                  sizes_json(piece->slice.extent, piece->shape.n), "begin", (json_int_t)piece->slice.begin, "end",
-                                  (json_int_t)piece->slice.end, "xxh3", hash[i]);
-        failed |= json_array_append_new(slices, slice);
+                                  sizes_json(piece->slice.extent, piece->shape.n), "begin", (tri_json_int)piece->slice.begin, "end",
+                                  (tri_json_int)piece->slice.end, "xxh3", hash[i]);
+        failed |= tri__json_append_new(slices, slice);
     }
-    json_decref(slices_of);
+    tri__json_decref(slices_of);
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
 /* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
-static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, json_t *part) {
+static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, tri_json *part) {
     char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, file));
@@ -63,40 +63,40 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
         stored[i].shape = tri__shape_1d(pieces[i].slice.end - pieces[i].slice.begin);
         stored[i].slice = tri__slice_whole(&stored[i].shape);
     }
-    json_t *metadata = json_pack("{s:s}", "format", "pt");
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
-    tri_status status = tri__st_write(path, stored, n, metadata, &written);
-    if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, json_object_get(part, "tensors"));
-    if (status == TRI_OK && json_array_append_new(json_object_get(part, "files"), json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
-                                                                                          (json_int_t)written.bytes, "xxh3", written.xxh3)))
+    tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors"));
+    if (status == TRI_OK && tri__json_append_new(tri__json_get(part, "files"), tri__json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
+                                                                                          (tri_json_int)written.bytes, "xxh3", written.xxh3)))
         status = tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    json_decref(metadata);
+    tri__json_decref(metadata);
     tri__arena_close(&arena);
     return status;
 }
 
-static tri_status save_json(const char *folder, const char *name, const json_t *value) {
+static tri_status save_json(const char *folder, const char *name, const tri_json *value) {
     char path[TRI_PATH_MAX];
     if (!value) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, name));
     return tri__json_save_exact(path, value);
 }
 
-static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const json_t *part) {
-    json_t *files;
-    TRI_TRY(tri__manifest_files(folder, json_object_get(part, "files"), &files));
-    json_t *manifest = json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (json_int_t)out->step, "sequence", (json_int_t)out->sequence,
-                                 "engine", tri_version(), "tensors", json_object_get(part, "tensors"), "files", files);
-    json_t *state = out->state ? json_deep_copy(out->state) : json_object();
+static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const tri_json *part) {
+    tri_json *files;
+    TRI_TRY(tri__manifest_files(folder, tri__json_get(part, "files"), &files));
+    tri_json *manifest = tri__json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (tri_json_int)out->step, "sequence", (tri_json_int)out->sequence,
+                                 "engine", tri_version(), "tensors", tri__json_get(part, "tensors"), "files", files);
+    tri_json *state = out->state ? tri__json_deep_copy(out->state) : tri__json_object();
     tri_status status = TRI_OK;
-    if (!manifest || json_object_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    if (!manifest || tri__json_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     else status = tri__manifest_save(folder, manifest);
-    json_decref(manifest);
+    tri__json_decref(manifest);
     return status;
 }
 
-tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, json_t **part) {
-    *part = json_pack("{s:[], s:[]}", "tensors", "files");
+tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part) {
+    *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
     if (!*part) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     char file[64];
     snprintf(file, sizeof file, "weights-%05d.safetensors", rank);
@@ -105,19 +105,19 @@ tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made
     return out->optimizer ? save_pieces(made, file, out->optimizer, out->n_optimizer, *part) : TRI_OK;
 }
 
-tri_status tri__checkpoint_join(json_t *part, const json_t *added) {
-    json_t *slices_of = json_object(), *row; /* name -> list of slices, borrowed from the rows */
-    json_t *rows = json_object_get(part, "tensors"), *more = json_object_get(added, "tensors");
+tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
+    tri_json *slices_of = tri__json_object(), *row; /* name -> list of slices, borrowed from the rows */
+    tri_json *rows = tri__json_get(part, "tensors"), *more = tri__json_get(added, "tensors");
     size_t i;
-    int failed = slices_of == NULL || json_array_extend(json_object_get(part, "files"), json_object_get(added, "files"));
-    json_array_foreach(rows, i, row) {
-        failed |= json_object_set(slices_of, json_string_value(json_object_get(row, "name")), json_object_get(row, "slices"));
+    int failed = slices_of == NULL || tri__json_extend(tri__json_get(part, "files"), tri__json_get(added, "files"));
+    tri__json_each(rows, i, row) {
+        failed |= tri__json_set(slices_of, tri__json_string_value(tri__json_get(row, "name")), tri__json_get(row, "slices"));
     }
-    json_array_foreach(more, i, row) {
-        json_t *slices = json_object_get(slices_of, json_string_value(json_object_get(row, "name")));
-        failed |= slices ? json_array_extend(slices, json_object_get(row, "slices")) : json_array_append(rows, row);
+    tri__json_each(more, i, row) {
+        tri_json *slices = tri__json_get(slices_of, tri__json_string_value(tri__json_get(row, "name")));
+        failed |= slices ? tri__json_extend(slices, tri__json_get(row, "slices")) : tri__json_append(rows, row);
     }
-    json_decref(slices_of);
+    tri__json_decref(slices_of);
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
@@ -149,16 +149,27 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_create(made);
 }
 
-/* All but the shards; the manifest last. */
-static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const json_t *part) {
+/* Opens what was made as a reader does, without hashing again what was hashed on the way, before it takes the place of anything. */
+static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
+    tri_checkpoint *checkpoint;
+    tri_status status = tri__checkpoint_open_part(made, 0, 0, &checkpoint);
+    if (status == TRI_OK && tri__checkpoint_step(checkpoint) != out->step) status = tri__fail(TRI_DATA, "%s is of another step", made);
+    tri__checkpoint_close(checkpoint);
+    if (status == TRI_DATA || status == TRI_NOINPUT) return tri__fail_in(TRI_IO, "what was written cannot be read back");
+    return status;
+}
+
+/* All but the shards; the manifest last; and then it is read. */
+static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const tri_json *part) {
     TRI_TRY(save_json(made, "config.json", out->config));
     TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
     if (out->extras) TRI_TRY(out->extras(out->context, made));
     TRI_TRY(save_manifest(out, made, part));
-    return tri__folder_sync(made);
+    TRI_TRY(tri__folder_sync(made));
+    return read_back(out, made);
 }
 
-tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const json_t *part) {
+tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const tri_json *part) {
     char final[TRI_PATH_MAX];
     TRI_TRY(tri__checkpoint_name(final, out->folder, out->step, ""));
     TRI_TRY(save_rest(out, made, part));
@@ -174,11 +185,11 @@ void tri__checkpoint_drop(const char *made) {
 
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
     char made[TRI_PATH_MAX];
-    json_t *part = NULL;
+    tri_json *part = NULL;
     TRI_TRY(tri__checkpoint_begin(out, made));
     tri_status status = tri__checkpoint_write(out, made, 0, &part);
     if (status == TRI_OK) status = tri__checkpoint_end(out, made, part);
-    json_decref(part);
+    tri__json_decref(part);
     if (status != TRI_OK) {
         tri__fail_in(status, "checkpoint of step %lld not saved", (long long)out->step);
         tri__checkpoint_drop(made);
@@ -187,11 +198,11 @@ tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
 }
 
 static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
-    json_t *part = json_pack("{s:[], s:[]}", "tensors", "files");
+    tri_json *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
     tri_status status = part ? tri__folder_make(made) : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     if (status == TRI_OK) status = save_pieces(made, "model.safetensors", out->weights, out->n_weights, part);
     if (status == TRI_OK) status = save_rest(out, made, part);
-    json_decref(part);
+    tri__json_decref(part);
     TRI_TRY(status);
     if (tri__path_rename(made, out->folder, 0) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)

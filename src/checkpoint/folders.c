@@ -54,13 +54,13 @@ int tri__proves_damage(tri_status status) { return status == TRI_DATA || status 
 
 static tri_status find_place(const char *folder, candidate *c) {
     char path[TRI_PATH_MAX];
-    json_t *manifest = NULL;
+    tri_json *manifest = NULL;
     TRI_TRY(tri__checkpoint_name(path, folder, c->step, ""));
     tri_status status = tri__manifest_load(path, &manifest);
     c->damaged = tri__proves_damage(status);
-    c->sequence = json_integer_value(json_object_get(manifest, "sequence"));
-    c->began = json_number_value(json_object_get(json_object_get(manifest, "state"), "began"));
-    json_decref(manifest);
+    c->sequence = tri__json_integer_value(tri__json_get(manifest, "sequence"));
+    c->began = tri__json_number_value(tri__json_get(tri__json_get(manifest, "state"), "began"));
+    tri__json_decref(manifest);
     return c->damaged ? TRI_OK : status;
 }
 
@@ -120,13 +120,13 @@ tri_status tri__checkpoint_best(const char *folder, int64_t *step) {
     TRI_TRY(tri__path_join(path, folder, best_name));
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind == TRI_KIND_NONE) return TRI_OK;
-    json_t *best;
+    tri_json *best;
     TRI_TRY(tri__json_load(path, TRI_DATA, &best));
-    const json_t *value = json_object_get(best, "step");
+    const tri_json *value = tri__json_get(best, "step");
     tri_status status = TRI_OK;
-    if (json_is_integer(value) && json_integer_value(value) >= 0) *step = json_integer_value(value);
+    if (tri__json_is_integer(value) && tri__json_integer_value(value) >= 0) *step = tri__json_integer_value(value);
     else status = tri__fail(TRI_DATA, "%s names no step", path);
-    json_decref(best);
+    tri__json_decref(best);
     return status;
 }
 
@@ -134,9 +134,9 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
     char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, best_name));
     TRI_TRY(tri__checkpoint_name(name, "", step, ""));
-    json_t *best = json_pack("{s:I, s:s}", "step", (json_int_t)step, "checkpoint", name);
+    tri_json *best = tri__json_pack("{s:I, s:s}", "step", (tri_json_int)step, "checkpoint", name);
     tri_status status = best ? tri__json_save(path, best) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    json_decref(best);
+    tri__json_decref(best);
     if (status == TRI_OK) status = tri__folder_sync(folder);
     return status;
 }
@@ -179,16 +179,16 @@ tri_status tri__checkpoint_sweep(const char *folder) {
 }
 
 /* The manifest is sound and all files have their sizes: what an interrupted or failed disk leaves behind is neither. */
-static tri_status look(const char *path, json_t **manifest) {
+static tri_status look(const char *path, tri_json **manifest) {
     TRI_TRY(tri__manifest_load(path, manifest));
     tri_status status = tri__manifest_check(path, *manifest, 0, 0);
     if (status == TRI_OK) return TRI_OK;
-    json_decref(*manifest);
+    tri__json_decref(*manifest);
     *manifest = NULL;
     return status;
 }
 
-tri_status tri__checkpoint_glance(const char *path, json_t **manifest) {
+tri_status tri__checkpoint_glance(const char *path, tri_json **manifest) {
     char inner[TRI_PATH_MAX];
     int64_t *steps;
     int n;
@@ -224,13 +224,13 @@ void tri__proven_free(tri_proven *proven) {
 /* All hashes the first time, sizes from then on. */
 static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
     char path[TRI_PATH_MAX];
-    json_t *manifest = NULL;
+    tri_json *manifest = NULL;
     tri_checkpoint *checkpoint = NULL;
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
     for (int i = 0; i < proven->n; i++) {
         if (proven->step[i] != step) continue;
         tri_status status = look(path, &manifest);
-        json_decref(manifest);
+        tri__json_decref(manifest);
         return status;
     }
     tri_status status = tri__checkpoint_open_part(path, 0, 1, &checkpoint);

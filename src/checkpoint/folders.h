@@ -17,7 +17,7 @@ tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n);
 tri_status tri__checkpoint_sequence(const char *folder, int64_t *last);
 /* The manifest of a checkpoint, or of a run folder's newest one whose manifest is sound and whose files have their sizes; a new reference.
  * TRI_NOINPUT when there is none, TRI_DATA when all are damaged. */
-tri_status tri__checkpoint_glance(const char *path, json_t **manifest);
+tri_status tri__checkpoint_glance(const char *path, tri_json **manifest);
 /* The step that best_checkpoint.json names; -1 when there is none. */
 tri_status tri__checkpoint_best(const char *folder, int64_t *step);
 

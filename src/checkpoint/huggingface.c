@@ -29,12 +29,12 @@ static int ends(const char *text, const char *end) {
 }
 
 /* `names`: an object whose keys are the shards, all of them plain names. */
-static tri_status open_shards(tri_hf *hf, const json_t *names) {
+static tri_status open_shards(tri_hf *hf, const tri_json *names) {
     const char *name;
-    json_t *value;
-    hf->file = calloc(json_object_size(names) + 1, sizeof *hf->file);
+    tri_json *value;
+    hf->file = calloc(tri__json_object_size(names) + 1, sizeof *hf->file);
     if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
-    json_object_foreach((json_t *)names, name, value) {
+    tri__json_each_member((tri_json *)names, name, value) {
         TRI_TRY(tri__st_open_listed(hf->folder, name, &hf->file[hf->n_files]));
         hf->n_files++;
     }
@@ -51,29 +51,29 @@ static tri_status open_single(tri_hf *hf, const char *path) {
 }
 
 /* The shards that the index names; each tensor must be in the shard it is mapped to. */
-static tri_status open_index(tri_hf *hf, const char *path, const json_t *index) {
-    const json_t *map = json_object_get(index, "weight_map");
+static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index) {
+    const tri_json *map = tri__json_get(index, "weight_map");
     const char *tensor;
-    json_t *shard, *names = json_object();
+    tri_json *shard, *names = tri__json_object();
     if (!names) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    tri_status status = json_is_object(map) ? TRI_OK : tri__fail(TRI_DATA, "%s has no weight_map", path);
-    json_object_foreach((json_t *)map, tensor, shard) {
-        const char *name = json_string_value(shard);
+    tri_status status = tri__json_is_object(map) ? TRI_OK : tri__fail(TRI_DATA, "%s has no weight_map", path);
+    tri__json_each_member((tri_json *)map, tensor, shard) {
+        const char *name = tri__json_string_value(shard);
         if (!name || !tri__is_plain_name(name)) {
             status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is no plain file name", path, tensor);
             break;
         }
-        if (!json_object_get(names, name)) json_object_set_new(names, name, json_integer((json_int_t)json_object_size(names)));
+        if (!tri__json_get(names, name)) tri__json_set_new(names, name, tri__json_integer((tri_json_int)tri__json_object_size(names)));
     }
     if (status == TRI_OK) status = open_shards(hf, names);
     if (status == TRI_OK)
-        json_object_foreach((json_t *)map, tensor, shard) {
-            const tri_st_file *file = &hf->file[json_integer_value(json_object_get(names, json_string_value(shard)))];
+        tri__json_each_member((tri_json *)map, tensor, shard) {
+            const tri_st_file *file = &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(shard)))];
             if (tri__st_find(file, tensor)) continue;
             status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, tensor, file->path);
             break;
         }
-    json_decref(names);
+    tri__json_decref(names);
     return status;
 }
 
@@ -84,10 +84,10 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     if (tri__is_file(path)) return open_single(hf, path);
     TRI_TRY(tri__path_join(path, hf->folder, index_name));
     if (tri__is_file(path)) {
-        json_t *index;
+        tri_json *index;
         TRI_TRY(tri__json_load(path, TRI_DATA, &index));
         tri_status status = open_index(hf, path, index);
-        json_decref(index);
+        tri__json_decref(index);
         return status;
     }
     TRI_TRY(tri__path_join(path, hf->folder, "pytorch_model.bin"));
@@ -136,14 +136,14 @@ static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
 }
 
 /* Base names -> [file, entry]. Two tensors of one base name would make the result depend on their order: refused. */
-static tri_status map_names(const tri_hf *hf, json_t *map) {
+static tri_status map_names(const tri_hf *hf, tri_json *map) {
     char name[TRI_PATH_MAX];
     for (int f = 0; f < hf->n_files; f++)
         for (int i = 0; i < hf->file[f].n; i++) {
             base_name(hf->file[f].entry[i].name, name);
-            if (json_object_get(map, name))
+            if (tri__json_get(map, name))
                 return tri__fail(TRI_DATA, "%s: tensor '%s' is there twice, under two names", hf->folder, name);
-            if (json_object_set_new(map, name, json_pack("[i, i]", f, i))) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+            if (tri__json_set_new(map, name, tri__json_pack("[i, i]", f, i))) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
         }
     return TRI_OK;
 }
@@ -159,9 +159,9 @@ static tri_status read_run(void *context, int64_t into, int64_t from, int64_t co
     return tri__st_read_f32(s->file, s->entry, from, count, s->into + into);
 }
 
-static tri_status fill_piece(const tri_hf *hf, const json_t *at, const tri_piece *piece) {
-    const tri_st_file *file = &hf->file[json_integer_value(json_array_get(at, 0))];
-    const tri_st_entry *entry = &file->entry[json_integer_value(json_array_get(at, 1))];
+static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_piece *piece) {
+    const tri_st_file *file = &hf->file[tri__json_integer_value(tri__json_at(at, 0))];
+    const tri_st_entry *entry = &file->entry[tri__json_integer_value(tri__json_at(at, 1))];
     char have[128], want[128];
     TRI_ASSERT(piece->dtype == TRI_F32);
     if (!tri__shape_equal(&entry->shape, &piece->shape))
@@ -195,11 +195,11 @@ static int is_head(const char *name) {
 }
 
 /* `map` holds what was not used. */
-static void say_rest(const tri_log *log, const char *branch, const json_t *map, const names *fresh, int gaps) {
+static void say_rest(const tri_log *log, const char *branch, const tri_json *map, const names *fresh, int gaps) {
     names ignored = {{0}, 0}, unknown = {{0}, 0};
     const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
+    tri_json *value;
+    tri__json_each_member((tri_json *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
     if (ignored.n) tri__say(log, TRI_LOG_INFO, "%s: ignored %d: %s", branch, ignored.n, ignored.text);
     if (unknown.n) tri__say(log, TRI_LOG_WARN, "%s: ignored %d that the model does not have: %s", branch, unknown.n, unknown.text);
     if (fresh->n) tri__say(log, gaps ? TRI_LOG_WARN : TRI_LOG_INFO, "%s: newly initialised %d: %s", branch, fresh->n, fresh->text);
@@ -209,7 +209,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
     char branch[64];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
-    json_t *map = json_object();
+    tri_json *map = tri__json_object();
     tri_status status = map ? map_names(hf, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     names fresh = {{0}, 0};
     int asked = 0, loaded = 0, gaps = 0;
@@ -218,7 +218,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         if (!tri__text_begins(pieces[i].name, prefix)) continue;
         const char *name = pieces[i].name + length;
         asked++;
-        const json_t *at = json_object_get(map, name);
+        const tri_json *at = tri__json_get(map, name);
         if (!at) {
             add_name(&fresh, name);
             gaps |= tri__text_begins(name, "embeddings.") || tri__text_begins(name, "encoder.");
@@ -226,7 +226,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         }
         status = fill_piece(hf, at, &pieces[i]);
         filled[i] = status == TRI_OK;
-        json_object_del(map, name);
+        tri__json_del(map, name);
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
@@ -236,6 +236,6 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6, hf->folder);
         say_rest(log, branch, map, &fresh, gaps);
     }
-    json_decref(map);
+    tri__json_decref(map);
     return status;
 }

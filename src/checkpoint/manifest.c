@@ -39,15 +39,15 @@ static int is_listed_name(const char *name) {
     return tri__is_plain_name(folder) && tri__is_plain_name(slash + 1);
 }
 
-tri_status tri__json_save_exact(const char *path, const json_t *value) {
-    char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+tri_status tri__json_save_exact(const char *path, const tri_json *value) {
+    char *text = tri__json_text(value, TRI_JSON_INDENT(1) | TRI_JSON_REAL_PRECISION(17));
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     tri_status status = tri__file_write(path, text, strlen(text));
     free(text);
     return status;
 }
 
-static tri_status list_unknown(const char *path, const char *name, json_t *files) {
+static tri_status list_unknown(const char *path, const char *name, tri_json *files) {
     int fd;
     size_t size;
     char hex[33];
@@ -55,30 +55,30 @@ static tri_status list_unknown(const char *path, const char *name, json_t *files
     tri_status status = tri__hash_file(fd, 0, size, path, hex);
     close(fd);
     TRI_TRY(status);
-    json_t *row = json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)size, "xxh3", hex);
-    return json_array_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+    tri_json *row = tri__json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (tri_json_int)size, "xxh3", hex);
+    return tri__json_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
-static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+static const char *text_of(const tri_json *row, const char *key) { return tri__json_string_value(tri__json_get(row, key)); }
 
-static tri_status list_file(const char *path, const char *name, const json_t *known, json_t *files) {
-    json_t *row;
+static tri_status list_file(const char *path, const char *name, const tri_json *known, tri_json *files) {
+    tri_json *row;
     size_t i;
-    json_array_foreach(known, i, row) {
+    tri__json_each(known, i, row) {
         int fd;
         size_t bytes;
         if (strcmp(text_of(row, "name"), name) != 0) continue;
         TRI_TRY(tri__file_open(path, &fd, &bytes));
         close(fd);
-        if ((json_int_t)bytes != json_integer_value(json_object_get(row, "bytes")))
+        if ((tri_json_int)bytes != tri__json_integer_value(tri__json_get(row, "bytes")))
             return tri__fail(TRI_IO, "%s: is not what was written there", path);
-        return json_array_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+        return tri__json_append(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
     }
     return list_unknown(path, name, files);
 }
 
 /* `prefix`: "" for the checkpoint itself, "primary" for a folder in it; one level is enough. */
-static tri_status list_folder(const char *folder, const char *prefix, const json_t *known, json_t *files) {
+static tri_status list_folder(const char *folder, const char *prefix, const tri_json *known, tri_json *files) {
     tri_names found;
     TRI_TRY(tri__folder_list(folder, &found));
     tri_status status = TRI_OK;
@@ -95,25 +95,25 @@ static tri_status list_folder(const char *folder, const char *prefix, const json
     return status;
 }
 
-tri_status tri__manifest_files(const char *folder, const json_t *known, json_t **files) {
-    *files = json_array();
+tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files) {
+    *files = tri__json_array();
     tri_status status = *files ? list_folder(folder, "", known, *files) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     if (status != TRI_OK) {
-        json_decref(*files);
+        tri__json_decref(*files);
         *files = NULL;
     }
     return status;
 }
 
 /* The part of a damaged shard whose bytes are wrong, in words: a tensor, or its header. */
-static void name_tensor(const char *folder, const char *name, const json_t *manifest, char words[static 256]) {
+static void name_tensor(const char *folder, const char *name, const tri_json *manifest, char words[static 256]) {
     tri_st_file file;
-    const json_t *row, *slice;
+    const tri_json *row, *slice;
     size_t i, k;
     snprintf(words, 256, "its header");
     if (tri__st_open_listed(folder, name, &file) != TRI_OK) return;
-    json_array_foreach(json_object_get(manifest, "tensors"), i, row) {
-        json_array_foreach(json_object_get(row, "slices"), k, slice) {
+    tri__json_each(tri__json_get(manifest, "tensors"), i, row) {
+        tri__json_each(tri__json_get(row, "slices"), k, slice) {
             const char *in = text_of(slice, "file"), *tensor = text_of(slice, "tensor"), *hash = text_of(slice, "xxh3");
             const tri_st_entry *entry = in && tensor && !strcmp(in, name) ? tri__st_find(&file, tensor) : NULL;
             char hex[33];
@@ -128,7 +128,7 @@ static void name_tensor(const char *folder, const char *name, const json_t *mani
     tri__st_close(&file);
 }
 
-static tri_status damaged(const char *folder, const char *name, const json_t *manifest, const char *hex, const char *hash) {
+static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex, const char *hash) {
     static const char suffix[] = ".safetensors";
     char what[256] = "";
     size_t length = strlen(name);
@@ -138,10 +138,10 @@ static tri_status damaged(const char *folder, const char *name, const json_t *ma
                      hash);
 }
 
-static tri_status check_file(const char *folder, const json_t *manifest, const json_t *row, int deep) {
+static tri_status check_file(const char *folder, const tri_json *manifest, const tri_json *row, int deep) {
     const char *name = text_of(row, "name"), *hash = text_of(row, "xxh3");
-    const json_t *bytes = json_object_get(row, "bytes");
-    if (!name || !hash || !json_is_integer(bytes))
+    const tri_json *bytes = tri__json_get(row, "bytes");
+    if (!name || !hash || !tri__json_is_integer(bytes))
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
     if (!is_listed_name(name)) return tri__fail(TRI_DATA, "%s/%s: '%s' is no plain file name", folder, file_name, name);
     char hex[33], path[TRI_PATH_MAX];
@@ -150,9 +150,9 @@ static tri_status check_file(const char *folder, const json_t *manifest, const j
     TRI_TRY(tri__path_join(path, folder, name));
     TRI_TRY(tri__file_open_listed(folder, name, &fd, &size));
     tri_status status = TRI_OK;
-    if ((json_int_t)size != json_integer_value(bytes)) {
+    if ((tri_json_int)size != tri__json_integer_value(bytes)) {
         status = tri__fail(TRI_DATA, "%s/%s has %zu bytes, the manifest says %lld", folder, name, size,
-                           (long long)json_integer_value(bytes));
+                           (long long)tri__json_integer_value(bytes));
     } else if (deep) {
         status = tri__hash_file(fd, 0, size, path, hex);
         if (status == TRI_OK && strcmp(hex, hash) != 0) status = damaged(folder, name, manifest, hex, hash);
@@ -162,17 +162,17 @@ static tri_status check_file(const char *folder, const json_t *manifest, const j
 }
 
 /* Files go, in their order, to the part that has the fewest bytes so far. */
-tri_status tri__manifest_check(const char *folder, const json_t *manifest, int part, int of) {
-    const json_t *files = json_object_get(manifest, "files"), *row;
+tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of) {
+    const tri_json *files = tri__json_get(manifest, "files"), *row;
     size_t i;
-    if (!json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
+    if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
     double *bytes = calloc((size_t)of + 1, sizeof *bytes); /* [of] */
     tri_status status = bytes ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
-    json_array_foreach(files, i, row) {
+    tri__json_each(files, i, row) {
         int least = 0;
         if (status != TRI_OK) break;
         for (int k = 1; k < of; k++) least = bytes[k] < bytes[least] ? k : least;
-        bytes[least] += (double)json_integer_value(json_object_get(row, "bytes"));
+        bytes[least] += (double)tri__json_integer_value(tri__json_get(row, "bytes"));
         status = check_file(folder, manifest, row, of > 0 && least == part);
         if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
     }
@@ -180,8 +180,8 @@ tri_status tri__manifest_check(const char *folder, const json_t *manifest, int p
     return status;
 }
 
-char *tri__manifest_text(const json_t *manifest) {
-    char *text = json_dumps(manifest, JSON_INDENT(1) | JSON_REAL_PRECISION(17)), hex[33];
+char *tri__manifest_text(const tri_json *manifest) {
+    char *text = tri__json_text(manifest, TRI_JSON_INDENT(1) | TRI_JSON_REAL_PRECISION(17)), hex[33];
     size_t length = text ? strlen(text) : 0, front = sizeof opening - 1;
     size_t room = length + sizeof sum_begin + HEX + sizeof sum_end;
     char *whole = text ? malloc(room) : NULL;
@@ -193,12 +193,12 @@ char *tri__manifest_text(const json_t *manifest) {
     return whole;
 }
 
-tri_status tri__manifest_save(const char *folder, json_t *manifest) {
+tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, file_name));
     char *text = NULL;
-    if (!json_object_set_new(manifest, "format", json_string(format_name)) &&
-        !json_object_set_new(manifest, "version", json_integer(VERSION)))
+    if (!tri__json_set_new(manifest, "format", tri__json_string(format_name)) &&
+        !tri__json_set_new(manifest, "version", tri__json_integer(VERSION)))
         text = tri__manifest_text(manifest);
     size_t length = text ? strlen(text) : 0;
     tri_status status = TRI_OK;
@@ -228,16 +228,16 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     return TRI_OK;
 }
 
-static tri_status check_manifest(const char *path, json_t *manifest) {
+static tri_status check_manifest(const char *path, tri_json *manifest) {
     const char *format = text_of(manifest, "format");
     if (!format || strcmp(format, format_name) != 0) return tri__fail(TRI_DATA, "%s is no checkpoint's manifest", path);
-    json_int_t version = json_integer_value(json_object_get(manifest, "version"));
+    tri_json_int version = tri__json_integer_value(tri__json_get(manifest, "version"));
     if (version != VERSION) /* whole, as its checksum says */
         return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version, VERSION);
     return TRI_OK;
 }
 
-tri_status tri__manifest_load(const char *folder, json_t **manifest) {
+tri_status tri__manifest_load(const char *folder, tri_json **manifest) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
     *manifest = NULL;
@@ -248,7 +248,7 @@ tri_status tri__manifest_load(const char *folder, json_t **manifest) {
     free(text);
     if (status == TRI_OK) status = check_manifest(path, *manifest);
     if (status != TRI_OK) {
-        json_decref(*manifest);
+        tri__json_decref(*manifest);
         *manifest = NULL;
     }
     return status;

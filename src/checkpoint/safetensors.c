@@ -31,35 +31,35 @@ static tri_status check_signs(const char *path, const char *text, size_t length)
     return TRI_OK;
 }
 
-static int is_size(const json_t *value) { return json_is_integer(value) && json_integer_value(value) >= 0; }
+static int is_size(const tri_json *value) { return tri__json_is_integer(value) && tri__json_integer_value(value) >= 0; }
 
-static tri_status parse_shape(const char *path, const char *name, const json_t *dims, tri_shape *shape) {
-    if (!json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is no list", path, name);
-    if (json_array_size(dims) > TRI_MAX_DIMS)
-        return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, json_array_size(dims), TRI_MAX_DIMS);
-    *shape = (tri_shape){.n = (int)json_array_size(dims)};
+static tri_status parse_shape(const char *path, const char *name, const tri_json *dims, tri_shape *shape) {
+    if (!tri__json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is no list", path, name);
+    if (tri__json_size(dims) > TRI_MAX_DIMS)
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, tri__json_size(dims), TRI_MAX_DIMS);
+    *shape = (tri_shape){.n = (int)tri__json_size(dims)};
     for (int i = 0; i < shape->n; i++) {
-        const json_t *dim = json_array_get(dims, (size_t)i);
+        const tri_json *dim = tri__json_at(dims, (size_t)i);
         if (!is_size(dim)) return tri__fail(TRI_DATA, "%s: tensor '%s': dim %d of its shape is no size", path, name, i);
-        shape->dim[i] = json_integer_value(dim);
+        shape->dim[i] = tri__json_integer_value(dim);
     }
     return TRI_OK;
 }
 
-static tri_status parse_entry(const char *path, const char *name, const json_t *value, tri_st_entry *entry) {
-    const char *dtype_name = json_string_value(json_object_get(value, "dtype"));
-    const json_t *offsets = json_object_get(value, "data_offsets");
+static tri_status parse_entry(const char *path, const char *name, const tri_json *value, tri_st_entry *entry) {
+    const char *dtype_name = tri__json_string_value(tri__json_get(value, "dtype"));
+    const tri_json *offsets = tri__json_get(value, "data_offsets");
     if (!dtype_name) return tri__fail(TRI_DATA, "%s: tensor '%s' has no dtype", path, name);
     int dtype = find_dtype(dtype_name);
     if (dtype < 0)
         return tri__fail(TRI_DATA, "%s: tensor '%s' has dtype %s, which Trident does not read; convert it to F32", path, name,
                          dtype_name);
     *entry = (tri_st_entry){.name = name, .dtype = (tri_dtype)dtype};
-    TRI_TRY(parse_shape(path, name, json_object_get(value, "shape"), &entry->shape));
-    if (json_array_size(offsets) != 2 || !is_size(json_array_get(offsets, 0)) || !is_size(json_array_get(offsets, 1)))
+    TRI_TRY(parse_shape(path, name, tri__json_get(value, "shape"), &entry->shape));
+    if (tri__json_size(offsets) != 2 || !is_size(tri__json_at(offsets, 0)) || !is_size(tri__json_at(offsets, 1)))
         return tri__fail(TRI_DATA, "%s: tensor '%s': data_offsets must be two sizes", path, name);
-    entry->begin = json_integer_value(json_array_get(offsets, 0));
-    entry->end = json_integer_value(json_array_get(offsets, 1));
+    entry->begin = tri__json_integer_value(tri__json_at(offsets, 0));
+    entry->end = tri__json_integer_value(tri__json_at(offsets, 1));
     int64_t bytes = tri__shape_count(&entry->shape);
     char text[128];
     if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)tri__dtype_bytes(entry->dtype), &bytes))
@@ -72,12 +72,12 @@ static tri_status parse_entry(const char *path, const char *name, const json_t *
     return TRI_OK;
 }
 
-static tri_status check_metadata(const char *path, const json_t *metadata) {
-    if (!json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is no object", path);
+static tri_status check_metadata(const char *path, const tri_json *metadata) {
+    if (!tri__json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is no object", path);
     const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)metadata, key, value)
-        if (!json_is_string(value)) return tri__fail(TRI_DATA, "%s: __metadata__: '%s' is no string", path, key);
+    tri_json *value;
+    tri__json_each_member((tri_json *)metadata, key, value)
+        if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: __metadata__: '%s' is no string", path, key);
     return TRI_OK;
 }
 
@@ -106,20 +106,20 @@ static tri_status check_ranges(const tri_st_file *file, size_t data_bytes) {
 /* The header becomes a map from name to index of `entry`, beside __metadata__; it keeps owning the names. */
 static tri_status index_entries(tri_st_file *file) {
     for (int i = 0; i < file->n; i++)
-        if (json_object_set_new(file->header, file->entry[i].name, json_integer(i)))
+        if (tri__json_set_new(file->header, file->entry[i].name, tri__json_integer(i)))
             return tri__fail(TRI_RESOURCE, "%s: out of memory", file->path);
     return TRI_OK;
 }
 
 static tri_status parse_header(tri_st_file *file) {
     const char *path = file->path, *name;
-    json_t *metadata = json_object_get(file->header, metadata_key), *value;
+    tri_json *metadata = tri__json_get(file->header, metadata_key), *value;
     if (metadata) TRI_TRY(check_metadata(path, metadata));
-    size_t n = json_object_size(file->header) - (metadata != NULL);
+    size_t n = tri__json_object_size(file->header) - (metadata != NULL);
     if (n > TRI_LIMIT_TENSORS) return tri__fail(TRI_DATA, "%s: %zu tensors, the limit is %d", path, n, TRI_LIMIT_TENSORS);
     file->entry = calloc(n ? n : 1, sizeof *file->entry);
     if (!file->entry) return tri__fail(TRI_RESOURCE, "%s: out of memory for %zu tensors", path, n);
-    json_object_foreach(file->header, name, value)
+    tri__json_each_member(file->header, name, value)
         if (strcmp(name, metadata_key) != 0) TRI_TRY(parse_entry(path, name, value, &file->entry[file->n++]));
     qsort(file->entry, n, sizeof *file->entry, by_offset);
     return TRI_OK;
@@ -188,19 +188,19 @@ tri_status tri__st_open_listed(const char *folder, const char *name, tri_st_file
 
 void tri__st_close(tri_st_file *file) {
     free(file->entry);
-    json_decref(file->header);
+    tri__json_decref(file->header);
     if (file->path) close(file->fd);
     free(file->path);
     *file = (tri_st_file){0};
 }
 
 const tri_st_entry *tri__st_find(const tri_st_file *file, const char *name) {
-    const json_t *index = json_object_get(file->header, name);
-    return json_is_integer(index) ? &file->entry[json_integer_value(index)] : NULL;
+    const tri_json *index = tri__json_get(file->header, name);
+    return tri__json_is_integer(index) ? &file->entry[tri__json_integer_value(index)] : NULL;
 }
 
 const char *tri__st_metadata(const tri_st_file *file, const char *key) {
-    return json_string_value(json_object_get(json_object_get(file->header, metadata_key), key));
+    return tri__json_string_value(tri__json_get(tri__json_get(file->header, metadata_key), key));
 }
 
 tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out) {

@@ -20,7 +20,7 @@ typedef struct tri_st_file {
     uint64_t data;         /* where in the file the data begins */
     tri_st_entry *entry;   /* [n], by offset */
     int n;
-    json_t *header;        /* owns the names */
+    tri_json *header;        /* owns the names */
 } tri_st_file;
 
 /* Every rule of the reference reader; TRI_DATA naming the file, the tensor and the rule. */
@@ -44,6 +44,6 @@ typedef struct tri_st_written {
 
 /* Writes whole pieces (each slice must be a whole tensor) in the reference writer's order and padding. metadata: an
  * object of strings, or NULL. fsyncs; the file must not exist. written: NULL when nobody asks. */
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata, tri_st_written *written);
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata, tri_st_written *written);
 
 #endif

@@ -25,26 +25,26 @@ static size_t piece_bytes(const tri_piece *piece) {
     return (size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype);
 }
 
-static json_t *entry_json(const tri_piece *piece, json_int_t begin) {
-    json_t *shape = json_array();
-    for (int i = 0; i < piece->shape.n; i++) json_array_append_new(shape, json_integer(piece->shape.dim[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tri__dtype_file_name(piece->dtype), "shape", shape, "data_offsets", begin,
-                     begin + (json_int_t)piece_bytes(piece));
+static tri_json *entry_json(const tri_piece *piece, tri_json_int begin) {
+    tri_json *shape = tri__json_array();
+    for (int i = 0; i < piece->shape.n; i++) tri__json_append_new(shape, tri__json_integer(piece->shape.dim[i]));
+    return tri__json_pack("{s:s, s:o, s:[I, I]}", "dtype", tri__dtype_file_name(piece->dtype), "shape", shape, "data_offsets", begin,
+                     begin + (tri_json_int)piece_bytes(piece));
 }
 
 /* The header's text, padded, after the 8 bytes of its length; NULL when out of memory. */
-static char *header_text(const tri_piece *const *order, int n, const json_t *metadata, size_t *size) {
-    json_t *header = json_object();
+static char *header_text(const tri_piece *const *order, int n, const tri_json *metadata, size_t *size) {
+    tri_json *header = tri__json_object();
     int failed = header == NULL;
-    if (json_object_size(metadata)) failed |= json_object_set(header, "__metadata__", (json_t *)metadata);
-    json_int_t offset = 0;
+    if (tri__json_object_size(metadata)) failed |= tri__json_set(header, "__metadata__", (tri_json *)metadata);
+    tri_json_int offset = 0;
     for (int i = 0; i < n && !failed; i++) {
-        TRI_ASSERT(!json_object_get(header, order[i]->name));
-        failed |= json_object_set_new(header, order[i]->name, entry_json(order[i], offset));
-        offset += (json_int_t)piece_bytes(order[i]);
+        TRI_ASSERT(!tri__json_get(header, order[i]->name));
+        failed |= tri__json_set_new(header, order[i]->name, entry_json(order[i], offset));
+        offset += (tri_json_int)piece_bytes(order[i]);
     }
-    char *json = failed ? NULL : json_dumps(header, JSON_COMPACT), *text = NULL;
-    json_decref(header);
+    char *json = failed ? NULL : tri__json_text(header, TRI_JSON_COMPACT), *text = NULL;
+    tri__json_decref(header);
     if (json) {
         uint64_t length = strlen(json), padded = (length + 7) & ~(uint64_t)7;
         *size = sizeof padded + padded;
@@ -126,7 +126,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
     return status;
 }
 
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const json_t *metadata, tri_st_written *written) {
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata, tri_st_written *written) {
     const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
     if (!order) return tri__fail(TRI_RESOURCE, "%s: out of memory for %d tensors", path, n);
     for (int i = 0; i < n; i++) {

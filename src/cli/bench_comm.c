@@ -224,15 +224,15 @@ static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
                             rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
         return TRI_OK;
     }
-    json_t *line = json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes", (json_int_t)bytes, "ranks", r->n,
+    tri_json *line = tri__json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes", (tri_json_int)bytes, "ranks", r->n,
                              "time_us", seconds * 1e6, "algbw_gbs", rate / 1e9, "busbw_gbs", bus * rate / 1e9,
                              "memcpy_ratio", rate / copy_rate, "memcpy_gbs", copy_rate / 1e9);
     if (line && native) {
-        json_object_set_new(line, "mpi_time_us", json_real(native * 1e6));
-        json_object_set_new(line, "mpi_ratio", json_real(native / seconds));
+        tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
+        tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
     }
     tri_status status = tri__print_json(out, line);
-    json_decref(line);
+    tri__json_decref(line);
     fflush(out);
     return status;
 }

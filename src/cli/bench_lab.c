@@ -95,38 +95,38 @@ static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
 
 /* ---- What a run left behind ---- */
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
 static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
 
-static void take_planned(const json_t *ranks, result *r) {
+static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
-    json_t *rank;
-    json_array_foreach(ranks, i, rank) {
+    tri_json *rank;
+    tri__json_each(ranks, i, rank) {
         raise_to(&r->second, number(rank, "second_bytes"));
-        raise_to(&r->planned, number(json_object_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
+        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
     }
 }
 
 static tri_status read_summary(const char *folder, result *r) {
     char path[TRI_PATH_MAX];
-    json_t *summary, *rank;
+    tri_json *summary, *rank;
     size_t i;
     TRI_TRY(tri__path_join(path, folder, "summary.json"));
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
-    const json_t *ranks = json_object_get(summary, "ranks");
-    double n = (double)json_array_size(ranks);
-    json_array_foreach(ranks, i, rank) {
-        const json_t *transfers = json_object_get(rank, "transfers");
+    const tri_json *ranks = tri__json_get(summary, "ranks");
+    double n = (double)tri__json_size(ranks);
+    tri__json_each(ranks, i, rank) {
+        const tri_json *transfers = tri__json_get(rank, "transfers");
         raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
         raise_to(&r->held, number(rank, "held_bytes"));
         raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
         raise_to(&r->device, number(rank, "device_bytes"));
         for (int k = 0; k < KINDS; k++) {
-            r->kind[k].seconds += number(json_object_get(transfers, kinds[k]), "seconds") / n;
-            r->kind[k].exposed += number(json_object_get(transfers, kinds[k]), "exposed_seconds") / n;
+            r->kind[k].seconds += number(tri__json_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += number(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
         }
     }
-    json_decref(summary);
+    tri__json_decref(summary);
     return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no ranks", path);
 }
 
@@ -134,13 +134,13 @@ static tri_status read_summary(const char *folder, result *r) {
 
 /* The plan's bytes, whether or not they fit. */
 static tri_status plan(tri_settings *settings, result *r) {
-    json_t *facts;
+    tri_json *facts;
     char *program, *limit = settings->memory_limit;
     settings->memory_limit = NULL;
     tri_status status = tri__run_plan(settings, NULL, &facts, &program);
     settings->memory_limit = limit;
-    if (status == TRI_OK) take_planned(json_object_get(facts, "ranks"), r);
-    json_decref(facts);
+    if (status == TRI_OK) take_planned(tri__json_get(facts, "ranks"), r);
+    tri__json_decref(facts);
     free(program);
     return status;
 }
@@ -178,8 +178,8 @@ static tri_status run_layout(lab *b, int which) {
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
     line_of(b, &layouts[which], l);
-    tri__settings_init(&settings);
-    tri_status status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
     result *r = &b->result[which];
     if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);
@@ -200,24 +200,24 @@ static const char *binds(const result *r) {
 
 static tri_status print_json(const lab *b, int which) {
     const result *r = &b->result[which];
-    json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
+    tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
                           layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned,
                           "second_bytes", r->second);
-    if (o && !r->ran) json_object_set_new(o, "refusal", json_string(r->refusal));
+    if (o && !r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
     if (o && r->ran) {
-        json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
+        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
                                  "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate,
                                  "loader_share", r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
-        json_object_update(o, more);
-        json_decref(more);
-        if (r->efficiency > 0) json_object_set_new(o, "efficiency", json_real(r->efficiency));
-        if (r->device > 0) json_object_set_new(o, "device_bytes", json_real(r->device));
+        tri__json_update(o, more);
+        tri__json_decref(more);
+        if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
+        if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
         for (int k = 0; k < KINDS; k++)
-            json_object_set_new(o, kinds[k],
-                                json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+            tri__json_set_new(o, kinds[k],
+                                tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
     }
     tri_status status = tri__print_json(b->cli->out, o);
-    json_decref(o);
+    tri__json_decref(o);
     fflush(b->cli->out);
     return status;
 }

@@ -100,23 +100,23 @@ static void line_of(const pipeline *b, const layout *at, tri_line *l) {
     for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
 }
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
 
 static tri_status read_summary(const char *folder, result *r) {
     char path[TRI_PATH_MAX];
-    json_t *summary, *rank;
+    tri_json *summary, *rank;
     size_t i;
     TRI_TRY(tri__path_join(path, folder, "summary.json"));
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
-    const json_t *told = json_object_get(summary, "pipeline");
+    const tri_json *told = tri__json_get(summary, "pipeline");
     r->flow = number(told, "flow_seconds");
     r->bubble = number(told, "flow_bubble");
     r->dry = number(told, "dry_bubble");
-    json_array_foreach(json_object_get(summary, "ranks"), i, rank) {
-        double bytes = number(json_object_get(rank, "bytes"), "act");
+    tri__json_each(tri__json_get(summary, "ranks"), i, rank) {
+        double bytes = number(tri__json_get(rank, "bytes"), "act");
         if (bytes > r->activations) r->activations = bytes;
     }
-    json_decref(summary);
+    tri__json_decref(summary);
     return r->flow > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no pipeline", path);
 }
 
@@ -138,8 +138,8 @@ static tri_status run_layout(const pipeline *b, layout *at) {
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
     line_of(b, at, l);
-    tri__settings_init(&settings);
-    tri_status status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &at->result);
     tri__settings_free(&settings);
     free(l);
@@ -153,13 +153,13 @@ static double ratio_of(const result *r) { return r->dry > 0 ? r->bubble / r->dry
 
 static tri_status print_json(const pipeline *b, const layout *at) {
     const result *r = &at->result;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "model", b->model->name, "device", b->device,
+    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "model", b->model->name, "device", b->device,
                           "schedule", tri__schedule_row(at->schedule)->name, "shape", shapes[at->shape], "stages", b->stages,
                           "microbatches", b->microbatches, "step_ms", 1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble,
                           "dry_bubble", r->dry, "activation_bytes", r->activations);
-    if (o && r->dry > 0) json_object_set_new(o, "ratio", json_real(ratio_of(r)));
+    if (o && r->dry > 0) tri__json_set_new(o, "ratio", tri__json_real(ratio_of(r)));
     tri_status status = tri__print_json(b->cli->out, o);
-    json_decref(o);
+    tri__json_decref(o);
     fflush(b->cli->out);
     return status;
 }

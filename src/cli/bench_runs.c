@@ -44,9 +44,9 @@ typedef struct steps {
     tri_run_steps sum; /* of shares */
 } steps;
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
 
-static tri_status keep(steps *s, const json_t *event) {
+static tri_status keep(steps *s, const tri_json *event) {
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 64;
         double *more = realloc(s->seconds, cap * sizeof *more);
@@ -62,12 +62,12 @@ static tri_status keep(steps *s, const json_t *event) {
 
 /* Takes a timed step; other lines are passed over. */
 static tri_status take_line(steps *s, const char *text) {
-    json_t *event;
+    tri_json *event;
     TRI_TRY(tri__json_parse(text, strlen(text), s->path, TRI_DATA, &event));
-    const char *kind = json_string_value(json_object_get(event, "event"));
+    const char *kind = tri__json_string_value(tri__json_get(event, "event"));
     tri_status status = TRI_OK;
     if (kind && strcmp(kind, "train") == 0 && number(event, "step") > s->warmup) status = keep(s, event);
-    json_decref(event);
+    tri__json_decref(event);
     return status;
 }
 

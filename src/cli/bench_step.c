@@ -67,7 +67,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     if (b->asked->memory_limit) snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
     for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
 #undef ADD
-    tri__settings_init(settings);
+    TRI_TRY(tri__settings_init(settings));
     return tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
 }
 
@@ -167,17 +167,17 @@ static tri_status run(const bench *b, result *r) {
 /* ---- Telling ---- */
 
 static tri_status print_json(const bench *b, const result *r) {
-    json_t *by_op = json_object();
+    tri_json *by_op = tri__json_object();
     for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (r->by_op[op] > 0) json_object_set_new(by_op, tri__op_row((tri_op)op)->name, json_real(1e3 * r->by_op[op]));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
+        if (r->by_op[op] > 0) tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
+    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
                           "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min", 1e3 * r->least,
                           "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
-                          "ceiling_tflops", b->ceiling / 1e12, "tokens", (json_int_t)r->tokens, "step_tflop", r->flops / 1e12,
+                          "ceiling_tflops", b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12,
                           "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
                           "operations_ms", by_op);
     tri_status status = tri__print_json(b->cli->out, o);
-    json_decref(o);
+    tri__json_decref(o);
     fflush(b->cli->out);
     return status;
 }

@@ -39,18 +39,18 @@ static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
     return f->n ? tri__checkpoint_name(path, f->folder, f->steps[i], "") : tri__path_join(path, "", f->folder);
 }
 
-static json_int_t bytes_of(const json_t *manifest) {
-    const json_t *row;
+static tri_json_int bytes_of(const tri_json *manifest) {
+    const tri_json *row;
     size_t i;
-    json_int_t bytes = 0;
-    json_array_foreach(json_object_get(manifest, "files"), i, row) bytes += json_integer_value(json_object_get(row, "bytes"));
+    tri_json_int bytes = 0;
+    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__json_integer_value(tri__json_get(row, "bytes"));
     return bytes;
 }
 
 /* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or the reason why it is none. deep: 1: all hashes. */
-static tri_status describe(const found *f, int i, int deep, json_t **out) {
+static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
-    json_t *manifest = NULL;
+    tri_json *manifest = NULL;
     TRI_TRY(name(f, i, path));
     tri_status status = tri__manifest_load(path, &manifest);
     if (status == TRI_OK && !deep) status = tri__manifest_check(path, manifest, 0, 0);
@@ -60,28 +60,28 @@ static tri_status describe(const found *f, int i, int deep, json_t **out) {
         tri__checkpoint_close(checkpoint);
     }
     if (status != TRI_OK && !tri__proves_damage(status)) {
-        json_decref(manifest);
+        tri__json_decref(manifest);
         return status;
     }
-    const json_t *mesh = json_object_get(json_object_get(manifest, "state"), "mesh");
-    json_int_t step = manifest ? json_integer_value(json_object_get(manifest, "step")) : f->n ? f->steps[i] : -1;
-    *out = json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid", status == TRI_OK, "best",
-                     f->n && f->steps[i] == f->best, "bytes", manifest ? bytes_of(manifest) : (json_int_t)0, "mesh", mesh, "engine",
-                     json_object_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
-    json_decref(manifest);
+    const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
+    tri_json_int step = manifest ? tri__json_integer_value(tri__json_get(manifest, "step")) : f->n ? f->steps[i] : -1;
+    *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid", status == TRI_OK, "best",
+                     f->n && f->steps[i] == f->best, "bytes", manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
+                     tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
+    tri__json_decref(manifest);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-static void add_row(tri_text_table *table, const json_t *row) {
+static void add_row(tri_text_table *table, const tri_json *row) {
     char bytes[32], mesh[96] = "-";
-    const json_t *m = json_object_get(row, "mesh");
-    const char *engine = json_string_value(json_object_get(row, "engine")), *reason = json_string_value(json_object_get(row, "reason"));
-    if (json_integer_value(json_object_get(m, "pp"))) /* of an export: nobody's */
-        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)json_integer_value(json_object_get(m, "pp")),
-                 (int)json_integer_value(json_object_get(m, "tp")), (int)json_integer_value(json_object_get(m, "dp")));
-    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)json_integer_value(json_object_get(row, "step")),
-                        tri__text_bytes((double)json_integer_value(json_object_get(row, "bytes")), bytes), mesh, engine ? engine : "-",
-                        json_is_true(json_object_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
+    const tri_json *m = tri__json_get(row, "mesh");
+    const char *engine = tri__json_string_value(tri__json_get(row, "engine")), *reason = tri__json_string_value(tri__json_get(row, "reason"));
+    if (tri__json_integer_value(tri__json_get(m, "pp"))) /* of an export: nobody's */
+        snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__json_integer_value(tri__json_get(m, "pp")),
+                 (int)tri__json_integer_value(tri__json_get(m, "tp")), (int)tri__json_integer_value(tri__json_get(m, "dp")));
+    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)tri__json_integer_value(tri__json_get(row, "step")),
+                        tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh, engine ? engine : "-",
+                        tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
 }
 
 /* ls and verify; the latter hashes everything and fails (TRI_DATA) when one is damaged. */
@@ -94,14 +94,14 @@ static tri_status list(tri_cli *cli, const tri_settings *settings, const char *p
     tri__text_table_add(&table, "step\tsize\tmesh\ttrident\tstate");
     tri_status status = TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++) {
-        json_t *row = NULL;
+        tri_json *row = NULL;
         status = describe(&f, i, deep, &row);
         if (status != TRI_OK) break;
-        int valid = json_is_true(json_object_get(row, "valid"));
-        if (!valid && !bad++) snprintf(first, sizeof first, "%s", json_string_value(json_object_get(row, "reason")));
+        int valid = tri__json_is_true(tri__json_get(row, "valid"));
+        if (!valid && !bad++) snprintf(first, sizeof first, "%s", tri__json_string_value(tri__json_get(row, "reason")));
         if (settings->json) status = tri__print_json(cli->out, row);
         else add_row(&table, row);
-        json_decref(row);
+        tri__json_decref(row);
     }
     if (status == TRI_OK && !settings->json) status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
@@ -149,90 +149,88 @@ static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ
     }
 }
 
-/* An object for a tensor that differs; *row NULL when it is the same in both. */
-static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, json_t **row) {
+/* An object more in `rows` for a tensor that differs. */
+static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, tri_json *rows) {
     tri_piece b;
     void *x = NULL, *y = NULL;
     int64_t differ = 0;
     double most = 0;
-    *row = NULL;
     if (!find_tensor(both[1], a.name, &b)) {
-        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first");
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "only in the first"));
         return TRI_OK;
     }
     if (a.dtype != b.dtype || !tri__shape_equal(&a.shape, &b.shape)) {
-        *row = json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype");
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", a.name, "what", "another shape or dtype"));
         return TRI_OK;
     }
     tri_status status = read_whole(both[0], &a, &x);
     if (status == TRI_OK) status = read_whole(both[1], &b, &y);
     if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
     if (status == TRI_OK && differ)
-        *row = json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements", (json_int_t)differ, "of",
-                         (json_int_t)tri__shape_count(&a.shape), "most", most);
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements",
+                                              (tri_json_int)differ, "of", (tri_json_int)tri__shape_count(&a.shape), "most", most));
     free(x);
     free(y);
     return status;
 }
 
-static tri_status compare_tensors(const tri_checkpoint *const both[2], json_t *rows) {
+static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json *rows) {
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < tri__checkpoint_count(both[side]); i++) {
             tri_piece tensor;
-            json_t *row = NULL;
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
-            if (side == 0) TRI_TRY(compare_tensor(both, tensor, &row));
+            if (side == 0) TRI_TRY(compare_tensor(both, tensor, rows));
             else if (!tri__checkpoint_has(both[0], tensor.name))
-                row = json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second");
-            if (row) json_array_append_new(rows, row);
+                tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
         }
     return TRI_OK;
 }
 
 /* Keys of two objects whose values differ: {key, first, second}. */
-static void compare_objects(const json_t *a, const json_t *b, json_t *rows) {
+static void compare_objects(const tri_json *a, const tri_json *b, tri_json *rows) {
     const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)a, key, value) {
-        json_t *other = json_object_get(b, key);
-        if (other && json_equal(value, other)) continue;
-        json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
+    tri_json *value;
+    tri__json_each_member((tri_json *)a, key, value) {
+        tri_json *other = tri__json_get(b, key);
+        if (other && tri__json_equal(value, other)) continue;
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
     }
-    json_object_foreach((json_t *)b, key, value)
-        if (!json_object_get(a, key)) json_array_append_new(rows, json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
+    tri__json_each_member((tri_json *)b, key, value)
+        if (!tri__json_get(a, key)) tri__json_append_new(rows, tri__json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
 }
 
-static void print_keys(tri_text_table *table, const char *what, const json_t *rows) {
-    json_t *row;
+static void print_keys(tri_text_table *table, const char *what, const tri_json *rows) {
+    tri_json *row;
     size_t i;
-    json_array_foreach(rows, i, row) {
-        char *a = tri__json_line(json_object_get(row, "first")), *b = tri__json_line(json_object_get(row, "second"));
-        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, json_string_value(json_object_get(row, "key")), a ? a : "-", b ? b : "-");
+    tri__json_each(rows, i, row) {
+        char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
+        table->failed |= !a || !b;
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__json_string_value(tri__json_get(row, "key")), a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
 }
 
-static tri_status print_diff(tri_cli *cli, const json_t *all) {
+static tri_status print_diff(tri_cli *cli, const tri_json *all) {
     tri_text_table table = {0};
-    const json_t *tensors = json_object_get(all, "tensors");
-    json_t *row;
+    const tri_json *tensors = tri__json_get(all, "tensors");
+    tri_json *row;
     size_t i;
     tri__text_table_add(&table, "what\tname\tfirst\tsecond");
-    print_keys(&table, "config", json_object_get(all, "config"));
-    print_keys(&table, "state", json_object_get(all, "state"));
-    json_array_foreach(tensors, i, row) {
-        const json_t *n = json_object_get(row, "elements");
+    print_keys(&table, "config", tri__json_get(all, "config"));
+    print_keys(&table, "state", tri__json_get(all, "state"));
+    tri__json_each(tensors, i, row) {
+        const tri_json *n = tri__json_get(row, "elements");
         char words[128] = "";
         if (n)
-            snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most", (long long)json_integer_value(n),
-                     (long long)json_integer_value(json_object_get(row, "of")), json_real_value(json_object_get(row, "most")));
-        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", json_string_value(json_object_get(row, "tensor")),
-                            json_string_value(json_object_get(row, "what")), words);
+            snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most", (long long)tri__json_integer_value(n),
+                     (long long)tri__json_integer_value(tri__json_get(row, "of")), tri__json_real_value(tri__json_get(row, "most")));
+        tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__json_string_value(tri__json_get(row, "tensor")),
+                            tri__json_string_value(tri__json_get(row, "what")), words);
     }
     tri_status status = TRI_OK;
-    if (table.n > 1) status = tri__text_table_print(&table, cli->out, cli->out_color);
-    if (json_array_size(tensors) == 0) fprintf(cli->out, "all tensors are the same\n");
+    if (table.n > 1 || table.failed) status = tri__text_table_print(&table, cli->out, cli->out_color);
+    if (tri__json_size(tensors) == 0) fprintf(cli->out, "all tensors are the same\n");
     tri__text_table_free(&table);
     return status;
 }
@@ -241,15 +239,16 @@ static tri_status diff(tri_cli *cli, const tri_settings *settings, const char *c
     tri_checkpoint *both[2] = {NULL, NULL};
     tri_status status = tri__checkpoint_open(paths[0], 0, &both[0]);
     if (status == TRI_OK) status = tri__checkpoint_open(paths[1], 0, &both[1]);
-    json_t *all = json_pack("{s:[], s:[], s:[]}", "config", "state", "tensors");
+    tri_json *all = tri__json_pack("{s:[], s:[], s:[]}", "config", "state", "tensors");
     if (status == TRI_OK && !all) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) {
-        compare_objects(tri__checkpoint_config(both[0]), tri__checkpoint_config(both[1]), json_object_get(all, "config"));
-        compare_objects(tri__checkpoint_state(both[0]), tri__checkpoint_state(both[1]), json_object_get(all, "state"));
-        status = compare_tensors((const tri_checkpoint *const *)both, json_object_get(all, "tensors"));
+        compare_objects(tri__checkpoint_config(both[0]), tri__checkpoint_config(both[1]), tri__json_get(all, "config"));
+        compare_objects(tri__checkpoint_state(both[0]), tri__checkpoint_state(both[1]), tri__json_get(all, "state"));
+        status = compare_tensors((const tri_checkpoint *const *)both, tri__json_get(all, "tensors"));
     }
+    if (status == TRI_OK && !tri__json_is_whole(all)) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = settings->json ? tri__print_json(cli->out, all) : print_diff(cli, all);
-    json_decref(all);
+    tri__json_decref(all);
     for (int i = 0; i < 2; i++) tri__checkpoint_close(both[i]);
     return status;
 }

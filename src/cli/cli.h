@@ -51,7 +51,7 @@ void tri__help_main(FILE *out);
 void tri__help_command(FILE *out, const tri_command *command);
 
 /* One JSON object on one line of `out`. */
-tri_status tri__print_json(FILE *out, const json_t *value);
+tri_status tri__print_json(FILE *out, const tri_json *value);
 /* Reads options into fresh settings; the caller frees them in any case. At most max_words bare words. */
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words);

@@ -40,8 +40,8 @@ typedef struct demo {
     double seconds;
 } demo;
 
-static json_t *encoder(int positions) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64, "num_hidden_layers", 2,
+static tri_json *encoder(int positions) {
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64, "num_hidden_layers", 2,
                      "num_attention_heads", 4, "intermediate_size", 128, "max_position_embeddings", positions);
 }
 
@@ -50,9 +50,9 @@ static tri_status write_encoder(const demo *d) {
     enum { POSITIONS = 512 }; /* the default of max_sen_len */
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
-    json_t *config = encoder(POSITIONS);
+    tri_json *config = encoder(POSITIONS);
     tri_status status = config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
-    json_decref(config);
+    tri__json_decref(config);
     return status;
 }
 
@@ -72,24 +72,24 @@ static tri_status write_inputs(demo *d) {
     return tri__path_real(d->vocab, d->vocab) ? TRI_OK : tri__fail(TRI_IO, "%s: cannot resolve this path", d->vocab);
 }
 
-static json_t *configuration(const demo *d, const struct variant *v) {
-    json_t *config =
-        json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
+static tri_json *configuration(const demo *d, const struct variant *v) {
+    tri_json *config =
+        tri__json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
                   v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(128),
                   "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
                   "num_classes", 2, "max_sen_len", 128, "pooling", "mean");
     if (v->dialogue && v->track) {
-        json_object_set_new(config, "secondary_text_name", json_string("shiptrack"));
-        json_object_set_new(config, "secondary_tokenizer", json_string(d->vocab));
-        json_object_set_new(config, "secondary_encoder", encoder(128));
+        tri__json_set_new(config, "secondary_text_name", tri__json_string("shiptrack"));
+        tri__json_set_new(config, "secondary_tokenizer", tri__json_string(d->vocab));
+        tri__json_set_new(config, "secondary_encoder", encoder(128));
     }
     if (v->numbers)
-        json_object_set_new(config, "tab_field_list",
-                            json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
-    json_t *optimisation = json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50,
+        tri__json_set_new(config, "tab_field_list",
+                            tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
+    tri_json *optimisation = tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50,
                                      "global_batch_size", BATCH, "epochs", 6);
-    json_object_update(config, optimisation);
-    json_decref(optimisation);
+    tri__json_update(config, optimisation);
+    tri__json_decref(optimisation);
     return config;
 }
 
@@ -106,10 +106,10 @@ static tri_status line_of(const demo *d, const struct variant *v, line *out) {
     snprintf(name, sizeof name, "%s.json", v->folder);
     TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
     TRI_TRY(tri__path_join(run, d->asked->output_dir, v->folder));
-    json_t *config = configuration(d, v);
+    tri_json *config = configuration(d, v);
     if (!config) return tri__fail(TRI_RESOURCE, "out of memory for the demo's configuration");
     tri_status status = tri__json_save(path, config);
-    json_decref(config);
+    tri__json_decref(config);
     TRI_TRY(status);
     snprintf(out->text[n++], ARGUMENT_MAX, "%s", d->cli->argv[0]);
     snprintf(out->text[n++], ARGUMENT_MAX, "train");
@@ -145,8 +145,8 @@ static tri_status train_and_score(demo *d, int which) {
     line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!d->asked->quiet) fprintf(d->cli->err, "\n%s\n", v->title);
-    tri__settings_init(&settings);
-    tri_status status = line_of(d, v, l);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = line_of(d, v, l);
     while (l->argv[n_args]) n_args++;
     if (status == TRI_OK)
         status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
@@ -170,16 +170,16 @@ static double margin(const demo *d) {
 }
 
 static tri_status print_json(const demo *d) {
-    json_t *models = json_array();
+    tri_json *models = tri__json_array();
     for (int i = 0; i < VARIANTS; i++) {
-        json_t *row = tri__scores_json(&d->made[i].scores);
-        json_object_set_new(row, "model", json_string(variants[i].name));
-        json_array_append_new(models, row);
+        tri_json *row = tri__scores_json(&d->made[i].scores);
+        tri__json_set_new(row, "model", tri__json_string(variants[i].name));
+        tri__json_append_new(models, row);
     }
-    json_t *object = json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin",
+    tri_json *object = tri__json_pack("{s:o, s:f, s:f, s:f}", "models", models, "margin", margin(d), "promised_margin",
                                PROMISED_MARGIN / 100.0, "seconds", d->seconds);
     tri_status status = tri__print_json(d->cli->out, object);
-    json_decref(object);
+    tri__json_decref(object);
     return status;
 }
 

@@ -202,7 +202,7 @@ static tri_status write_split(const char *folder, const char *name, uint32_t see
         if (!(texts[2 * i] = strdup(r.dialogue)) || !(texts[2 * i + 1] = strdup(r.track)))
             status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     }
-    if ((ferror(file) | fclose(file)) && status == TRI_OK)
+    if ((ferror(file) | fclose(file) || !data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);

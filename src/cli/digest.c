@@ -23,9 +23,9 @@ tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args) {
         path ? digest(path, hex) : tri__fail(TRI_USAGE, "which checkpoint? e.g. `trident digest run/checkpoint-100`");
     if (status != TRI_OK) goto done;
     if (settings.json) {
-        json_t *object = json_pack("{s:s}", "digest", hex);
+        tri_json *object = tri__json_pack("{s:s}", "digest", hex);
         status = tri__print_json(cli->out, object);
-        json_decref(object);
+        tri__json_decref(object);
     } else {
         fprintf(cli->out, "%s\n", hex);
     }

@@ -200,14 +200,14 @@ enum { PROBES = sizeof probes / sizeof *probes };
 
 static tri_status print_findings(const tri_cli *cli, const finding *f, int json) {
     if (json) {
-        json_t *object = json_pack("{s:s}", "version", tri_version());
+        tri_json *object = tri__json_pack("{s:s}", "version", tri_version());
         for (int i = 0; i < PROBES; i++) {
-            json_t *row = json_pack("{s:b, s:s}", "found", f[i].found, "detail", f[i].detail);
-            if (!f[i].found && f[i].cost) json_object_set_new(row, "absence_costs", json_string(f[i].cost));
-            json_object_set_new(object, f[i].name, row);
+            tri_json *row = tri__json_pack("{s:b, s:s}", "found", f[i].found, "detail", f[i].detail);
+            if (!f[i].found && f[i].cost) tri__json_set_new(row, "absence_costs", tri__json_string(f[i].cost));
+            tri__json_set_new(object, f[i].name, row);
         }
         tri_status status = tri__print_json(cli->out, object);
-        json_decref(object);
+        tri__json_decref(object);
         return status;
     }
     tri_text_table table = {0};

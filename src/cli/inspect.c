@@ -155,9 +155,9 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
     if (status == TRI_OK && !settings.quiet) say_form(cli, inspection);
     if (status == TRI_OK && settings.json) {
-        json_t *object = tri__inspect_json(inspection);
+        tri_json *object = tri__inspect_json(inspection);
         status = tri__print_json(cli->out, object);
-        json_decref(object);
+        tri__json_decref(object);
     } else if (status == TRI_OK) {
         status = tri__inspect_print(cli, inspection);
     }

@@ -19,13 +19,14 @@ static int has_weights(const tri_inspect_model *model) {
     return has_file(model, "model.safetensors") || has_file(model, "model.safetensors.index.json");
 }
 
-static void comment(json_t *comments, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void comment(json_t *comments, const char *key, const char *format, ...) {
+static void comment(tri_json *comments, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void comment(tri_json *comments, const char *key, const char *format, ...) {
     char *text = NULL;
     va_list args;
     va_start(args, format);
-    if (vasprintf(&text, format, args) >= 0) json_object_set_new(comments, key, json_string(text));
+    if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
+    tri__json_set_new(comments, key, tri__json_string(text));
     free(text);
 }
 
@@ -52,26 +53,26 @@ static int is_roberta(const tri_tokenizer *tokenizer, int *pad) {
 }
 
 /* Without weights to start from, a small encoder learns more from a small table than a large one, and in minutes. */
-static json_t *small_encoder(const tri_tokenizer *tokenizer, int width) {
+static tri_json *small_encoder(const tri_tokenizer *tokenizer, int width) {
     int pad, roberta = is_roberta(tokenizer, &pad);
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert", "hidden_size", width,
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert", "hidden_size", width,
                      "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size", 4 * width, "max_position_embeddings",
                      TRI_INSPECT_LONG + (roberta ? pad + 1 : 0), "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
 }
 
-static void describe_model(json_t *config, json_t *comments, const tri_settings *settings, const tri_inspection *in,
+static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
                            const tri_inspect_model *model) {
-    const json_t *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
+    const tri_json *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
     const char *const names[] = {"primary", "secondary"};
     int n = in->secondary >= 0 ? 2 : 1, random = 0;
     for (int t = 0; t < n; t++) {
         char key[32];
         snprintf(key, sizeof key, "%s_tokenizer", names[t]);
-        json_object_set_new(config, key, json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
+        tri__json_set_new(config, key, tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         snprintf(key, sizeof key, "%s_encoder", names[t]);
-        if (given[t]) json_object_set(config, key, (json_t *)given[t]);
+        if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (model[t].folder[0] && !has_weights(&model[t]))
-            json_object_set_new(config, key,
+            tri__json_set_new(config, key,
                                 small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
         random |= model[t].folder[0] && !has_weights(&model[t]);
     }
@@ -81,68 +82,64 @@ static void describe_model(json_t *config, json_t *comments, const tri_settings 
         comment(comments, "primary_encoder",
                 "the folder has no weights, so the encoder starts from random ones and is small; with model.safetensors in it, "
                 "remove the *_encoder objects and set lr to 2e-5");
-    json_object_set_new(config, "pooling", json_string(random ? "mean" : "pooler"));
-    json_object_set_new(config, "lr", json_real(random ? 3e-4 : 2e-5));
+    tri__json_set_new(config, "pooling", tri__json_string(random ? "mean" : "pooler"));
+    tri__json_set_new(config, "lr", tri__json_real(random ? 3e-4 : 2e-5));
 }
 
-static void describe_columns(json_t *config, json_t *comments, const tri_inspection *in) {
+static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
     const char *label = in->column[in->label].name;
-    json_t *tabular = json_array(), *deciding = json_array();
-    json_object_set_new(config, "label_name", json_string(label));
+    tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
+    tri__json_set_new(config, "label_name", tri__json_string(label));
     comment(comments, "label_name",
             in->label_given ? "as given: %d classes"
                             : "a guess: %d classes; see part in trident inspect for others",
             in->n_base_classes);
-    json_object_set_new(config, "primary_text_name", json_string(in->column[in->primary].name));
+    tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
     comment(comments, "primary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the longest text",
             in->column[in->primary].words);
     if (in->secondary >= 0) {
-        json_object_set_new(config, "secondary_text_name", json_string(in->column[in->secondary].name));
+        tri__json_set_new(config, "secondary_text_name", tri__json_string(in->column[in->secondary].name));
         comment(comments, "secondary_text_name", "%s: %.0f words in the mean",
                 in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
     }
-    json_t *further = json_array();
-    for (int i = 0; i < in->n_further; i++) json_array_append_new(further, json_string(in->column[in->further[i]].name));
-    if (in->n_further) json_object_set(config, "secondary_text_list", further);
-    json_decref(further);
+    tri_json *further = tri__json_array();
+    for (int i = 0; i < in->n_further; i++) tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));
+    tri__json_set_filled(config, "secondary_text_list", further);
     for (int c = 0; c < in->n_columns; c++)
-        if (in->column[c].role == TRI_INSPECT_TABULAR) json_array_append_new(tabular, json_string(in->column[c].name));
+        if (in->column[c].role == TRI_INSPECT_TABULAR) tri__json_append_new(tabular, tri__json_string(in->column[c].name));
     for (int i = 0; i < in->n_warnings; i++)
         if (strcmp(in->warning[i].what, "decides_label") == 0 && in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
-            json_array_append_new(deciding, json_string(in->warning[i].text));
-    if (json_array_size(tabular)) {
+            tri__json_append_new(deciding, tri__json_string(in->warning[i].text));
+    if (tri__json_size(tabular))
         comment(comments, "tab_field_list", "%s; categories become one number each",
                 in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
-        json_object_set(config, "tab_field_list", tabular);
-    }
-    if (json_array_size(deciding)) json_object_set(comments, "careful", deciding);
-    json_decref(tabular);
-    json_decref(deciding);
+    tri__json_set_filled(config, "tab_field_list", tabular);
+    tri__json_set_filled(comments, "careful", deciding);
 }
 
-static void describe_training(json_t *config, json_t *comments, const char *data, const tri_settings *settings, const char *path,
+static void describe_training(tri_json *config, tri_json *comments, const char *data, const tri_settings *settings, const char *path,
                               const tri_inspection *in) {
     int64_t rows = in->split[in->base].rows, steps = (rows + BATCH - 1) / BATCH;
     int epochs = 3;
-    json_object_set_new(config, "is_binary", json_boolean(in->n_base_classes == 2));
-    json_object_set_new(config, "num_classes", json_integer(in->n_base_classes));
-    json_object_set_new(config, "max_sen_len", json_integer(longest(in)));
+    tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
+    tri__json_set_new(config, "num_classes", tri__json_integer(in->n_base_classes));
+    tri__json_set_new(config, "max_sen_len", tri__json_integer(longest(in)));
     comment(comments, "max_sen_len", "room for the longest text%s; tokens are packed, so short texts cost nothing",
             in->column[in->primary].lengths.estimated ? ", estimated by its words" : "");
-    json_object_set_new(config, "hidden_common_dim", json_integer(64));
-    json_object_set_new(config, "fusion_hidden_dim", json_integer(64));
-    json_object_set_new(config, "batch_size", json_integer(BATCH));
-    json_object_set_new(config, "epochs", json_integer(epochs));
-    json_object_set_new(config, "weight_decay", json_real(0.01));
-    json_object_set_new(config, "warmup_steps", json_integer(steps * epochs / 16));
-    if (settings->bad_rows) json_object_set_new(config, "bad_rows", json_string("skip"));
-    if (settings->given.separator) json_object_set_new(config, "separator", json_string(settings->separator));
+    tri__json_set_new(config, "hidden_common_dim", tri__json_integer(64));
+    tri__json_set_new(config, "fusion_hidden_dim", tri__json_integer(64));
+    tri__json_set_new(config, "batch_size", tri__json_integer(BATCH));
+    tri__json_set_new(config, "epochs", tri__json_integer(epochs));
+    tri__json_set_new(config, "weight_decay", tri__json_real(0.01));
+    tri__json_set_new(config, "warmup_steps", tri__json_integer(steps * epochs / 16));
+    if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
+    if (settings->given.separator) tri__json_set_new(config, "separator", tri__json_string(settings->separator));
     if (settings->decimal_mark)
-        json_object_set_new(config, "decimal_mark", json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
+        tri__json_set_new(config, "decimal_mark", tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
     if (settings->given.missing) {
-        json_t *missing = json_array();
-        for (int i = 0; i < settings->model.missing.n; i++) json_array_append_new(missing, json_string(settings->model.missing.at[i]));
-        json_object_set_new(config, "missing", missing);
+        tri_json *missing = tri__json_array();
+        for (int i = 0; i < settings->model.missing.n; i++) tri__json_append_new(missing, tri__json_string(settings->model.missing.at[i]));
+        tri__json_set_new(config, "missing", missing);
     }
     char *file = tri__text_quoted(path), *table = tri__text_quoted(data), *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     if (file && table && models)
@@ -161,14 +158,14 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     if (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX)
         return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class", table,
                          in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
-    json_t *config = json_object(), *comments = json_object();
+    tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_columns(config, comments, in);
     describe_model(config, comments, settings, in, model);
     describe_training(config, comments, data, settings, path, in);
-    json_object_set_new(config, "_comments", comments);
+    tri__json_set_new(config, "_comments", comments);
     char real[TRI_PATH_MAX]; /* a user's file may be a link: what it leads to is written */
     const char *to = tri__is_file(path) && tri__path_real(path, real) ? real : path;
     tri_status status = config ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "no memory for a configuration");
-    json_decref(config);
+    tri__json_decref(config);
     return status;
 }

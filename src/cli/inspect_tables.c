@@ -140,7 +140,7 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
                                 100 * l->waste_long);
     }
     tri_status status = TRI_OK;
-    if (table.n > 1) {
+    if (table.n > 1 || table.failed) {
         fputc('\n', cli->out);
         status = tri__text_table_print(&table, cli->out, cli->out_color);
     }

@@ -35,20 +35,20 @@ static tri_status write_table(const tri_lab_model *m, int texts, const char *fol
 
 static tri_status write_config(const tri_lab_model *m, int texts, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    json_t *encoder = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size", m->vocabulary, "hidden_size",
+    tri_json *encoder = tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size", m->vocabulary, "hidden_size",
                                 m->width, "num_hidden_layers", m->layers, "num_attention_heads", m->heads, "intermediate_size",
                                 4 * m->width, "max_position_embeddings", m->tokens);
-    json_t *config = json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "text",
+    tri_json *config = tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "text",
                                "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim", 64, "fusion_hidden_dim", 64,
                                "is_binary", 1, "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
     if (config && texts > 1) {
-        json_object_set_new(config, "secondary_text_name", json_string("other"));
-        json_object_set(config, "secondary_encoder", encoder);
+        tri__json_set_new(config, "secondary_text_name", tri__json_string("other"));
+        tri__json_set(config, "secondary_encoder", encoder);
     }
     tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__json_save(path, config);
-    json_decref(encoder);
-    json_decref(config);
+    tri__json_decref(encoder);
+    tri__json_decref(config);
     return status;
 }
 

@@ -89,9 +89,9 @@ static tri_status read_logs(const tri_settings *s, const char *folder, char path
 static void write_error(const char *folder, const tri_verdict *verdict) {
     char path[TRI_PATH_MAX];
     if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
-    json_t *object = tri__verdict_json(verdict);
+    tri_json *object = tri__verdict_json(verdict);
     if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK) tri__json_save(path, object);
-    json_decref(object);
+    tri__json_decref(object);
 }
 
 static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
@@ -250,10 +250,10 @@ static void write_elastic(const char *path, tri_status status) {
     char time[32];
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
     char *text = strdup(tri_error());
-    json_t *object = json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode", (int)status, "extraInfo",
+    tri_json *object = tri__json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode", (int)status, "extraInfo",
                                "py_callstack", "", "timestamp", time);
     if (object) tri__json_save(path, object);
-    json_decref(object);
+    tri__json_decref(object);
     if (text) tri__fail(status, "%s", text);
     free(text);
 }

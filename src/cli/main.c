@@ -76,7 +76,7 @@ const tri_command *tri__command_find(const char *name) {
     return NULL;
 }
 
-tri_status tri__print_json(FILE *out, const json_t *value) {
+tri_status tri__print_json(FILE *out, const tri_json *value) {
     char *line = value ? tri__json_line(value) : NULL;
     if (!line) return tri__fail(TRI_RESOURCE, "out of memory while printing JSON");
     fprintf(out, "%s\n", line);
@@ -94,7 +94,7 @@ static int speaks(void) {
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words) {
     const char *folder = tri__command_find(command)->folder;
-    tri__settings_init(settings);
+    TRI_TRY(tri__settings_init(settings));
     if (folder)
         TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
     TRI_TRY(tri__settings_parse(settings, command, n, args, words, max_words, n_words));
@@ -149,6 +149,15 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     return command->run(cli, n, args);
 }
 
+/* libgomp and the BLAS end the process themselves when they get no memory or no thread: exit(1), which Trident never does. */
+static void ended_by_library(int code, void *context) {
+    static const char words[] = "trident: ended by a library that got no memory or no thread; its own words stand above\n";
+    (void)context;
+    if (code != EXIT_FAILURE) return;
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(TRI_RESOURCE);
+}
+
 /* Of the terminal; where there is none, as $COLUMNS says. 0: unknown. */
 static int columns(void) {
     struct winsize window = {0};
@@ -162,7 +171,10 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
     signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
     const char **args = calloc((size_t)argc + 1, sizeof *args);
-    if (!args) return TRI_RESOURCE;
+    if (!args || on_exit(ended_by_library, NULL)) {
+        fputs("trident: no memory to begin\n", stderr);
+        return TRI_RESOURCE;
+    }
     for (int i = 1; i < argc; i++) args[i - 1] = argv[i];
     int n = argc > 0 ? argc - 1 : 0, plain = has_flag(n, args, "--no-color");
     const char *path = getenv("PATH"), *term = getenv("TERM");

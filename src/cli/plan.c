@@ -21,43 +21,43 @@ static const struct {
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 
-static json_int_t whole(const json_t *object, const char *key) {
-    return json_integer_value(json_object_get(object, key));
+static tri_json_int whole(const tri_json *object, const char *key) {
+    return tri__json_integer_value(tri__json_get(object, key));
 }
 
 /* One rank's training program beside the forward-only one. */
-static tri_status print_rank(const tri_cli *cli, const json_t *train, const json_t *infer) {
+static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tri_json *infer) {
     tri_text_table table = {0};
     char a[32], b[32], c[32];
     tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
-        json_int_t step = whole(json_object_get(train, "bytes"), classes[i].key);
-        json_int_t forward = whole(json_object_get(infer, "bytes"), classes[i].key);
+        tri_json_int step = whole(tri__json_get(train, "bytes"), classes[i].key);
+        tri_json_int forward = whole(tri__json_get(infer, "bytes"), classes[i].key);
         tri__text_table_add(&table, "%s\t%s\t%s\t%s", classes[i].name, tri__text_count(step, a),
                        tri__text_bytes((double)step, b), tri__text_count(forward, c));
     }
     tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
                    (long long)whole(infer, "instructions"));
-    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", json_number_value(json_object_get(train, "flops")) / 1e9,
-                   json_number_value(json_object_get(infer, "flops")) / 1e9);
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", tri__json_number_value(tri__json_get(train, "flops")) / 1e9,
+                   tri__json_number_value(tri__json_get(infer, "flops")) / 1e9);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
 }
 
 /* Classes that no rank uses are left out. */
-static int is_used(const json_t *ranks, const char *key) {
+static int is_used(const tri_json *ranks, const char *key) {
     size_t index;
-    json_t *rank;
-    json_array_foreach(ranks, index, rank) if (whole(json_object_get(rank, "bytes"), key) > 0) return 1;
+    tri_json *rank;
+    tri__json_each(ranks, index, rank) if (whole(tri__json_get(rank, "bytes"), key) > 0) return 1;
     return 0;
 }
 
 /* Several ranks: a line each. */
-static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
+static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     tri_text_table table = {0};
     size_t index;
-    json_t *rank;
+    tri_json *rank;
     char line[512] = "rank", text[32];
     int used[CLASSES];
     for (size_t i = 0; i < CLASSES; i++) used[i] = is_used(ranks, classes[i].key);
@@ -65,15 +65,15 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
         if (used[i]) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
     strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
     tri__text_table_add(&table, "%s", line);
-    json_array_foreach(ranks, index, rank) {
+    tri__json_each(ranks, index, rank) {
         double sent = 0;
         const char *kind;
-        json_t *bytes;
-        json_object_foreach(json_object_get(rank, "sent_bytes"), kind, bytes) sent += json_number_value(bytes);
+        tri_json *bytes;
+        tri__json_each_member(tri__json_get(rank, "sent_bytes"), kind, bytes) sent += tri__json_number_value(bytes);
         snprintf(line, sizeof line, "%lld", (long long)whole(rank, "rank"));
         for (size_t i = 0; i < CLASSES; i++)
             if (used[i]) {
-                tri__text_bytes((double)whole(json_object_get(rank, "bytes"), classes[i].key), text);
+                tri__text_bytes((double)whole(tri__json_get(rank, "bytes"), classes[i].key), text);
                 strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
             }
         tri__text_table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
@@ -84,22 +84,22 @@ static tri_status print_ranks(const tri_cli *cli, const json_t *ranks) {
     return status;
 }
 
-static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check) {
-    const json_t *largest = json_object_get(facts, "largest_microbatch");
+static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int check) {
+    const tri_json *largest = tri__json_get(facts, "largest_microbatch");
     char count[4][32];
     fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
             whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]), whole(largest, "samples") == 1 ? "" : "s",
             tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
-    const json_t *ranks = json_object_get(facts, "ranks");
-    if (json_array_size(ranks) == 1) TRI_TRY(print_rank(cli, json_array_get(ranks, 0), json_object_get(facts, "infer")));
+    const tri_json *ranks = tri__json_get(facts, "ranks");
+    if (tri__json_size(ranks) == 1) TRI_TRY(print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")));
     else TRI_TRY(print_ranks(cli, ranks));
-    if (!check || !json_is_true(json_object_get(facts, "checked"))) return TRI_OK;
+    if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went to\n"
           "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
           cli->out);
-    if (json_array_size(ranks) > 1)
+    if (tri__json_size(ranks) > 1)
         fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing is\n"
               "touched while it is under way; no rank waits for ever\n",
               cli->out);
@@ -107,11 +107,11 @@ static tri_status print_facts(const tri_cli *cli, const json_t *facts, int check
 }
 
 /* What was asked for instead of the tables; *shown: whether anything was. */
-static tri_status print_views(const tri_cli *cli, const json_t *facts, int timeline, int *shown) {
-    const json_t *simulation = json_object_get(facts, "simulation"), *csv = json_object_get(facts, "csv");
-    const json_t *params = json_object_get(facts, "params");
+static tri_status print_views(const tri_cli *cli, const tri_json *facts, int timeline, int *shown) {
+    const tri_json *simulation = tri__json_get(facts, "simulation"), *csv = tri__json_get(facts, "csv");
+    const tri_json *params = tri__json_get(facts, "params");
     *shown = simulation || csv || params;
-    if (csv) fputs(json_string_value(csv), cli->out);
+    if (csv) fputs(tri__json_string_value(csv), cli->out);
     if (params) TRI_TRY(tri__print_params(cli, params));
     if (timeline) TRI_TRY(tri__print_timeline(cli, simulation));
     return simulation ? tri__print_spent(cli, simulation) : TRI_OK;
@@ -119,7 +119,7 @@ static tri_status print_views(const tri_cli *cli, const json_t *facts, int timel
 
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
-    json_t *facts = NULL;
+    tri_json *facts = NULL;
     char *program = NULL;
     tri_sink sink = {0};
     int n_words = 0;
@@ -132,7 +132,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     status = tri__run_plan(&settings, &sink, &facts, &program);
     if (status != TRI_OK) goto done;
     if (settings.json) {
-        if (program) json_object_set_new(facts, "program", json_string(program));
+        if (program) tri__json_set_new(facts, "program", tri__json_string(program));
         status = tri__print_json(cli->out, facts);
     } else if (program) {
         fputs(program, cli->out);
@@ -144,7 +144,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
 done:
     tri__progress_close(&sink);
     free(program);
-    json_decref(facts);
+    tri__json_decref(facts);
     tri__settings_free(&settings);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct cell {
     double most, busy; /* seconds of that leg, of all legs */
 } cell;
 
-static double real(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double real(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
 
 /* How times of a step are shown: in seconds from ten on, else in milliseconds, and to as many digits as ranks differ in. */
 typedef struct time_unit {
@@ -25,7 +25,7 @@ typedef struct time_unit {
     const char *name;
     int digits;
 } time_unit;
-static time_unit unit_of(const json_t *simulation) {
+static time_unit unit_of(const tri_json *simulation) {
     double seconds = real(simulation, "step_seconds");
     return seconds >= 10 ? (time_unit){1, "s", 1} : (time_unit){1e3, "ms", seconds >= 0.01 ? 1 : 3};
 }
@@ -35,15 +35,15 @@ static const char *color_of(char kind) {
 }
 
 /* Adds a leg [kind, microbatch, begin, end] to the columns that it touches; `each` seconds a column. */
-static void add_leg(cell *cells, int n, double each, const json_t *leg) {
-    double begin = json_number_value(json_array_get(leg, 2)), end = json_number_value(json_array_get(leg, 3));
+static void add_leg(cell *cells, int n, double each, const tri_json *leg) {
+    double begin = tri__json_number_value(tri__json_at(leg, 2)), end = tri__json_number_value(tri__json_at(leg, 3));
     for (int c = (int)(begin / each); c < n && c * each < end; c++) {
         double share = fmin(end, (c + 1) * each) - fmax(begin, c * each);
         cells[c].busy += share;
         if (share <= cells[c].most) continue;
         cells[c].most = share;
-        cells[c].kind = *json_string_value(json_array_get(leg, 0));
-        cells[c].mb = (int)json_integer_value(json_array_get(leg, 1));
+        cells[c].kind = *tri__json_string_value(tri__json_at(leg, 0));
+        cells[c].mb = (int)tri__json_integer_value(tri__json_at(leg, 1));
     }
 }
 
@@ -68,22 +68,22 @@ static void put_row(const tri_cli *cli, cell *cells, int n, double each) {
     fputc('\n', cli->out);
 }
 
-tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation) {
-    const json_t *ranks = json_object_get(simulation, "ranks");
+tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
+    const tri_json *ranks = tri__json_get(simulation, "ranks");
     char text[32];
-    int label = snprintf(text, sizeof text, "%zu", json_array_size(ranks) - 1), n = (cli->width ? cli->width : WIDTH) - label - 6;
+    int label = snprintf(text, sizeof text, "%zu", tri__json_size(ranks) - 1), n = (cli->width ? cli->width : WIDTH) - label - 6;
     if (n < LEAST) n = LEAST;
     double seconds = real(simulation, "step_seconds"), each = seconds / n;
     cell *cells = malloc((size_t)n * sizeof *cells);
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
     size_t i, k;
-    json_t *rank, *leg;
-    const json_t *drawn = NULL; /* ranks that are alike share their legs */
-    json_array_foreach(ranks, i, rank) {
-        const json_t *legs = json_object_get(rank, "legs");
+    tri_json *rank, *leg;
+    const tri_json *drawn = NULL; /* ranks that are alike share their legs */
+    tri__json_each(ranks, i, rank) {
+        const tri_json *legs = tri__json_get(rank, "legs");
         if (legs != drawn) {
             memset(cells, 0, (size_t)n * sizeof *cells);
-            json_array_foreach(legs, k, leg) add_leg(cells, n, each, leg);
+            tri__json_each(legs, k, leg) add_leg(cells, n, each, leg);
             drawn = legs;
         }
         fprintf(cli->out, "rank %*zu ", label, i);
@@ -98,21 +98,21 @@ tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation) {
 }
 
 /* The rank with the most of something. */
-static const json_t *most_of(const json_t *ranks, const char *key) {
-    const json_t *most = json_array_get(ranks, 0);
+static const tri_json *most_of(const tri_json *ranks, const char *key) {
+    const tri_json *most = tri__json_at(ranks, 0);
     size_t i;
-    json_t *rank;
-    json_array_foreach(ranks, i, rank) if (real(rank, key) > real(most, key)) most = rank;
+    tri_json *rank;
+    tri__json_each(ranks, i, rank) if (real(rank, key) > real(most, key)) most = rank;
     return most;
 }
 
-static void print_sums(const tri_cli *cli, const json_t *simulation) {
-    const json_t *ranks = json_object_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
+static void print_sums(const tri_cli *cli, const tri_json *simulation) {
+    const tri_json *ranks = tri__json_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
     char bytes[32];
     time_unit unit = unit_of(simulation);
     fprintf(cli->out,
             "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for others %.1f %%\n",
-            json_string_value(json_object_get(simulation, "hardware")), unit.digits, unit.per_second * real(simulation, "step_seconds"), unit.name,
+            tri__json_string_value(tri__json_get(simulation, "hardware")), unit.digits, unit.per_second * real(simulation, "step_seconds"), unit.name,
             real(simulation, "samples_per_second"), 100 * real(simulation, "computing"), 100 * real(simulation, "exposed"),
             100 * real(simulation, "waiting"));
     fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
@@ -120,18 +120,18 @@ static void print_sums(const tri_cli *cli, const json_t *simulation) {
             real(most, "microbatches_held"), real(most, "microbatches_held") == 1 ? "" : "es");
 }
 
-tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation) {
-    const json_t *ranks = json_object_get(simulation, "ranks");
+tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
+    const tri_json *ranks = tri__json_get(simulation, "ranks");
     tri_text_table table = {0};
     size_t i;
-    json_t *rank;
+    tri_json *rank;
     char bytes[32];
     time_unit unit = unit_of(simulation);
     double per = unit.per_second;
     int d = unit.digits;
     print_sums(cli, simulation);
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches", unit.name);
-    json_array_foreach(ranks, i, rank)
+    tri__json_each(ranks, i, rank)
         tri__text_table_add(&table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"),
                             d, per * real(rank, "computing_seconds"), d, per * real(rank, "exposed_seconds"), d,
                             per * real(rank, "waiting_seconds"), d, per * real(rank, "moving_seconds"), tri__text_bytes(real(rank, "activation_bytes"), bytes),

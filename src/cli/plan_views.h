@@ -5,9 +5,9 @@
 #include "cli/cli.h"
 
 /* The step as text: a row a rank, letters F, B, W, U with the microbatch's number after the first, dots where it computes nothing. */
-tri_status tri__print_timeline(const tri_cli *cli, const json_t *simulation);
+tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation);
 /* What each rank spends its time on, and how much it holds. */
-tri_status tri__print_spent(const tri_cli *cli, const json_t *simulation);
-tri_status tri__print_params(const tri_cli *cli, const json_t *params);
+tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
+tri_status tri__print_params(const tri_cli *cli, const tri_json *params);
 
 #endif

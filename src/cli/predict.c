@@ -154,23 +154,23 @@ static tri_status put_row(const writer *w, int64_t i) {
 static tri_status put_object(const writer *w, int64_t i) {
     const tri_predictions *p = w->p;
     const float *probs = sort_classes(w, i);
-    json_t *row = json_object(), *each = w->top ? json_array() : json_object();
+    tri_json *row = tri__json_object(), *each = w->top ? tri__json_array() : tri__json_object();
     if (p->n_columns) {
-        json_t *kept = json_object();
+        tri_json *kept = tri__json_object();
         for (int c = 0; c < p->n_columns; c++) {
             tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
-            json_object_set_new(kept, tri__table_name(p->table, p->column[c]), json_stringn(field.text, field.length));
+            tri__json_set_new(kept, tri__table_name(p->table, p->column[c]), tri__json_stringn(field.text, field.length));
         }
-        json_object_set_new(row, "kept", kept);
+        tri__json_set_new(row, "kept", kept);
     }
-    if (w->numbered) json_object_set_new(row, "row", json_integer(tri__table_record(p->table, p->row[i])));
-    json_object_set_new(row, "label", json_string(p->label[w->order[0]]));
-    for (int c = 0; !w->top && c < p->n_classes; c++) json_object_set_new(each, p->label[c], json_real((double)probs[c]));
+    if (w->numbered) tri__json_set_new(row, "row", tri__json_integer(tri__table_record(p->table, p->row[i])));
+    tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
+    for (int c = 0; !w->top && c < p->n_classes; c++) tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
-        json_array_append_new(each, json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
-    json_object_set_new(row, w->top ? "top" : "probabilities", each);
+        tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
+    tri__json_set_new(row, w->top ? "top" : "probabilities", each);
     tri_status status = tri__print_json(w->out, row);
-    json_decref(row);
+    tri__json_decref(row);
     return status;
 }
 
@@ -195,7 +195,8 @@ static tri_status write_file(const char *path, writer *w) {
     if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = put_rows(w);
     int lost = ferror(w->out);
-    if ((fclose(w->out) || lost) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
+    if ((fclose(w->out) || lost || !data) && status == TRI_OK) /* short of memory, it may close well, without data */
+        status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_deliver(path, data, size);
     free(data);
     return status;

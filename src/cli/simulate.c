@@ -8,15 +8,15 @@
 #include "train/run.h"
 
 static tri_status simulate(const tri_cli *cli, const tri_settings *settings, const tri_sink *sink) {
-    json_t *facts = NULL;
+    tri_json *facts = NULL;
     char *program = NULL;
     TRI_TRY(tri__run_plan(settings, sink, &facts, &program));
-    const json_t *simulation = json_object_get(facts, "simulation");
+    const tri_json *simulation = tri__json_get(facts, "simulation");
     tri_status status = TRI_OK;
     if (settings->json) status = tri__print_json(cli->out, simulation);
     else if (settings->timeline) status = tri__print_timeline(cli, simulation);
     if (status == TRI_OK && !settings->json) status = tri__print_spent(cli, simulation);
-    json_decref(facts);
+    tri__json_decref(facts);
     return status;
 }
 

@@ -19,7 +19,7 @@ tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink) {
 
 void tri__outcome_free(tri_outcome *outcome) {
     free(outcome->checkpoint);
-    json_decref(outcome->summary);
+    tri__json_decref(outcome->summary);
     *outcome = (tri_outcome){0};
 }
 
@@ -40,7 +40,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
         tri__signals_say(w->words);
         (void)tri__file_remove(w->error); /* an earlier run's */
     }
-    const char *last = event->kind == TRI_EVENT_END ? json_string_value(json_object_get(event->facts, "checkpoint"))
+    const char *last = event->kind == TRI_EVENT_END ? tri__json_string_value(tri__json_get(event->facts, "checkpoint"))
                        : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text
                                                                                                      : NULL;
     if (last) {
@@ -49,19 +49,19 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     }
     if (event->kind != TRI_EVENT_END && event->kind != TRI_EVENT_UNCHANGED) return TRI_OK;
     outcome->unchanged = event->kind == TRI_EVENT_UNCHANGED;
-    json_decref(outcome->summary);
-    outcome->summary = json_deep_copy(event->facts);
+    tri__json_decref(outcome->summary);
+    outcome->summary = tri__json_deep_copy(event->facts);
     return outcome->summary ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* Best effort: the run has failed already, and its own words matter more than ours. */
 static void write_error(const watch *w, tri_status status) {
     char *message = strdup(tri_error());
-    json_t *object =
-        json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step", (json_int_t)w->outcome->step, "time",
-                  (json_int_t)tri__clock_wall());
+    tri_json *object =
+        tri__json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step", (tri_json_int)w->outcome->step, "time",
+                  (tri_json_int)tri__clock_wall());
     if (object) tri__json_save(w->error, object);
-    json_decref(object);
+    tri__json_decref(object);
     if (message) tri__fail(status, "%s", message);
     free(message);
 }

@@ -11,7 +11,7 @@ tri_status tri__cli_progress(const tri_cli *cli, int quiet, tri_sink *sink);
 typedef struct tri_outcome {
     int64_t step;     /* the last one */
     char *checkpoint; /* the last one's folder; NULL: none */
-    json_t *summary;  /* NULL when the run did not end */
+    tri_json *summary;  /* NULL when the run did not end */
     int unchanged;    /* it had ended before: nothing was trained or written */
 } tri_outcome;
 void tri__outcome_free(tri_outcome *outcome);

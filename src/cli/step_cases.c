@@ -58,8 +58,8 @@ static tri_status write_table(const tri_step_case *at, const char *folder, int64
     return tri__made_close(out, path);
 }
 
-static json_t *encoder_json(const tri_step_case *at) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size", at->vocabulary, "hidden_size",
+static tri_json *encoder_json(const tri_step_case *at) {
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size", at->vocabulary, "hidden_size",
                      at->width, "num_hidden_layers", at->layers, "num_attention_heads", at->heads, "intermediate_size", 4 * at->width,
                      "max_position_embeddings", at->tokens, "type_vocab_size", 2, "hidden_dropout_prob", 0.1,
                      "attention_probs_dropout_prob", 0.1);
@@ -67,18 +67,18 @@ static json_t *encoder_json(const tri_step_case *at) {
 
 static tri_status write_config(const tri_step_case *at, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    json_t *config = json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}", "label_name", "label",
+    tri_json *config = tri__json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}", "label_name", "label",
                                "primary_text_name", "first", "tab_field_list", "a", "b", "c", "primary_tokenizer", vocab,
                                "primary_encoder", encoder_json(at), "hidden_common_dim", 256, "fusion_hidden_dim", 128, "fusion_dropout",
                                0.1, "is_binary", 1, "num_classes", 2, "max_sen_len", at->tokens, "lr", 1e-4);
     if (config && at->texts > 1) {
-        json_object_set_new(config, "secondary_text_name", json_string("second"));
-        json_object_set_new(config, "secondary_tokenizer", json_string(vocab));
-        json_object_set_new(config, "secondary_encoder", encoder_json(at));
+        tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
+        tri__json_set_new(config, "secondary_tokenizer", tri__json_string(vocab));
+        tri__json_set_new(config, "secondary_encoder", encoder_json(at));
     }
     tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__json_save(path, config);
-    json_decref(config);
+    tri__json_decref(config);
     return status;
 }
 

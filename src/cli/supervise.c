@@ -63,13 +63,13 @@ static void look(job *j) {
     if (j->failed || now - j->looked < LOOK) return;
     j->looked = now;
     char *text = read_error(j);
-    json_t *object = NULL;
+    tri_json *object = NULL;
     if (text && (!j->before || strcmp(text, j->before)) && tri__json_parse(text, strlen(text), j->error, TRI_DATA, &object) == TRI_OK) {
-        int code = (int)json_integer_value(json_object_get(object, "code"));
+        int code = (int)tri__json_integer_value(tri__json_get(object, "code"));
         j->failed = now;
         j->code = code > 0 && code < 256 ? code : TRI_INTERNAL;
     }
-    json_decref(object);
+    tri__json_decref(object);
     free(text);
 }
 

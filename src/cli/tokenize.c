@@ -39,17 +39,17 @@ static void print_plain(const job *j, const int32_t *ids, int n) {
 }
 
 static tri_status print_json(const job *j, const int32_t *ids, int n) {
-    json_t *line = json_object(), *numbers = json_array(), *pieces = json_array();
+    tri_json *line = tri__json_object(), *numbers = tri__json_array(), *pieces = tri__json_array();
     int failed = !line;
     for (int i = 0; i < n; i++) {
-        failed |= json_array_append_new(numbers, json_integer(ids[i]));
-        if (j->settings->pieces) failed |= json_array_append_new(pieces, json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
+        failed |= tri__json_append_new(numbers, tri__json_integer(ids[i]));
+        if (j->settings->pieces) failed |= tri__json_append_new(pieces, tri__json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
     }
-    failed |= json_object_set(line, "ids", numbers) || (j->settings->pieces && json_object_set(line, "pieces", pieces));
+    failed |= tri__json_set(line, "ids", numbers) || (j->settings->pieces && tri__json_set(line, "pieces", pieces));
     tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON") : tri__print_json(j->cli->out, line);
-    json_decref(numbers);
-    json_decref(pieces);
-    json_decref(line);
+    tri__json_decref(numbers);
+    tri__json_decref(pieces);
+    tri__json_decref(line);
     return status;
 }
 

@@ -50,10 +50,10 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
     TRI_TRY(tri__tokenizer_load(settings->output, &tokenizer));
     tri_status status = TRI_OK;
     if (settings->json) {
-        json_t *facts = json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces", tri__tokenizer_size(tokenizer), "texts",
-                                  (json_int_t)c->n);
+        tri_json *facts = tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces", tri__tokenizer_size(tokenizer), "texts",
+                                  (tri_json_int)c->n);
         status = tri__print_json(cli->out, facts);
-        json_decref(facts);
+        tri__json_decref(facts);
     } else {
         fprintf(cli->out, "%s: %s, learnt from %s texts, %s\n", settings->output, tri__tokenizer_describe(tokenizer),
                 tri__text_count(c->n, texts), tri__text_bytes((double)(c->used - (size_t)c->n), bytes));

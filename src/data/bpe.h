@@ -37,7 +37,7 @@ void tri__bpe_free(tri_bpe *model);
 tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level, const tri_vocabulary *vocabulary,
                                tri_bpe *out);
 /* An array of "left right" or [left, right]. */
-tri_status tri__bpe_read_json(const char *path, const json_t *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out);
+tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out);
 /* Appends the ids of a word. Time is the word's letters times their logarithm. TRI_RESOURCE when out of memory. */
 tri_status tri__bpe_encode(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *word, size_t length,
                            tri_scratch *scratch, tri_ids *ids);

@@ -98,23 +98,23 @@ tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, 
     return status;
 }
 
-static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, const json_t *merge) {
-    if (json_is_string(merge))
-        return add_text(model, vocabulary, (span){json_string_value(merge), json_string_length(merge)});
-    const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
-    if (json_array_size(merge) != 2 || !json_is_string(left) || !json_is_string(right))
+static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, const tri_json *merge) {
+    if (tri__json_is_string(merge))
+        return add_text(model, vocabulary, (span){tri__json_string_value(merge), tri__json_string_length(merge)});
+    const tri_json *left = tri__json_at(merge, 0), *right = tri__json_at(merge, 1);
+    if (tri__json_size(merge) != 2 || !tri__json_is_string(left) || !tri__json_is_string(right))
         return tri__fail(TRI_DATA, "a merge should be \"left right\" or [\"left\", \"right\"]");
-    return add_merge(model, vocabulary, (span){json_string_value(left), json_string_length(left)},
-                     (span){json_string_value(right), json_string_length(right)});
+    return add_merge(model, vocabulary, (span){tri__json_string_value(left), tri__json_string_length(left)},
+                     (span){tri__json_string_value(right), tri__json_string_length(right)});
 }
 
-tri_status tri__bpe_read_json(const char *path, const json_t *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out) {
+tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out) {
     *out = (tri_bpe){0};
-    if (!json_is_array(merges)) return tri__fail(TRI_DATA, "%s: model.merges must be an array", path);
-    tri_status status = open_model(out, path, (int64_t)json_array_size(merges), byte_level, vocabulary);
+    if (!tri__json_is_array(merges)) return tri__fail(TRI_DATA, "%s: model.merges must be an array", path);
+    tri_status status = open_model(out, path, (int64_t)tri__json_size(merges), byte_level, vocabulary);
     size_t i;
-    json_t *merge;
-    json_array_foreach(merges, i, merge) {
+    tri_json *merge;
+    tri__json_each(merges, i, merge) {
         if (status != TRI_OK) break;
         status = add_json(out, vocabulary, merge);
         if (status != TRI_OK) tri__fail_in(status, "%s: merge %zu", path, i + 1);

@@ -19,21 +19,21 @@ static tri_status push(const char *path, char *copy, tri_texts *to) {
 }
 
 /* Adds an array of texts. With `scalars`, other values count by their JSON text. */
-static tri_status add(const json_t *root, const char *path, const char *key, int scalars, tri_texts *to) {
-    const json_t *array = json_object_get(root, key), *value;
+static tri_status add(const tri_json *root, const char *path, const char *key, int scalars, tri_texts *to) {
+    const tri_json *array = tri__json_get(root, key), *value;
     size_t i;
-    if (!array || json_is_null(array)) return TRI_OK;
-    if (!json_is_array(array)) return tri__fail(TRI_USAGE, "%s: %s must be an array", path, key);
-    json_array_foreach(array, i, value) {
-        int fits = json_is_string(value) || (scalars && (json_is_number(value) || json_is_boolean(value)));
+    if (!array || tri__json_is_null(array)) return TRI_OK;
+    if (!tri__json_is_array(array)) return tri__fail(TRI_USAGE, "%s: %s must be an array", path, key);
+    tri__json_each(array, i, value) {
+        int fits = tri__json_is_string(value) || (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
         if (!fits) return tri__fail(TRI_USAGE, "%s: %s must hold %s only", path, key, scalars ? "labels" : "column names");
-        TRI_TRY(push(path, json_is_string(value) ? strdup(json_string_value(value)) : json_dumps(value, JSON_ENCODE_ANY), to));
+        TRI_TRY(push(path, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0), to));
     }
     return TRI_OK;
 }
 
-static tri_status read(const json_t *root, const char *path, tri_column_info *out) {
-    const char *label = json_string_value(json_object_get(root, "label_col"));
+static tri_status read(const tri_json *root, const char *path, tri_column_info *out) {
+    const char *label = tri__json_string_value(tri__json_get(root, "label_col"));
     if (!label) return tri__fail(TRI_USAGE, "%s: label_col must name the label's column", path);
     out->label = strdup(label);
     if (!out->label) return no_memory(path);
@@ -47,10 +47,10 @@ static tri_status read(const json_t *root, const char *path, tri_column_info *ou
 
 tri_status tri__column_info_read(const char *path, tri_column_info *out) {
     *out = (tri_column_info){0};
-    json_t *root;
+    tri_json *root;
     TRI_TRY(tri__json_load(path, TRI_USAGE, &root));
     tri_status status = read(root, path, out);
-    json_decref(root);
+    tri__json_decref(root);
     if (status != TRI_OK) tri__column_info_free(out);
     return status;
 }

@@ -24,7 +24,7 @@ enum { KEY_VERSION = 3, READ_BYTES = 1 << 20 };
 typedef struct whole {
     tri_dataset data; /* first: what the outside sees */
     tri_store store;
-    json_t *notes;
+    tri_json *notes;
     tri_bad_row bad[TRI_BAD_DESCRIBED];
 } whole;
 
@@ -111,8 +111,8 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
 }
 
 static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin, stamp *stamp) {
-    json_t *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
-    char *recipe = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    tri_json *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
+    char *recipe = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17)) : NULL;
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
@@ -126,20 +126,20 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     }
     XXH3_freeState(hash);
     free(recipe);
-    json_decref(json);
+    tri__json_decref(json);
     return status;
 }
 
 /* Rows left out, as the notes have them. */
 static tri_status read_bad(const char *path, whole *w) {
-    const json_t *bad = json_object_get(w->notes, "bad"), *first = json_object_get(bad, "first"), *row;
+    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
     size_t i;
-    w->data.n_bad = json_integer_value(json_object_get(bad, "count"));
-    json_array_foreach(first, i, row) {
-        const char *why = json_string_value(json_object_get(row, "why"));
+    w->data.n_bad = tri__json_integer_value(tri__json_get(bad, "count"));
+    tri__json_each(first, i, row) {
+        const char *why = tri__json_string_value(tri__json_get(row, "why"));
         if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
-        w->bad[i] = (tri_bad_row){.line = json_integer_value(json_object_get(row, "line")),
-                                  .column = json_integer_value(json_object_get(row, "column")),
+        w->bad[i] = (tri_bad_row){.line = tri__json_integer_value(tri__json_get(row, "line")),
+                                  .column = tri__json_integer_value(tri__json_get(row, "column")),
                                   .why = why};
         w->data.n_described = (int)i + 1;
     }
@@ -171,7 +171,7 @@ static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spe
                           tri_preprocess **fitted) {
     TRI_TRY(parse_notes(w));
     TRI_TRY(read_bad(w->store.path, w));
-    if (fitted) TRI_TRY(tri__preprocess_parse(json_object_get(w->notes, "preprocessing"), w->store.path, fitted));
+    if (fitted) TRI_TRY(tri__preprocess_parse(tri__json_get(w->notes, "preprocessing"), w->store.path, fitted));
     const tri_preprocess *preprocess = fitted ? *fitted : at_hand;
     if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
         return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
@@ -182,19 +182,19 @@ static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spe
 static void forget(whole *w) {
     tri__dataset_drop(&w->data);
     tri__store_close(&w->store);
-    json_decref(w->notes);
+    tri__json_decref(w->notes);
     *w = (whole){0};
 }
 
-static json_t *bad_json(int64_t count, const tri_bad_row *rows, int n) {
-    json_t *first = json_array();
+static tri_json *bad_json(int64_t count, const tri_bad_row *rows, int n) {
+    tri_json *first = tri__json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(first, json_pack("{s:I, s:I, s:s}", "line", (json_int_t)rows[i].line, "column", (json_int_t)rows[i].column,
+        tri__json_append_new(first, tri__json_pack("{s:I, s:I, s:s}", "line", (tri_json_int)rows[i].line, "column", (tri_json_int)rows[i].column,
                                                "why", rows[i].why));
-    return json_pack("{s:I, s:o}", "count", (json_int_t)count, "first", first);
+    return tri__json_pack("{s:I, s:o}", "count", (tri_json_int)count, "first", first);
 }
 
-json_t *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
+tri_json *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
 
 /* What is unusual in a table's form, for people; "" when nothing is. */
 static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
@@ -204,10 +204,10 @@ static void describe_form(const tri_table *table, const tri_preprocess *preproce
 }
 
 static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted, tri_store_writer *writer) {
-    json_t *notes = json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
-    if (fitted && notes) json_object_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
-    char *text = notes ? json_dumps(notes, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(notes);
+    tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
+    if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
+    char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;
+    tri__json_decref(notes);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     tri_status status = tri__store_begin(writer, TRI_SECTION_NOTES);
     if (status == TRI_OK) status = tri__store_append(writer, text, strlen(text));
@@ -272,7 +272,7 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
     tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows),
              tri__text_count(total, tokens), d->from_store ? "from the token store" : "tokenised", time);
-    const char *form = json_string_value(json_object_get(w->notes, "form"));
+    const char *form = tri__json_string_value(tri__json_get(w->notes, "form"));
     if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
     size_t used = 0;

@@ -62,6 +62,6 @@ tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *num
 tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest), void *context);
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
-json_t *tri__dataset_bad_json(const tri_dataset *dataset);
+tri_json *tri__dataset_bad_json(const tri_dataset *dataset);
 
 #endif

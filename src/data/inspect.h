@@ -115,7 +115,7 @@ typedef struct tri_inspect_spec {
 tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);
 void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL when out of memory. */
-json_t *tri__inspect_json(const tri_inspection *inspection);
+tri_json *tri__inspect_json(const tri_inspection *inspection);
 
 const char *tri__inspect_kind_name(tri_inspect_kind kind);
 const char *tri__inspect_role_name(tri_inspect_role role); /* "" for none */

@@ -65,10 +65,10 @@ void tri__preprocess_free(tri_preprocess *preprocess);
 /* labels.c: the class of a label that the user named; TRI_USAGE with the labels there are. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* Version 2, and 1, which has neither decimal mark nor texts for missing values; real numbers come back bit by bit when written with 17 digits. */
-json_t *tri__preprocess_json(const tri_preprocess *preprocess);
-tri_status tri__preprocess_parse(const json_t *json, const char *name, tri_preprocess **out);
+tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
+tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on beside the table. */
-json_t *tri__preprocess_spec_json(const tri_preprocess_spec *spec);
+tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *spec);
 /* One line for people: "age: numeric, 3 missing; city: 12 categories". The caller frees it; NULL when out of memory. */
 char *tri__preprocess_describe(const tri_preprocess *preprocess);
 

@@ -25,14 +25,14 @@ void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_tem
 static tri_status bad(const char *path, const char *why) { return tri__fail(TRI_DATA, "%s: post_processor: %s", path, why); }
 
 /* The ids of a special token: {"ids": [101], ...}. */
-static tri_status add_special(const char *path, const json_t *specials, const char *name, int size, int32_t type, tri_template *to) {
-    const json_t *ids = json_object_get(json_object_get(specials, name), "ids");
+static tri_status add_special(const char *path, const tri_json *specials, const char *name, int size, int32_t type, tri_template *to) {
+    const tri_json *ids = tri__json_get(tri__json_get(specials, name), "ids");
     size_t i;
-    json_t *id;
-    if (!json_is_array(ids))
+    tri_json *id;
+    if (!tri__json_is_array(ids))
         return tri__fail(TRI_DATA, "%s: post_processor: special_tokens has no ids for \"%.80s\"", path, name);
-    json_array_foreach(ids, i, id) {
-        json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
+    tri__json_each(ids, i, id) {
+        tri_json_int value = tri__json_is_integer(id) ? tri__json_integer_value(id) : -1;
         if (value < 0 || value >= size)
             return tri__fail(TRI_DATA, "%s: post_processor: an id of \"%.80s\" is not in the vocabulary", path, name);
         if (!add(to, (int32_t)value, type)) return bad(path, "a template is too long");
@@ -40,17 +40,17 @@ static tri_status add_special(const char *path, const json_t *specials, const ch
     return TRI_OK;
 }
 
-static tri_status read_parts(const char *path, const json_t *parts, const json_t *specials, int size, int texts, tri_template *to) {
+static tri_status read_parts(const char *path, const tri_json *parts, const tri_json *specials, int size, int texts, tri_template *to) {
     size_t i;
-    json_t *part;
+    tri_json *part;
     int seen[2] = {0};
-    if (!json_is_array(parts)) return bad(path, "a template must be an array");
-    json_array_foreach(parts, i, part) {
-        const json_t *sequence = json_object_get(part, "Sequence"), *special = json_object_get(part, "SpecialToken");
-        const json_t *it = sequence ? sequence : special, *type = json_object_get(it, "type_id");
-        const char *name = json_string_value(json_object_get(it, "id"));
-        json_int_t value = json_integer_value(type);
-        if (!name || !json_is_integer(type) || value < 0 || value > INT32_MAX)
+    if (!tri__json_is_array(parts)) return bad(path, "a template must be an array");
+    tri__json_each(parts, i, part) {
+        const tri_json *sequence = tri__json_get(part, "Sequence"), *special = tri__json_get(part, "SpecialToken");
+        const tri_json *it = sequence ? sequence : special, *type = tri__json_get(it, "type_id");
+        const char *name = tri__json_string_value(tri__json_get(it, "id"));
+        tri_json_int value = tri__json_integer_value(type);
+        if (!name || !tri__json_is_integer(type) || value < 0 || value > INT32_MAX)
             return bad(path, "a part of a template is {\"Sequence\" or \"SpecialToken\": {\"id\": ..., \"type_id\": ...}}");
         if (special && !sequence) {
             TRI_TRY(add_special(path, specials, name, size, (int32_t)value, to));
@@ -64,33 +64,33 @@ static tri_status read_parts(const char *path, const json_t *parts, const json_t
     return seen[0] && (texts == 1 || seen[1]) ? TRI_OK : bad(path, "a template has A once, and for a pair B once");
 }
 
-static tri_status read_template(const char *path, const json_t *it, int size, tri_template *one, tri_template *two) {
-    const json_t *specials = json_object_get(it, "special_tokens");
+static tri_status read_template(const char *path, const tri_json *it, int size, tri_template *one, tri_template *two) {
+    const tri_json *specials = tri__json_get(it, "special_tokens");
     one->n = two->n = 0;
-    TRI_TRY(read_parts(path, json_object_get(it, "single"), specials, size, 1, one));
-    return read_parts(path, json_object_get(it, "pair"), specials, size, 2, two);
+    TRI_TRY(read_parts(path, tri__json_get(it, "single"), specials, size, 1, one));
+    return read_parts(path, tri__json_get(it, "pair"), specials, size, 2, two);
 }
 
 /* ["[SEP]", 102] */
-static tri_status read_token(const char *path, const json_t *it, const char *key, int size, int32_t *id) {
-    const json_t *pair = json_object_get(it, key), *number = json_array_get(pair, 1);
-    json_int_t value = json_is_integer(number) ? json_integer_value(number) : -1;
+static tri_status read_token(const char *path, const tri_json *it, const char *key, int size, int32_t *id) {
+    const tri_json *pair = tri__json_get(it, key), *number = tri__json_at(pair, 1);
+    tri_json_int value = tri__json_is_integer(number) ? tri__json_integer_value(number) : -1;
     if (value < 0 || value >= size)
         return tri__fail(TRI_DATA, "%s: post_processor: %s must be [token, id] with an id of the vocabulary", path, key);
     *id = (int32_t)value;
     return TRI_OK;
 }
 
-static tri_status read_processor(const char *path, const json_t *it, int size, int depth, int *made, tri_template *one, tri_template *two) {
-    const char *type = json_string_value(json_object_get(it, "type"));
+static tri_status read_processor(const char *path, const tri_json *it, int size, int depth, int *made, tri_template *one, tri_template *two) {
+    const char *type = tri__json_string_value(tri__json_get(it, "type"));
     if (!type) return bad(path, "it has no type");
     if (!strcmp(type, "ByteLevel")) return TRI_OK; /* it moves offsets, not ids */
     if (!strcmp(type, "Sequence")) {
-        const json_t *list = json_object_get(it, "processors");
+        const tri_json *list = tri__json_get(it, "processors");
         size_t i;
-        json_t *each;
-        if (!json_is_array(list) || depth) return bad(path, "a Sequence must have an array of processors, none of them a Sequence");
-        json_array_foreach(list, i, each) TRI_TRY(read_processor(path, each, size, 1, made, one, two));
+        tri_json *each;
+        if (!tri__json_is_array(list) || depth) return bad(path, "a Sequence must have an array of processors, none of them a Sequence");
+        tri__json_each(list, i, each) TRI_TRY(read_processor(path, each, size, 1, made, one, two));
         return TRI_OK;
     }
     int bert = !strcmp(type, "BertProcessing"), roberta = !strcmp(type, "RobertaProcessing");
@@ -106,8 +106,8 @@ static tri_status read_processor(const char *path, const json_t *it, int size, i
     return TRI_OK;
 }
 
-tri_status tri__template_read(const char *path, const json_t *processor, int size, tri_template *one, tri_template *two) {
+tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one, tri_template *two) {
     int made = 0;
     tri__template_bert(-1, -1, 0, 1, one, two);
-    return !processor || json_is_null(processor) ? TRI_OK : read_processor(path, processor, size, 0, &made, one, two);
+    return !processor || tri__json_is_null(processor) ? TRI_OK : read_processor(path, processor, size, 0, &made, one, two);
 }

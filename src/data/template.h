@@ -18,6 +18,6 @@ typedef struct tri_template {
 void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_template *one, tri_template *two);
 /* "post_processor" of a tokenizer.json, null included. TRI_USAGE for an unknown one, by name; TRI_DATA for a bad one. Special tokens
  * must have ids below `size`. */
-tri_status tri__template_read(const char *path, const json_t *processor, int size, tri_template *one, tri_template *two);
+tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one, tri_template *two);
 
 #endif

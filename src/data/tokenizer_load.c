@@ -49,15 +49,15 @@ typedef struct builder {
     tri_tokenizer_settings settings;
     const char *folder;
     char path[TRI_PATH_MAX]; /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
-    json_t *file;            /* tokenizer.json; NULL */
+    tri_json *file;            /* tokenizer.json; NULL */
     int overridden;          /* tokenizer_config.json says otherwise than tokenizer.json */
 } builder;
 
 static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
-    const json_t *value = json_object_get(s->config, key);
-    if (!value || json_is_null(value)) return TRI_OK;
-    if (!json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", s->path, key);
-    *flag = json_is_true(value);
+    const tri_json *value = tri__json_get(s->config, key);
+    if (!value || tri__json_is_null(value)) return TRI_OK;
+    if (!tri__json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", s->path, key);
+    *flag = tri__json_is_true(value);
     return TRI_OK;
 }
 
@@ -93,8 +93,8 @@ static tri_status agree(builder *b, const char *key, int in_file, int have, cons
 /* What of tokenizer.json BertTokenizer would make in another way. */
 static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
     const tri_tokenizer *t = b->tokenizer;
-    const json_t *normalizer = json_object_get(b->file, "normalizer");
-    const char *type = json_string_value(json_object_get(normalizer, "type"));
+    const tri_json *normalizer = tri__json_get(b->file, "normalizer");
+    const char *type = tri__json_string_value(tri__json_get(normalizer, "type"));
     tri_bert_rules file;
     if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##"))
         return contradicts(b, "the model", as_it_stands);
@@ -126,7 +126,7 @@ static tri_status take_template(builder *b, int between, int type) {
     TRI_TRY(tri__tokenizer_special(t, &b->settings, "sep_token", b->path, &sep));
     tri__template_bert(cls, sep, between, type, &t->one, &t->two);
     if (!b->file) return TRI_OK;
-    TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &one, &two));
+    TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &one, &two));
     if (same_template(&one, &t->one) && same_template(&two, &t->two)) return TRI_OK;
     b->overridden = tri__tokenizer_says(&b->settings, "cls_token") || tri__tokenizer_says(&b->settings, "sep_token");
     return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
@@ -172,9 +172,9 @@ static tri_status build_wordpiece(builder *b) {
              rules.split_chinese ? "" : ", Chinese characters not split",
              assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
-    int failed = json_object_set_new(s->config, "do_lower_case", json_boolean(rules.lower_case)) ||
-                 json_object_set_new(s->config, "strip_accents", json_boolean(rules.strip_accents)) ||
-                 json_object_set_new(s->config, "tokenize_chinese_chars", json_boolean(rules.split_chinese));
+    int failed = tri__json_set_new(s->config, "do_lower_case", tri__json_boolean(rules.lower_case)) ||
+                 tri__json_set_new(s->config, "strip_accents", tri__json_boolean(rules.strip_accents)) ||
+                 tri__json_set_new(s->config, "tokenize_chinese_chars", tri__json_boolean(rules.split_chinese));
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path) : TRI_OK;
 }
 
@@ -212,13 +212,13 @@ static tri_status build_bpe(builder *b) {
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     if (roberta) TRI_TRY(take_template(b, 2, 0));
     else if (b->file)
-        TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+        TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
     snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
              tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
              space ? ", a blank in front" : "",
              b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
-    return json_object_set_new(s->config, "add_prefix_space", json_boolean(space))
+    return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
                ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path)
                : TRI_OK;
 }
@@ -228,7 +228,7 @@ static tri_status build_file(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     char count[32];
     TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
-    TRI_TRY(tri__template_read(b->path, json_object_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece",
              tri__text_count(t->size, count));
     return TRI_OK;
@@ -236,9 +236,9 @@ static tri_status build_file(builder *b) {
 
 /* truncation_side, or what tokenizer.json was saved with. */
 static tri_status read_side(builder *b) {
-    const json_t *side = json_object_get(b->settings.config, "truncation_side");
-    const char *text = json_string_value(side),
-               *file = json_string_value(json_object_get(json_object_get(b->file, "truncation"), "direction"));
+    const tri_json *side = tri__json_get(b->settings.config, "truncation_side");
+    const char *text = tri__json_string_value(side),
+               *file = tri__json_string_value(tri__json_get(tri__json_get(b->file, "truncation"), "direction"));
     if (side && (!text || (strcmp(text, "left") && strcmp(text, "right"))))
         return tri__fail(TRI_DATA, "%s: truncation_side must be \"left\" or \"right\"", b->settings.path);
     b->tokenizer->cut_left = text ? !strcmp(text, "left") : file && !strcmp(file, "Left");
@@ -271,14 +271,14 @@ static tri_status read_bpe(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     char merges[TRI_PATH_MAX], *text;
     size_t size;
-    json_t *root;
+    tri_json *root;
     TRI_TRY(tri__path_join(merges, b->folder, "merges.txt"));
     TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(tri__tokenizer_keep(t, "vocab.json", text, size));
     TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &root));
     tri_status status = tri__vocabulary_read_json(b->path, root, size, "", &t->vocabulary);
-    t->next = (int)json_object_size(root);
-    json_decref(root);
+    t->next = (int)tri__json_object_size(root);
+    tri__json_decref(root);
     TRI_TRY(status);
     TRI_TRY(tri__file_read(merges, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(tri__tokenizer_keep(t, "merges.txt", text, size));
@@ -340,7 +340,7 @@ tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
     builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
     tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     tri__tokenizer_settings_close(&b.settings);
-    json_decref(b.file);
+    tri__json_decref(b.file);
     if (status == TRI_OK) *out = b.tokenizer;
     else tri__tokenizer_free(b.tokenizer);
     return status;

@@ -43,12 +43,12 @@ struct tri_tokenizer {
 /* Takes `text`, which is freed with the tokenizer, also when it fails. */
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size);
 /* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor. */
-tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const json_t *root, size_t size);
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size);
 /* The switches of a BertNormalizer. */
-tri_status tri__tokenizer_bert_rules(const char *path, const json_t *normalizer, tri_bert_rules *rules);
+tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *normalizer, tri_bert_rules *rules);
 /* Adds the tokens to look for in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */
 tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings, const char *path,
-                                     const json_t *file);
+                                     const tri_json *file);
 /* The id of a named special token that the class needs; TRI_DATA where it is neither a piece nor listed. */
 tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *settings,
                                   const char *key, const char *vocabulary, int32_t *id);
@@ -56,6 +56,6 @@ tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_toke
  * alone, beside the vocabulary, gives the same ids here and in transformers. */
 tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings);
 /* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays the object's. */
-tri_status tri__added_token_read(const char *path, const json_t *object, tri_added_token *token);
+tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token);
 
 #endif

@@ -19,8 +19,8 @@ typedef struct tri_tokenizer_settings {
     char path[TRI_PATH_MAX]; /* of tokenizer_config.json, for messages */
     int given;               /* it is there */
     tri_tokenizer_class class;
-    json_t *config;                 /* its keys, and over them those of special_tokens_map.json */
-    json_t *listed;                 /* {"309": {"content": ...}}: added_tokens_decoder, or else added_tokens.json */
+    tri_json *config;                 /* its keys, and over them those of special_tokens_map.json */
+    tri_json *listed;                 /* {"309": {"content": ...}}: added_tokens_decoder, or else added_tokens.json */
     char listed_path[TRI_PATH_MAX]; /* the file that `listed` is from */
     int n_listed;                   /* tokens that a file lists, once they are added: the first of all */
     int decided; /* added_tokens_decoder is there: neither special_tokens_map.json nor other lists count */
@@ -38,7 +38,7 @@ void tri__tokenizer_settings_close(tri_tokenizer_settings *settings);
 /* The class's name for tokenizer_config.json. */
 const char *tri__tokenizer_class_name(tri_tokenizer_class class);
 /* additional_special_tokens or extra_special_tokens, whichever counts: an array, an object of named tokens, or NULL. */
-const json_t *tri__tokenizer_extras(const json_t *config);
+const tri_json *tri__tokenizer_extras(const tri_json *config);
 /* Whether the configuration has the key, null included. */
 int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key);
 

@@ -16,63 +16,63 @@ static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {
 };
 
 /* A token that has a name is special, and then not looked for in the normalised text unless its object says so. */
-static void make_special(const json_t *object, tri_added_token *token) {
-    if (!json_object_get(object, "normalized")) token->normalized = 0;
+static void make_special(const tri_json *object, tri_added_token *token) {
+    if (!tri__json_get(object, "normalized")) token->normalized = 0;
     token->special = 1;
 }
 
 /* Its text, or an object with it as `content`. `content` stays the value's. */
-static tri_status read_special(const char *path, const char *key, const json_t *value, int has_name,
+static tri_status read_special(const char *path, const char *key, const tri_json *value, int has_name,
                                tri_added_token *token) {
     *token = (tri_added_token){.id = -1, .special = 1};
-    if (json_is_object(value)) {
+    if (tri__json_is_object(value)) {
         TRI_TRY(tri__added_token_read(path, value, token));
-        if (has_name || !json_object_get(value, "__type")) make_special(value, token);
-    } else if (json_is_string(value)) {
-        token->content = (char *)json_string_value(value);
+        if (has_name || !tri__json_get(value, "__type")) make_special(value, token);
+    } else if (tri__json_is_string(value)) {
+        token->content = (char *)tri__json_string_value(value);
     }
     if (token->content && *token->content) return TRI_OK;
     return tri__fail(TRI_DATA, "%s: %s must be a text that is not empty", path, key);
 }
 
 /* The named token of a key; content NULL: there is none. */
-static tri_status read_named(const tri_tokenizer_settings *s, int index, const json_t *file, tri_added_token *token) {
+static tri_status read_named(const tri_tokenizer_settings *s, int index, const tri_json *file, tri_added_token *token) {
     const char *key = tri__tokenizer_named[index], *text = defaults[s->class][index];
-    const json_t *value = json_object_get(s->config, key);
+    const tri_json *value = tri__json_get(s->config, key);
     if (!strcmp(key, "pad_token") && s->class == TRI_CLASS_FILE)
-        text = json_string_value(json_object_get(json_object_get(file, "padding"), "pad_token"));
+        text = tri__json_string_value(tri__json_get(tri__json_get(file, "padding"), "pad_token"));
     *token = (tri_added_token){.content = (char *)text, .id = -1, .special = 1};
     if (!value) return TRI_OK;
     token->content = NULL;
-    return json_is_null(value) ? TRI_OK : read_special(s->path, key, value, 1, token);
+    return tri__json_is_null(value) ? TRI_OK : read_special(s->path, key, value, 1, token);
 }
 
 /* A key of a token with a name of its own, "image_token": objects among them count before texts. */
-static int is_own_name(const char *key, const json_t *value, int object) {
+static int is_own_name(const char *key, const tri_json *value, int object) {
     size_t length = strlen(key);
     return !tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token") &&
-           (object ? json_is_object(value) && json_object_get(value, "__type") : json_is_string(value));
+           (object ? tri__json_is_object(value) && tri__json_get(value, "__type") : tri__json_is_string(value));
 }
 
 /* Calls `take` for every token that has a name, in order. */
-static tri_status each_named(const tri_tokenizer_settings *s, const json_t *file,
+static tri_status each_named(const tri_tokenizer_settings *s, const tri_json *file,
                              tri_status (*take)(void *to, tri_added_token *token), void *to) {
-    const json_t *extras = tri__tokenizer_extras(s->config);
+    const tri_json *extras = tri__tokenizer_extras(s->config);
     const char *key;
-    json_t *value;
+    tri_json *value;
     tri_added_token token;
     for (int i = 0; i < TRI_NAMED; i++) {
         TRI_TRY(read_named(s, i, file, &token));
         if (token.content) TRI_TRY(take(to, &token));
     }
     for (int object = 1; object >= 0; object--)
-        json_object_foreach(s->config, key, value) {
+        tri__json_each_member(s->config, key, value) {
             if (!is_own_name(key, value, object)) continue;
             TRI_TRY(read_special(s->path, key, value, 1, &token));
             TRI_TRY(take(to, &token));
         }
-    if (json_is_object(extras))
-        json_object_foreach((json_t *)extras, key, value) {
+    if (tri__json_is_object(extras))
+        tri__json_each_member((tri_json *)extras, key, value) {
             TRI_TRY(read_special(s->path, key, value, 1, &token));
             TRI_TRY(take(to, &token));
         }
@@ -109,16 +109,16 @@ static tri_status add(tri_tokenizer *tokenizer, const char *path, tri_added_toke
 }
 
 /* "added_tokens" of tokenizer.json, in its order. */
-static tri_status add_file(tri_tokenizer *tokenizer, const char *path, const json_t *list) {
+static tri_status add_file(tri_tokenizer *tokenizer, const char *path, const tri_json *list) {
     size_t i;
-    json_t *each;
-    if (list && !json_is_null(list) && !json_is_array(list))
+    tri_json *each;
+    if (list && !tri__json_is_null(list) && !tri__json_is_array(list))
         return tri__fail(TRI_DATA, "%s: added_tokens must be an array", path);
-    json_array_foreach(list, i, each) {
+    tri__json_each(list, i, each) {
         tri_added_token token;
-        const json_t *id = json_object_get(each, "id");
+        const tri_json *id = tri__json_get(each, "id");
         TRI_TRY(tri__added_token_read(path, each, &token));
-        json_int_t stated = json_is_integer(id) ? json_integer_value(id) : INT64_MAX;
+        tri_json_int stated = tri__json_is_integer(id) ? tri__json_integer_value(id) : INT64_MAX;
         TRI_TRY(add(tokenizer, path, &token, stated < 0 ? INT64_MAX : stated));
     }
     return TRI_OK;
@@ -126,7 +126,7 @@ static tri_status add_file(tri_tokenizer *tokenizer, const char *path, const jso
 
 typedef struct entry {
     long long id;
-    const json_t *token;
+    const tri_json *token;
 } entry;
 
 static int by_id(const void *a, const void *b) {
@@ -134,11 +134,11 @@ static int by_id(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static tri_status sort_listed(const char *path, const json_t *listed, entry *entries) {
+static tri_status sort_listed(const char *path, const tri_json *listed, entry *entries) {
     const char *key;
-    json_t *token;
+    tri_json *token;
     size_t n = 0;
-    json_object_foreach((json_t *)listed, key, token) {
+    tri__json_each_member((tri_json *)listed, key, token) {
         char *end;
         errno = 0;
         entries[n] = (entry){strtoll(key, &end, 10), token};
@@ -153,12 +153,12 @@ static tri_status sort_listed(const char *path, const json_t *listed, entry *ent
 typedef struct adding {
     tri_tokenizer *tokenizer;
     tri_tokenizer_settings *settings;
-    const json_t *file; /* tokenizer.json; NULL */
+    const tri_json *file; /* tokenizer.json; NULL */
 } adding;
 
 /* A token on its way, and its object, or text. */
 typedef struct unnamed {
-    const json_t *object;
+    const tri_json *object;
     tri_added_token *token;
 } unnamed;
 
@@ -171,7 +171,7 @@ static tri_status take_name(void *to, tri_added_token *named) {
 /* In the order of their ids. */
 static tri_status add_listed(const adding *a) {
     const char *path = a->settings->listed_path;
-    size_t n = json_object_size(a->settings->listed);
+    size_t n = tri__json_object_size(a->settings->listed);
     entry *entries = malloc((n + 1) * sizeof *entries);
     tri_status status =
         entries ? sort_listed(path, a->settings->listed, entries) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
@@ -187,13 +187,13 @@ static tri_status add_listed(const adding *a) {
 }
 
 /* Without added_tokens_decoder the added tokens of tokenizer.json are among the listed ones, by their ids. */
-static tri_status list_file(tri_tokenizer_settings *s, const char *path, const json_t *list) {
+static tri_status list_file(tri_tokenizer_settings *s, const char *path, const tri_json *list) {
     size_t i;
-    json_t *each;
-    json_array_foreach(list, i, each) {
+    tri_json *each;
+    tri__json_each(list, i, each) {
         char id[32];
-        snprintf(id, sizeof id, "%lld", (long long)json_integer_value(json_object_get(each, "id")));
-        if (json_object_set(s->listed, id, each)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+        snprintf(id, sizeof id, "%lld", (long long)tri__json_integer_value(tri__json_get(each, "id")));
+        if (tri__json_set(s->listed, id, each)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     }
     return list ? tri__path_join(s->listed_path, "", path) : TRI_OK;
 }
@@ -208,8 +208,8 @@ static tri_status add_unlisted(void *to, tri_added_token *token) {
 }
 
 tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *s, const char *path,
-                                     const json_t *file) {
-    const json_t *list = json_object_get(file, "added_tokens"), *extras = tri__tokenizer_extras(s->config);
+                                     const tri_json *file) {
+    const tri_json *list = tri__json_get(file, "added_tokens"), *extras = tri__tokenizer_extras(s->config);
     tri_added_token token;
     adding a = {tokenizer, s, file};
     tokenizer->size = tokenizer->vocabulary.n;
@@ -218,8 +218,8 @@ tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_set
     TRI_TRY(add_listed(&a));
     s->n_listed = tokenizer->added.n;
     TRI_TRY(each_named(s, file, add_unlisted, &a));
-    for (size_t i = 0; i < json_array_size(extras); i++) {
-        const json_t *extra = json_array_get(extras, i);
+    for (size_t i = 0; i < tri__json_size(extras); i++) {
+        const tri_json *extra = tri__json_at(extras, i);
         TRI_TRY(read_special(s->path, "an additional special token", extra, 0, &token));
         TRI_TRY(each_named(s, file, take_name, &(unnamed){extra, &token}));
         TRI_TRY(add_unlisted(&a, &token));
@@ -228,60 +228,59 @@ tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_set
 }
 
 /* A special token as its text: what else it is stands in added_tokens_decoder. */
-static json_t *text_of(json_t *value) {
-    json_t *content = json_is_object(value) ? json_object_get(value, "content") : NULL;
-    return json_incref(content ? content : value);
+static tri_json *text_of(tri_json *value) {
+    tri_json *content = tri__json_is_object(value) ? tri__json_get(value, "content") : NULL;
+    return tri__json_incref(content ? content : value);
 }
 
 /* The same keys, or places, with their tokens as texts. */
-static json_t *texts_of(const json_t *extras) {
-    json_t *out = json_is_array(extras) ? json_array() : json_object(), *value;
+static tri_json *texts_of(const tri_json *extras) {
+    tri_json *out = tri__json_is_array(extras) ? tri__json_array() : tri__json_object(), *value;
     const char *key;
     size_t i;
-    json_array_foreach(extras, i, value) json_array_append_new(out, text_of(value));
-    if (json_is_object(extras))
-        json_object_foreach((json_t *)extras, key, value) json_object_set_new(out, key, text_of(value));
+    tri__json_each(extras, i, value) tri__json_append_new(out, text_of(value));
+    if (tri__json_is_object(extras))
+        tri__json_each_member((tri_json *)extras, key, value) tri__json_set_new(out, key, text_of(value));
     return out;
 }
 
-static int set_texts(json_t *config) {
+static int set_texts(tri_json *config) {
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     const char *key;
-    json_t *value;
-    void *next;
-    json_object_foreach_safe(config, next, key, value) {
+    tri_json *value;
+    tri__json_each_member(config, key, value) { /* keys are there already: none moves */
         size_t length = strlen(key);
-        if (length > 6 && !strcmp(key + length - 6, "_token") && json_object_set_new(config, key, text_of(value)))
+        if (length > 6 && !strcmp(key + length - 6, "_token") && tri__json_set_new(config, key, text_of(value)))
             return -1;
     }
     for (int i = 0; i < 2; i++) {
-        value = json_object_get(config, lists[i]);
-        if ((json_is_array(value) || json_is_object(value)) && json_object_set_new(config, lists[i], texts_of(value)))
+        value = tri__json_get(config, lists[i]);
+        if ((tri__json_is_array(value) || tri__json_is_object(value)) && tri__json_set_new(config, lists[i], texts_of(value)))
             return -1;
     }
     return 0;
 }
 
-static int set_decoder(json_t *config, const tri_added_tokens *added) {
-    json_t *decoder = json_object();
+static int set_decoder(tri_json *config, const tri_added_tokens *added) {
+    tri_json *decoder = tri__json_object();
     int failed = !decoder;
     for (int i = 0; i < added->n && !failed; i++) {
         const tri_added_token *token = &added->all[i];
         char id[16];
         snprintf(id, sizeof id, "%d", token->id);
-        failed = json_object_set_new(decoder, id,
-                                     json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
+        failed = tri__json_set_new(decoder, id,
+                                     tri__json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
                                                token->lstrip, "normalized", token->normalized, "rstrip", token->rstrip,
                                                "single_word", token->single_word, "special", token->special));
     }
-    return json_object_set_new(config, "added_tokens_decoder", decoder) || failed;
+    return tri__json_set_new(config, "added_tokens_decoder", decoder) || failed;
 }
 
 tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *s) {
-    json_t *config = s->config;
+    tri_json *config = s->config;
     int failed = set_texts(config) || set_decoder(config, &tokenizer->added) ||
-                 json_object_set_new(config, "tokenizer_class", json_string(tri__tokenizer_class_name(s->class))) ||
-                 json_object_set_new(config, "truncation_side", json_string(tokenizer->cut_left ? "left" : "right"));
-    char *text = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS);
+                 tri__json_set_new(config, "tokenizer_class", tri__json_string(tri__tokenizer_class_name(s->class))) ||
+                 tri__json_set_new(config, "truncation_side", tri__json_string(tokenizer->cut_left ? "left" : "right"));
+    char *text = failed ? NULL : tri__json_text(config, TRI_JSON_INDENT(2) | TRI_JSON_SORT_KEYS);
     return tri__tokenizer_keep(tokenizer, "tokenizer_config.json", text, text ? strlen(text) : 0);
 }

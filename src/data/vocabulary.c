@@ -142,8 +142,8 @@ tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t
     return status;
 }
 
-static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const char *piece, const json_t *value) {
-    int32_t id = (int32_t)json_integer_value(value);
+static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const char *piece, const tri_json *value) {
+    int32_t id = (int32_t)tri__json_integer_value(value);
     size_t length = strlen(piece);
     if (!length) return tri__fail(TRI_DATA, "%s: id %d has an empty piece", path, id);
     if (vocabulary->length[id])
@@ -153,17 +153,17 @@ static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const 
     return before < 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
 }
 
-tri_status tri__vocabulary_read_json(const char *path, const json_t *object, size_t size, const char *prefix, tri_vocabulary *out) {
+tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix, tri_vocabulary *out) {
     *out = (tri_vocabulary){0};
     const char *piece;
-    json_t *value;
-    json_int_t most = size < TRI_LIMIT_VOCABULARY ? (json_int_t)size : TRI_LIMIT_VOCABULARY, ids = 0;
+    tri_json *value;
+    tri_json_int most = size < TRI_LIMIT_VOCABULARY ? (tri_json_int)size : TRI_LIMIT_VOCABULARY, ids = 0;
     size_t bytes = 0;
-    if (!json_is_object(object) || !json_object_size(object))
+    if (!tri__json_is_object(object) || !tri__json_object_size(object))
         return tri__fail(TRI_DATA, "%s: the vocabulary must be an object {piece: id} that is not empty", path);
-    json_object_foreach((json_t *)object, piece, value) { /* the macro takes no const; nothing is changed */
-        if (!json_is_integer(value)) return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, piece);
-        json_int_t id = json_integer_value(value);
+    tri__json_each_member((tri_json *)object, piece, value) { /* the macro takes no const; nothing is changed */
+        if (!tri__json_is_integer(value)) return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, piece);
+        tri_json_int id = tri__json_integer_value(value);
         if (id < 0 || id >= most)
             return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" is %lld; ids of this file are 0 to %lld at most", path, piece,
                              (long long)id, (long long)most - 1);
@@ -172,7 +172,7 @@ tri_status tri__vocabulary_read_json(const char *path, const json_t *object, siz
     }
     tri_status status = tri__vocabulary_open(out, ids, bytes, prefix);
     if (status != TRI_OK) return tri__fail_in(status, "%s", path);
-    json_object_foreach((json_t *)object, piece, value) if (status == TRI_OK) status = add_entry(path, out, piece, value);
+    tri__json_each_member((tri_json *)object, piece, value) if (status == TRI_OK) status = add_entry(path, out, piece, value);
     if (status != TRI_OK) tri__vocabulary_free(out);
     return status;
 }

@@ -331,13 +331,13 @@ static tri_status write_folder(const char *folder, const char *const *piece, int
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(write_pieces(folder, piece, n));
     TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    json_t *config = json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
+    tri_json *config = tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
                                "strip_accents", rules.strip_accents, "tokenize_chinese_chars", rules.split_chinese);
     int failed = !config;
     for (int i = 0; i < TRI_TOKENS && !failed; i++)
-        failed = json_object_set_new(config, tri__bert_specials[i].key, json_string(tri__bert_specials[i].name));
+        failed = tri__json_set_new(config, tri__bert_specials[i].key, tri__json_string(tri__bert_specials[i].name));
     tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : tri__json_save(path, config);
-    json_decref(config);
+    tri__json_decref(config);
     return status;
 }
 

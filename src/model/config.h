@@ -22,7 +22,7 @@ typedef struct tri_model_config {
     tri_reals class_weights;
     int64_t max_sen_len;
     int pooling;                                  /* tri_pooling */
-    json_t *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
+    tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
 } tri_model_config;
 
 extern const tri_option tri__model_options[];
@@ -48,10 +48,10 @@ const char *tri__encoder_vocabulary(const char *name);
 void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 /* Reads config.json keys over what *encoder holds. Unknown keys are ignored; a model_type other than bert or roberta,
  * an activation other than gelu, relative positions: TRI_USAGE. */
-tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encoder *encoder);
+tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
 /* Divisibility of heads, max_len within the position table, sizes above 0. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
-json_t *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
+tri_json *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */
 int tri__encoder_position_base(const tri_encoder *encoder);
 

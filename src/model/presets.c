@@ -72,20 +72,20 @@ static const tri_option rows[] = {
     {0}};
 
 /* A key that may only have one value here, or another name of the same. */
-static tri_status require(const json_t *json, const char *origin, const char *key, const char *value,
+static tri_status require(const tri_json *json, const char *origin, const char *key, const char *value,
                           const char *same) {
-    const json_t *given = json_object_get(json, key);
-    if (!given || json_is_null(given)) return TRI_OK;
-    const char *text = json_is_string(given) ? json_string_value(given) : "not a string";
+    const tri_json *given = tri__json_get(json, key);
+    if (!given || tri__json_is_null(given)) return TRI_OK;
+    const char *text = tri__json_is_string(given) ? tri__json_string_value(given) : "not a string";
     if (strcmp(text, value) == 0 || (same && strcmp(text, same) == 0)) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s: %s is \"%s\"; only \"%s\" is supported", origin, key, text, value);
 }
 
-static tri_status parse_family(const json_t *json, const char *origin, tri_encoder *encoder) {
-    const json_t *type = json_object_get(json, "model_type");
+static tri_status parse_family(const tri_json *json, const char *origin, tri_encoder *encoder) {
+    const tri_json *type = tri__json_get(json, "model_type");
     int roberta = encoder->roberta;
     if (type) {
-        const char *name = json_is_string(type) ? json_string_value(type) : "not a string";
+        const char *name = tri__json_is_string(type) ? tri__json_string_value(type) : "not a string";
         if (strcmp(name, "bert") && strcmp(name, "roberta"))
             return tri__fail(TRI_USAGE, "%s: model_type is \"%s\"; only \"bert\" and \"roberta\" are supported", origin,
                              name);
@@ -96,17 +96,17 @@ static tri_status parse_family(const json_t *json, const char *origin, tri_encod
     return TRI_OK;
 }
 
-tri_status tri__encoder_parse(const json_t *json, const char *origin, tri_encoder *encoder) {
+tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder) {
     TRI_TRY(require(json, origin, "hidden_act", "gelu", "gelu_python"));
     TRI_TRY(require(json, origin, "position_embedding_type", "absolute", NULL));
-    if (json_is_true(json_object_get(json, "is_decoder")))
+    if (tri__json_is_true(tri__json_get(json, "is_decoder")))
         return tri__fail(TRI_USAGE, "%s: is_decoder is true; only encoders are supported", origin);
     tri_encoder parsed = *encoder;
     TRI_TRY(parse_family(json, origin, &parsed));
     for (const tri_option *row = rows; row->name; row++) {
-        const json_t *value = json_object_get(json, row->name);
+        const tri_json *value = tri__json_get(json, row->name);
         if (!value) continue;
-        if (row->offset == offsetof(tri_encoder, pad_token_id) && json_is_null(value)) {
+        if (row->offset == offsetof(tri_encoder, pad_token_id) && tri__json_is_null(value)) {
             parsed.pad_token_id = -1;
             continue;
         }
@@ -143,15 +143,15 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
     return TRI_OK;
 }
 
-json_t *tri__encoder_json(const tri_encoder *encoder) {
-    json_t *json = encoder->roberta
-        ? json_pack("{s:s, s:[s], s:i, s:i}", "model_type", "roberta", "architectures", "RobertaModel", "bos_token_id", 0,
+tri_json *tri__encoder_json(const tri_encoder *encoder) {
+    tri_json *json = encoder->roberta
+        ? tri__json_pack("{s:s, s:[s], s:i, s:i}", "model_type", "roberta", "architectures", "RobertaModel", "bos_token_id", 0,
                     "eos_token_id", 2)
-        : json_pack("{s:s, s:[s]}", "model_type", "bert", "architectures", "BertModel");
-    json_object_set_new(json, "hidden_act", json_string("gelu"));
-    json_object_set_new(json, "position_embedding_type", json_string("absolute"));
+        : tri__json_pack("{s:s, s:[s]}", "model_type", "bert", "architectures", "BertModel");
+    tri__json_set_new(json, "hidden_act", tri__json_string("gelu"));
+    tri__json_set_new(json, "position_embedding_type", tri__json_string("absolute"));
     for (const tri_option *row = rows; row->name; row++)
-        json_object_set_new(json, row->name, tri__option_json(row, encoder));
-    if (encoder->pad_token_id < 0) json_object_set_new(json, "pad_token_id", json_null());
+        tri__json_set_new(json, row->name, tri__option_json(row, encoder));
+    if (encoder->pad_token_id < 0) tri__json_set_new(json, "pad_token_id", tri__json_null());
     return json;
 }

@@ -7,6 +7,7 @@
 #include "program/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static void print_rows(FILE *out, const tri_slot *slot) {
     const tri_rows *rows = &slot->rows;
@@ -112,5 +113,9 @@ tri_status tri__program_text(const tri_program *program, char **text) {
     FILE *out = open_memstream(text, &size);
     if (!out) return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
     tri__program_print(program, out);
-    return fclose(out) == 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a program's text");
+    int failed = ferror(out);
+    if (fclose(out) == 0 && !failed && *text) return TRI_OK; /* a stream into memory that runs short closes well, without a text */
+    free(*text);
+    *text = NULL;
+    return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
 }

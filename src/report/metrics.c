@@ -42,12 +42,13 @@ static void begin_line(FILE *out, const tri_event *event, const char *name) {
     put_integer(out, "step", event->step);
 }
 
-static tri_status put_facts(FILE *out, const json_t *facts) {
+static tri_status put_facts(FILE *out, const tri_json *facts) {
     const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)facts, key, value) {
+    tri_json *value;
+    if (facts && !tri__json_is_whole(facts)) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
+    tri__json_each_member((tri_json *)facts, key, value) {
         if (strcmp(key, "ts") == 0 || strcmp(key, "event") == 0 || strcmp(key, "step") == 0) continue;
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        char *text = tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
         if (!text) return tri__fail(TRI_RESOURCE, "no memory for the facts of a run");
         fputc(',', out);
         tri__put_text(out, key);
@@ -98,11 +99,11 @@ static void put_epoch(FILE *out, const tri_event *event) {
 
 /* A whole object of a step that is not taken again. */
 static int keeps(const char *line, size_t length, const char *path, int64_t step) {
-    json_t *object;
+    tri_json *object;
     if (tri__json_parse(line, length, path, TRI_DATA, &object) != TRI_OK) return 0;
-    const json_t *at = json_object_get(object, "step");
-    int keep = json_is_integer(at) && json_integer_value(at) <= step;
-    json_decref(object);
+    const tri_json *at = tri__json_get(object, "step");
+    int keep = tri__json_is_integer(at) && tri__json_integer_value(at) <= step;
+    tri__json_decref(object);
     return keep;
 }
 
@@ -137,7 +138,7 @@ static tri_status start(metrics *m, int64_t step) {
         close(fd);
         return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);
     }
-    fflush(m->early);
+    if (fflush(m->early) || ferror(m->early) || !m->text) return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);
     fwrite(m->text, 1, m->size, m->file);
     return TRI_OK;
 }

@@ -87,7 +87,8 @@ static tri_status save(const profile *p, const cost *costs, int n) {
     FILE *out = open_memstream(&text, &size);
     if (!out) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
     tri_status status = print(costs, n, out, 0);
-    if (fclose(out) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "no memory for %s", path);
+    int failed = ferror(out);
+    if ((fclose(out) || failed || !text) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "no memory for %s", path);
     if (status == TRI_OK) status = tri__file_write(path, text, size);
     free(text);
     return status;

@@ -176,21 +176,21 @@ static void show_epoch(const progress *p, const tri_event *event) {
     fputc('\n', out);
 }
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
 
 /* Where a pipeline's step went; nothing without one. */
-static void show_stages(const progress *p, const json_t *pipeline) {
+static void show_stages(const progress *p, const tri_json *pipeline) {
     tri_text_table table = {0};
     size_t index;
-    json_t *stage;
+    tri_json *stage;
     if (!pipeline) return;
     fprintf(p->out.file, "%.1f %% of the pipeline's time was waiting (%.1f %% by the simulator with these times)\n",
             100 * number(pipeline, "bubble"), 100 * number(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
-    json_array_foreach(json_object_get(pipeline, "stages"), index, stage)
+    tri__json_each(tri__json_get(pipeline, "stages"), index, stage)
         tri__text_table_add(&table, "%d\t%.2f\t%.2f\t%.2f\t%s", (int)index, 1e3 * number(stage, "busy_seconds"),
                             1e3 * number(stage, "waiting_seconds"), 1e3 * number(stage, "communication_seconds"),
-                            json_string_value(json_object_get(stage, "units")));
+                            tri__json_string_value(tri__json_get(stage, "units")));
     (void)tri__text_table_print(&table, p->out.file, p->out.color);
     tri__text_table_free(&table);
 }
@@ -204,7 +204,7 @@ static void show_other(const progress *p, const tri_event *event) {
     else if (event->kind == TRI_EVENT_CHECKPOINT) fprintf(out, "%ssaved %s%s\n", p->paint.faint, event->text, p->paint.off);
     else if (event->kind == TRI_EVENT_EPOCH) show_epoch(p, event);
     else if (event->kind == TRI_EVENT_END) {
-        show_stages(p, json_object_get(event->facts, "pipeline"));
+        show_stages(p, tri__json_get(event->facts, "pipeline"));
         fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped", (long long)event->step,
                 (long long)event->steps, tri__text_seconds(event->seconds, text));
     }

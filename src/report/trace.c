@@ -67,7 +67,7 @@ static tri_status emit(void *context, const tri_event *event) {
     put_trace(out, event);
     int failed = ferror(out);
     failed |= fclose(out);
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "no memory for %s", path) : tri__file_write(path, text, size);
+    tri_status status = failed || !text ? tri__fail(TRI_RESOURCE, "no memory for %s", path) : tri__file_write(path, text, size);
     free(text);
     return status;
 }

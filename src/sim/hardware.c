@@ -42,12 +42,12 @@ const char *tri__hardware_names(void) { return "h200x8, a100x8, cpu"; }
 
 static double *real_at(tri_hardware *h, int i) { return (double *)((char *)h + reals[i].offset); }
 
-static tri_status refuse_unknown(const char *path, const json_t *root) {
+static tri_status refuse_unknown(const char *path, const tri_json *root) {
     const char *names[REALS + 3], *key;
-    json_t *value;
+    tri_json *value;
     for (int i = 0; i < REALS; i++) names[i] = reals[i].key;
     for (int i = 0; i < 3; i++) names[REALS + i] = others[i];
-    json_object_foreach((json_t *)root, key, value) {
+    tri__json_each_member((tri_json *)root, key, value) {
         int known = 0;
         for (int i = 0; i < REALS + 3; i++) known |= strcmp(key, names[i]) == 0;
         if (known) continue;
@@ -58,22 +58,22 @@ static tri_status refuse_unknown(const char *path, const json_t *root) {
     return TRI_OK;
 }
 
-static tri_status read_json(const char *path, const json_t *root, tri_hardware *out) {
+static tri_status read_json(const char *path, const tri_json *root, tri_hardware *out) {
     *out = (tri_hardware){0};
     TRI_TRY(refuse_unknown(path, root));
     for (int i = 0; i < REALS; i++) {
-        const json_t *value = json_object_get(root, reals[i].key);
-        double x = json_number_value(value);
-        if (!json_is_number(value) || x < reals[i].min || x > reals[i].max)
+        const tri_json *value = tri__json_get(root, reals[i].key);
+        double x = tri__json_number_value(value);
+        if (!tri__json_is_number(value) || x < reals[i].min || x > reals[i].max)
             return tri__fail(TRI_USAGE, "%s: %s has to be a number from %g to %g", path, reals[i].key, reals[i].min, reals[i].max);
         *real_at(out, i) = x;
     }
-    const json_t *ranks = json_object_get(root, "ranks_per_node"), *overlap = json_object_get(root, "overlap");
-    json_int_t n = json_integer_value(ranks);
+    const tri_json *ranks = tri__json_get(root, "ranks_per_node"), *overlap = tri__json_get(root, "overlap");
+    tri_json_int n = tri__json_integer_value(ranks);
     if (n < 1 || n > 1 << 20) return tri__fail(TRI_USAGE, "%s: ranks_per_node has to be a whole number from 1 on", path);
-    if (!json_is_boolean(overlap)) return tri__fail(TRI_USAGE, "%s: overlap has to be true or false", path);
+    if (!tri__json_is_boolean(overlap)) return tri__fail(TRI_USAGE, "%s: overlap has to be true or false", path);
     out->ranks_per_node = (int)n;
-    out->overlap = json_is_true(overlap);
+    out->overlap = tri__json_is_true(overlap);
     snprintf(out->name, sizeof out->name, "%.63s", path);
     return TRI_OK;
 }
@@ -86,18 +86,18 @@ tri_status tri__hardware_find(const char *text, tri_hardware *out) {
         }
     if (!tri__is_file(text))
         return tri__fail(TRI_USAGE, "--hardware %s: neither a file nor one of %s", text, tri__hardware_names());
-    json_t *root;
+    tri_json *root;
     TRI_TRY(tri__json_load(text, TRI_USAGE, &root));
     tri_status status = read_json(text, root, out);
-    json_decref(root);
+    tri__json_decref(root);
     return status;
 }
 
-json_t *tri__hardware_json(const tri_hardware *h) {
-    json_t *root = json_object();
+tri_json *tri__hardware_json(const tri_hardware *h) {
+    tri_json *root = tri__json_object();
     tri_hardware copy = *h;
-    for (int i = 0; i < REALS; i++) json_object_set_new(root, reals[i].key, json_real(*real_at(&copy, i)));
-    json_object_set_new(root, "ranks_per_node", json_integer(h->ranks_per_node));
-    json_object_set_new(root, "overlap", json_boolean(h->overlap));
+    for (int i = 0; i < REALS; i++) tri__json_set_new(root, reals[i].key, tri__json_real(*real_at(&copy, i)));
+    tri__json_set_new(root, "ranks_per_node", tri__json_integer(h->ranks_per_node));
+    tri__json_set_new(root, "overlap", tri__json_boolean(h->overlap));
     return root;
 }

@@ -26,6 +26,6 @@ typedef struct tri_hardware {
 /* `text`: a row's name, or the path of a JSON file. TRI_USAGE when it is neither, or says nonsense. */
 tri_status tri__hardware_find(const char *text, tri_hardware *out);
 const char *tri__hardware_names(void); /* "h200x8, a100x8, cpu" */
-json_t *tri__hardware_json(const tri_hardware *hardware); /* a new reference: the file that would describe it */
+tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: the file that would describe it */
 
 #endif

@@ -22,9 +22,9 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
     int n_words = 0;
     *out = NULL;
     if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri__settings_init(settings);
+    tri_status status = tri__settings_init(settings);
     settings->guard = guard;
-    tri_status status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
+    if (status == TRI_OK) status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
     if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
     if (status == TRI_OK) status = tri__settings_adopt(settings);

@@ -26,7 +26,7 @@ tri_status tri__assets_folder(const char *models_dir, const char *name, const ch
 }
 
 /* The architecture; *fixed: config.json or the object says how large the vocabulary is. */
-static tri_status find_encoder(const char *folder, const char *name, const json_t *object, const char *key, tri_encoder *e, int *fixed) {
+static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key, tri_encoder *e, int *fixed) {
     char path[TRI_PATH_MAX] = "";
     const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     int known = tri__encoder_preset(base, e);
@@ -35,16 +35,16 @@ static tri_status find_encoder(const char *folder, const char *name, const json_
     if (folder[0]) TRI_TRY(tri__path_join(path, folder, "config.json"));
     int has_file = path[0] && tri__is_file(path);
     if (has_file) {
-        json_t *json;
+        tri_json *json;
         TRI_TRY(tri__json_load(path, TRI_USAGE, &json));
         tri_status status = tri__encoder_parse(json, path, e);
-        *fixed = json_object_get(json, "vocab_size") != NULL;
-        json_decref(json);
+        *fixed = tri__json_get(json, "vocab_size") != NULL;
+        tri__json_decref(json);
         TRI_TRY(status);
     }
     if (object) {
         TRI_TRY(tri__encoder_parse(object, key, e));
-        *fixed |= json_object_get(object, "vocab_size") != NULL;
+        *fixed |= tri__json_get(object, "vocab_size") != NULL;
     }
     if (!known && !has_file && !object)
         return tri__fail(TRI_USAGE, "%s: %s has no config.json and is no known name; add one or give the %s object", key, folder, key);
@@ -124,7 +124,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
     const tri_model_config *m = &settings->model;
     *assets = (tri_assets){.n_texts = m->secondary_text_name ? 2 : 1};
     for (int branch = 0; branch < assets->n_texts; branch++) {
-        const json_t *object = branch ? m->secondary_encoder : m->primary_encoder;
+        const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
         tri_status status = tri__path_join(assets->folder[branch], checkpoint, tri__branch_name(branch));
         if (status == TRI_OK) status = tri__tokenizer_load(assets->folder[branch], &assets->tokenizer[branch]);
         if (status == TRI_OK && !object) status = tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);

@@ -44,20 +44,20 @@ static effect effect_of(const char *key) {
 }
 
 /* The member of a configuration; one that an older configuration lacks had its default. */
-static const json_t *member(const json_t *config, const json_t *defaults, const char *key) {
-    const json_t *value = json_object_get(config, key);
-    return value ? value : json_object_get(defaults, key);
+static const tri_json *member(const tri_json *config, const tri_json *defaults, const char *key) {
+    const tri_json *value = tri__json_get(config, key);
+    return value ? value : tri__json_get(defaults, key);
 }
 
 /* Steps of a run in all. */
-static int64_t length_of(const tri_changes *c, const json_t *config, const json_t *defaults) {
-    int64_t steps = c->batches * json_integer_value(member(config, defaults, "epochs"));
-    int64_t limit = json_integer_value(member(config, defaults, "max_steps"));
+static int64_t length_of(const tri_changes *c, const tri_json *config, const tri_json *defaults) {
+    int64_t steps = c->batches * tri__json_integer_value(member(config, defaults, "epochs"));
+    int64_t limit = tri__json_integer_value(member(config, defaults, "max_steps"));
     return limit && limit < steps ? limit : steps;
 }
 
 /* What the keys of the run's length come to together. */
-static effect length_effect(const tri_changes *c, const json_t *defaults) {
+static effect length_effect(const tri_changes *c, const tri_json *defaults) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
     return now == was ? NOTHING : now > was && c->step >= was ? LONGER : RUN;
 }
@@ -65,10 +65,10 @@ static effect length_effect(const tri_changes *c, const json_t *defaults) {
 static int is_length(const char *key) { return !strcmp(key, "epochs") || !strcmp(key, "max_steps"); }
 
 /* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
-static void say_longer(const tri_changes *c, const json_t *defaults, const tri_log *log) {
+static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
-    int64_t warmup = json_integer_value(json_object_get(c->now, "warmup_steps"));
-    double lr = json_number_value(json_object_get(c->now, "lr"));
+    int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
+    double lr = tri__json_number_value(tri__json_get(c->now, "lr"));
     tri__say(log, TRI_LOG_INFO,
              "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld steps: it had fallen "
              "to 0, is %.3g in the next step and falls to 0 again at the new end",
@@ -109,24 +109,24 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, eff
 }
 
 /* The members of an object that another has otherwise, as text; of anything else all of it. NULL: out of memory. */
-static char *differing(const json_t *of, const json_t *other) {
+static char *differing(const tri_json *of, const tri_json *other) {
     const char *key;
-    json_t *value, *members;
-    if (!json_is_object(of) || !json_is_object(other)) return tri__json_line(of);
-    if (!(members = json_object())) return NULL;
-    json_object_foreach((json_t *)of, key, value)
-        if (!json_equal(value, json_object_get(other, key))) json_object_set(members, key, value);
+    tri_json *value, *members;
+    if (!tri__json_is_object(of) || !tri__json_is_object(other)) return tri__json_line(of);
+    if (!(members = tri__json_object())) return NULL;
+    tri__json_each_member((tri_json *)of, key, value)
+        if (!tri__json_equal(value, tri__json_get(other, key))) tri__json_set(members, key, value);
     char *text = tri__json_line(members);
-    json_decref(members);
+    tri__json_decref(members);
     return text;
 }
 
 /* Keys of `now` against `was`; a key that the older configuration lacks had its default. */
-static tri_status compare(const tri_changes *c, const json_t *defaults, const tri_texts *allowed, const tri_log *log, refusal *r) {
+static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log, refusal *r) {
     const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)c->now, key, value) {
-        const json_t *old = member(c->was, defaults, key);
+    tri_json *value;
+    tri__json_each_member((tri_json *)c->now, key, value) {
+        const tri_json *old = member(c->was, defaults, key);
         effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
         char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -135,8 +135,8 @@ static tri_status compare(const tri_changes *c, const json_t *defaults, const tr
         free(b);
         TRI_TRY(status);
     }
-    json_object_foreach((json_t *)c->was, key, value)
-        if (!json_object_get(c->now, key)) differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
+    tri__json_each_member((tri_json *)c->was, key, value)
+        if (!tri__json_get(c->now, key)) differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
     return TRI_OK;
 }
 
@@ -149,9 +149,9 @@ static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) 
         const tri_texts one = {.at = &allowed->at[i], .n = 1};
         int known = names(&one, "data");
         const char *key;
-        json_t *value;
-        json_object_foreach((json_t *)c->now, key, value) known |= names(&one, key);
-        json_object_foreach((json_t *)c->was, key, value) known |= names(&one, key);
+        tri_json *value;
+        tri__json_each_member((tri_json *)c->now, key, value) known |= names(&one, key);
+        tri__json_each_member((tri_json *)c->was, key, value) known |= names(&one, key);
         if (!known) return no_such_key(allowed->at[i]);
     }
     return TRI_OK;
@@ -172,12 +172,12 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     refusal r = {"", ""};
     TRI_TRY(check_allowed(c, allowed));
     tri_settings settings;
-    tri__settings_init(&settings);
-    json_t *defaults = tri__settings_json(&settings);
+    TRI_TRY(tri__settings_init(&settings));
+    tri_json *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
-    tri_status status = defaults ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
-    json_decref(defaults);
+    tri__json_decref(defaults);
     TRI_TRY(status);
     if (c->batch_was != c->batch_now) {
         char a[32], b[32];
@@ -193,26 +193,26 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
                      c->path, r.what, r.keys);
 }
 
-static int64_t integer(const json_t *object, const char *key) { return json_integer_value(json_object_get(object, key)); }
+static int64_t integer(const tri_json *object, const char *key) { return tri__json_integer_value(tri__json_get(object, key)); }
 
 tri_status tri__settings_adopt(tri_settings *s) {
-    json_t *manifest;
+    tri_json *manifest;
     if (strcmp(s->resume, "never") == 0) return check_options(&s->allow_change);
     tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
     if (status == TRI_NOINPUT) return check_options(&s->allow_change);
     if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
     TRI_TRY(status);
     if (s->given.global_batch_size) {
-        json_decref(manifest);
+        tri__json_decref(manifest);
         return TRI_OK;
     }
-    const json_t *state = json_object_get(manifest, "state");
+    const tri_json *state = tri__json_get(manifest, "state");
     int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {
         s->batch_asked = each;
         s->global_batch_size = was;
         s->batch_size = (was + replicas - 1) / replicas;
     }
-    json_decref(manifest);
+    tri__json_decref(manifest);
     return TRI_OK;
 }

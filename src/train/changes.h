@@ -10,7 +10,7 @@
  * when the training data is another; batch: samples of a step, then and now; step: steps taken; batches: of an epoch. path: the checkpoint,
  * for words. A run whose last step was taken may get more epochs or max_steps; what that does to its learning rate is said. */
 typedef struct tri_changes {
-    const json_t *was, *now;
+    const tri_json *was, *now;
     int data;
     int64_t batch_was, batch_now, step, batches;
     const char *path;

@@ -72,7 +72,7 @@ typedef struct tri_event {
     tri_log_level level;
     const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */
     /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the summary there is */
-    const json_t *facts;
+    const tri_json *facts;
     /* PROFILE */
     const tri_span *spans;
     int64_t n_spans;

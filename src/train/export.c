@@ -11,6 +11,7 @@
 #include "train/engine.h"
 #include "train/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,15 +62,15 @@ static tri_status write_encoder(exporter *e, int branch, const char *folder) {
         pieces[n] = e->weights[i];
         pieces[n++].name = name + strlen(prefix);
     }
-    json_t *metadata = json_pack("{s:s}", "format", "pt"), *config = tri__encoder_json(&e->assets.encoder[branch]);
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"), *config = tri__encoder_json(&e->assets.encoder[branch]);
     tri_status status = metadata && config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "model.safetensors");
     if (status == TRI_OK) status = tri__st_write(path, pieces, n, metadata, NULL);
-    if (status == TRI_OK && json_object_set_new(config, "dtype", json_string("float32"))) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && tri__json_set_new(config, "dtype", tri__json_string("float32"))) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "config.json");
     if (status == TRI_OK) status = tri__json_save(path, config);
-    json_decref(metadata);
-    json_decref(config);
+    tri__json_decref(metadata);
+    tri__json_decref(config);
     return status;
 }
 
@@ -132,10 +133,10 @@ static tri_status open_exporter(exporter *e, const char *path) {
 }
 
 static tri_status write_folder(exporter *e, const char *folder) {
-    json_t *config = json_deep_copy(tri__checkpoint_config(e->checkpoint));
-    if (!config || json_object_set_new(config, "model_type", json_string("trimodal-bert"))) return tri__fail(TRI_RESOURCE, "out of memory");
-    const json_t *data = json_object_get(tri__checkpoint_state(e->checkpoint), "data"); /* so that eval knows the rows it was trained on */
-    json_t *state = data ? json_pack("{s:O}", "data", data) : NULL;
+    tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
+    if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"))) return tri__fail(TRI_RESOURCE, "out of memory");
+    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint), "data"); /* so that eval knows the rows it was trained on */
+    tri_json *state = data ? tri__json_pack("{s:O}", "data", data) : NULL;
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),
                               .weights = e->weights,
@@ -146,8 +147,8 @@ static tri_status write_folder(exporter *e, const char *folder) {
                               .extras = write_extras,
                               .context = e};
     tri_status status = tri__checkpoint_export(&out);
-    json_decref(config);
-    json_decref(state);
+    tri__json_decref(config);
+    tri__json_decref(state);
     return status;
 }
 
@@ -159,17 +160,17 @@ static void close_exporter(exporter *e) {
     tri__checkpoint_close(e->checkpoint);
 }
 
-tri_status tri__run_export(const tri_settings *settings, json_t **facts) {
+tri_status tri__run_export(const tri_settings *settings, tri_json **facts) {
     exporter e = {0};
     *facts = NULL;
-    tri__settings_init(&e.settings);
+    TRI_TRY(tri__settings_init(&e.settings));
     tri_status status = settings->checkpoint && settings->output_dir
                             ? open_exporter(&e, settings->checkpoint)
                             : tri__fail(TRI_USAGE, "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
     if (status == TRI_OK) status = write_folder(&e, settings->output_dir);
     if (status == TRI_OK) {
-        *facts = json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir", settings->output_dir,
-                           "step", (json_int_t)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders", e.assets.n_texts);
+        *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir", settings->output_dir,
+                           "step", (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders", e.assets.n_texts);
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
     close_exporter(&e);

@@ -5,41 +5,41 @@
 #include <sys/resource.h>
 
 /* Bytes sent in a step, by kind of collective. */
-static json_t *sent_json(const tri_program *p) {
+static tri_json *sent_json(const tri_program *p) {
     double bytes[TRI_COLLECTIVE_COUNT];
-    json_t *sent = json_object();
+    tri_json *sent = tri__json_object();
     tri__program_sent(p, bytes);
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
-        if (bytes[kind] > 0) json_object_set_new(sent, tri__collective_name(kind), json_real(bytes[kind]));
+        if (bytes[kind] > 0) tri__json_set_new(sent, tri__collective_name(kind), tri__json_real(bytes[kind]));
     return sent;
 }
 
-json_t *tri__program_json(const tri_program *p) {
-    json_t *bytes = json_object();
+tri_json *tri__program_json(const tri_program *p) {
+    tri_json *bytes = tri__json_object();
     tri_cost cost = {0};
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        json_object_set_new(bytes, tri__mem_name((tri_mem)mem), json_integer(p->bytes[mem]));
-    json_object_set_new(bytes, "total", json_integer(tri__program_bytes(p)));
+        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
+    tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
     for (int i = 0; i < p->n_instrs; i++) {
         tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
         cost.flops += one.flops, cost.bytes += one.bytes;
     }
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops",
-                     cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes, "second_bytes", (json_int_t)tri__program_second_bytes(p),
+    return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops",
+                     cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes, "second_bytes", (tri_json_int)tri__program_second_bytes(p),
                      "sent_bytes", sent_json(p));
 }
 
-json_t *tri__programs_json(const tri_classes *all) {
-    json_t **class = calloc((size_t)all->n, sizeof *class), *ranks = class ? json_array() : NULL; /* of each class, once it was asked for */
+tri_json *tri__programs_json(const tri_classes *all) {
+    tri_json **class = calloc((size_t)all->n, sizeof *class), *ranks = class ? tri__json_array() : NULL; /* of each class, once it was asked for */
     for (int rank = 0; rank < all->world && ranks; rank++) {
         const tri_class *of = tri__class_of(all, rank, NULL);
-        json_t **like = &class[of - all->at];
+        tri_json **like = &class[of - all->at];
         if (!*like) *like = tri__program_json(of->program);
-        json_t *one = json_copy(*like);
-        json_object_set_new(one, "rank", json_integer(rank));
-        json_array_append_new(ranks, one);
+        tri_json *one = tri__json_deep_copy(*like);
+        tri__json_set_new(one, "rank", tri__json_integer(rank));
+        tri__json_append_new(ranks, one);
     }
-    for (int i = 0; i < all->n && class; i++) json_decref(class[i]);
+    for (int i = 0; i < all->n && class; i++) tri__json_decref(class[i]);
     free(class);
     return ranks;
 }
@@ -63,29 +63,29 @@ static taken take(const tri_session *s, const tri_recorder *recorder) {
     return own;
 }
 
-static json_t *transfers_json(const taken *t) {
-    json_t *all = json_object();
+static tri_json *transfers_json(const taken *t) {
+    tri_json *all = tri__json_object();
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
         if (t->transfer[kind].seconds > 0)
-            json_object_set_new(all, tri__collective_name(kind), json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds,
+            tri__json_set_new(all, tri__collective_name(kind), tri__json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds,
                                                                            "exposed_seconds", t->transfer[kind].exposed));
     return all;
 }
 
-static json_t *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
-    json_t *ranks = tri__programs_json(&s->programs.train), *one;
+static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
+    tri_json *ranks = tri__programs_json(&s->programs.train), *one;
     size_t rank;
-    json_array_foreach(ranks, rank, one) {
-        json_object_set_new(one, "allocated_bytes", json_integer((json_int_t)all[rank].allocated));
-        json_object_set_new(one, "held_bytes", json_integer((json_int_t)all[rank].held));
-        json_object_set_new(one, "max_rss_bytes", json_integer((json_int_t)all[rank].max_rss));
-        if (all[rank].device > 0) json_object_set_new(one, "device_bytes", json_integer((json_int_t)all[rank].device));
-        if (recorder->kept) json_object_set_new(one, "transfers", transfers_json(&all[rank]));
+    tri__json_each(ranks, rank, one) {
+        tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
+        tri__json_set_new(one, "held_bytes", tri__json_integer((tri_json_int)all[rank].held));
+        tri__json_set_new(one, "max_rss_bytes", tri__json_integer((tri_json_int)all[rank].max_rss));
+        if (all[rank].device > 0) tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
+        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank]));
     }
     return ranks;
 }
 
-tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, json_t **ranks) {
+tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, tri_json **ranks) {
     tri_world *world = s->place.world;
     taken own = take(s, recorder);
     size_t n = world ? (size_t)tri_world_size(world) : 1;

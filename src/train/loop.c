@@ -26,41 +26,41 @@ typedef struct loop {
     int has_valid;
 } loop;
 
-static json_t *memory_json(const tri_engine *engine) {
-    json_t *bytes = json_object();
+static tri_json *memory_json(const tri_engine *engine) {
+    tri_json *bytes = tri__json_object();
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t n;
         tri__exec_memory(engine->exec, (tri_mem)mem, &n);
-        json_object_set_new(bytes, tri__mem_name((tri_mem)mem), json_integer(n));
+        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(n));
     }
-    json_object_set_new(bytes, "total", json_integer(tri__exec_bytes(engine->exec)));
+    tri__json_set_new(bytes, "total", tri__json_integer(tri__exec_bytes(engine->exec)));
     return bytes;
 }
 
 /* Rows that were left out of either table; NULL when none. */
-static json_t *bad_rows_json(const tri_session *s) {
+static tri_json *bad_rows_json(const tri_session *s) {
     if (!s->train->n_bad && !(s->valid && s->valid->n_bad)) return NULL;
-    json_t *both = json_pack("{s:o}", "train", tri__dataset_bad_json(s->train));
-    if (both && s->valid) json_object_set_new(both, "valid", tri__dataset_bad_json(s->valid));
+    tri_json *both = tri__json_pack("{s:o}", "train", tri__dataset_bad_json(s->train));
+    if (both && s->valid) tri__json_set_new(both, "valid", tri__dataset_bad_json(s->valid));
     return both;
 }
 
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
-    json_t *facts = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
-                              tri__exec_describe(e->exec), "parameters", (json_int_t)e->model.n_elements, "rows",
-                              (json_int_t)s->train->n, "valid_rows", (json_int_t)(s->valid ? s->valid->n : 0), "steps",
-                              (json_int_t)s->steps, "start_step", (json_int_t)s->at.step, "threads", e->threads, "microbatches",
+    tri_json *facts = tri__json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
+                              tri__exec_describe(e->exec), "parameters", (tri_json_int)e->model.n_elements, "rows",
+                              (tri_json_int)s->train->n, "valid_rows", (tri_json_int)(s->valid ? s->valid->n : 0), "steps",
+                              (tri_json_int)s->steps, "start_step", (tri_json_int)s->at.step, "threads", e->threads, "microbatches",
                               e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
                               tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (s->positive >= 0) json_object_set_new(facts, "positive_label", json_string(tri_positive_label(s)));
-    json_t *bad = bad_rows_json(s);
-    if (bad) json_object_set_new(facts, "bad_rows", bad);
+    if (s->positive >= 0) tri__json_set_new(facts, "positive_label", tri__json_string(tri_positive_label(s)));
+    tri_json *bad = bad_rows_json(s);
+    if (bad) tri__json_set_new(facts, "bad_rows", bad);
     tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
     tri_status status = tri__session_emit(s, &event);
-    json_decref(facts);
+    tri__json_decref(facts);
     return status;
 }
 
@@ -137,7 +137,7 @@ static tri_status validate(loop *l, int *best) {
     *best = l->valid.loss < s->at.best_loss;
     if (!*best) return TRI_OK;
     s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
-    json_decref(s->best_figures);
+    tri__json_decref(s->best_figures);
     s->best_figures = tri__scores_figures(&l->valid);
     return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -235,42 +235,42 @@ static tri_status keep_last_good(loop *l, tri_status status) {
 }
 
 /* The best validation: its step, figures, and the checkpoint that is marked as the best, where it was saved. */
-static json_t *best_json(const tri_session *s) {
+static tri_json *best_json(const tri_session *s) {
     char path[TRI_PATH_MAX];
     int64_t marked;
-    json_t *best = json_pack("{s:I, s:f}", "step", (json_int_t)s->at.best_step, "loss", s->at.best_loss);
-    if (best && s->best_figures) json_object_set_new(best, "figures", json_deep_copy(s->best_figures));
+    tri_json *best = tri__json_pack("{s:I, s:f}", "step", (tri_json_int)s->at.best_step, "loss", s->at.best_loss);
+    if (best && s->best_figures) tri__json_set_new(best, "figures", tri__json_deep_copy(s->best_figures));
     if (best && tri__checkpoint_best(s->settings->output_dir, &marked) == TRI_OK && marked == s->at.best_step &&
         tri__checkpoint_name(path, s->settings->output_dir, marked, "") == TRI_OK && tri__is_folder(path))
-        json_object_set_new(best, "checkpoint", json_string(path));
+        tri__json_set_new(best, "checkpoint", tri__json_string(path));
     return best;
 }
 
-static json_t *summary_json(const loop *l) {
+static tri_json *summary_json(const loop *l) {
     const tri_session *s = l->s;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
-    json_t *loss = isfinite(s->last.loss) ? json_real(s->last.loss) : json_null(); /* of a skipped step: maybe none */
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (json_int_t)s->at.step, "parameters",
-                                (json_int_t)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
+    tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss) : tri__json_null(); /* of a skipped step: maybe none */
+    tri_json *summary = tri__json_pack("{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
+                                (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
                                 "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
                                 (double)l->tokens / safe, "max_rss_bytes",
-                                (json_int_t)usage.ru_maxrss * 1024, "data_bytes",
-                                (json_int_t)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
+                                (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
+                                (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
-    json_t *bad = bad_rows_json(s);
-    if (bad) json_object_set_new(summary, "bad_rows", bad);
-    if (is_scaled(s)) json_object_set_new(summary, "skipped_steps", json_integer(s->at.skipped));
-    if (l->has_valid) json_object_set_new(summary, "valid", tri__scores_json(&l->valid));
-    if (s->at.best_step >= 0) json_object_set_new(summary, "best", best_json(s));
-    if (l->saved_step >= 0) json_object_set_new(summary, "checkpoint", json_string(l->saved));
+    tri_json *bad = bad_rows_json(s);
+    if (bad) tri__json_set_new(summary, "bad_rows", bad);
+    if (is_scaled(s)) tri__json_set_new(summary, "skipped_steps", tri__json_integer(s->at.skipped));
+    if (l->has_valid) tri__json_set_new(summary, "valid", tri__scores_json(&l->valid));
+    if (s->at.best_step >= 0) tri__json_set_new(summary, "best", best_json(s));
+    if (l->saved_step >= 0) tri__json_set_new(summary, "checkpoint", tri__json_string(l->saved));
     return summary;
 }
 
 /* The summary of a run that had ended before this process began: *summary is a new reference on the first rank, *ended is the same on all.
  * One that was killed between its last checkpoint and its summary has none, and is ended now. */
-static tri_status find_summary(const tri_session *s, json_t **summary, int *ended) {
+static tri_status find_summary(const tri_session *s, tri_json **summary, int *ended) {
     char path[TRI_PATH_MAX];
     int32_t there = 0;
     *ended = 0;
@@ -279,7 +279,7 @@ static tri_status find_summary(const tri_session *s, json_t **summary, int *ende
         TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
         tri_status status = tri__is_file(path) ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
         if (status != TRI_OK && status != TRI_DATA) return status;
-        there = *summary && json_integer_value(json_object_get(*summary, "steps")) == s->at.step;
+        there = *summary && tri__json_integer_value(tri__json_get(*summary, "steps")) == s->at.step;
     }
     if (s->place.world) TRI_TRY(tri_broadcast(tri_group_world(s->place.world), &there, 1, TRI_I32, 0));
     *ended = there;
@@ -288,7 +288,7 @@ static tri_status find_summary(const tri_session *s, json_t **summary, int *ende
 
 /* Everything stays as it is; *ended: there was nothing to do. */
 static tri_status look_for_end(const tri_session *s, int *ended) {
-    json_t *summary = NULL;
+    tri_json *summary = NULL;
     tri_status status = find_summary(s, &summary, ended);
     if (status == TRI_OK && *ended) {
         tri__say(&s->log, TRI_LOG_INFO,
@@ -297,7 +297,7 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
                  (long long)s->at.step);
         status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
     }
-    json_decref(summary);
+    tri__json_decref(summary);
     return status;
 }
 
@@ -334,16 +334,16 @@ static tri_status run(loop *l) {
     }
     if (status == TRI_STOPPED) return stop_here(l);
     if (status != TRI_OK) return keep_last_good(l, status);
-    json_t *pipeline, *ranks;
+    tri_json *pipeline, *ranks;
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
     status = tri__pipeline_json(s, &l->clock, &pipeline);
-    json_t *summary = summary_json(l);
-    if (pipeline) json_object_set_new(summary, "pipeline", pipeline);
-    if (ranks) json_object_set_new(summary, "ranks", ranks);
+    tri_json *summary = summary_json(l);
+    if (pipeline) tri__json_set_new(summary, "pipeline", pipeline);
+    if (ranks) tri__json_set_new(summary, "ranks", ranks);
     if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK)
         status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
-    json_decref(summary);
+    tri__json_decref(summary);
     return status;
 }
 

@@ -158,65 +158,65 @@ void tri__scores_free(tri_scores *scores) {
 }
 
 /* What is undefined (an area of a class without rows) is null. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+static tri_json *number(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
 
-static json_t *positive_json(const tri_scores *scores) {
+static tri_json *positive_json(const tri_scores *scores) {
     const char *label = tri__scores_positive(scores);
-    return label ? json_string(label) : json_null();
+    return label ? tri__json_string(label) : tri__json_null();
 }
 
-static json_t *classes_json(const tri_scores *scores) {
-    json_t *all = json_object();
+static tri_json *classes_json(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
     for (int c = 0; c < scores->n_classes; c++) {
-        json_t *one = json_object();
-        json_object_set_new(one, "rows", json_integer(scores->support[c]));
-        json_object_set_new(one, "precision", number(scores->precision[c]));
-        json_object_set_new(one, "recall", number(scores->recall[c]));
-        json_object_set_new(one, "f1", number(scores->f1[c]));
-        json_object_set_new(all, scores->label[c], one);
+        tri_json *one = tri__json_object();
+        tri__json_set_new(one, "rows", tri__json_integer(scores->support[c]));
+        tri__json_set_new(one, "precision", number(scores->precision[c]));
+        tri__json_set_new(one, "recall", number(scores->recall[c]));
+        tri__json_set_new(one, "f1", number(scores->f1[c]));
+        tri__json_set_new(all, scores->label[c], one);
     }
     return all;
 }
 
-static json_t *confusion_json(const tri_scores *scores) {
-    json_t *all = json_object();
+static tri_json *confusion_json(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
     for (int label = 0; label < scores->n_classes; label++) {
-        json_t *one = json_object();
+        tri_json *one = tri__json_object();
         for (int c = 0; c < scores->n_classes; c++)
-            json_object_set_new(one, scores->label[c], json_integer(scores->confusion[label * scores->n_classes + c]));
-        json_object_set_new(all, scores->label[label], one);
+            tri__json_set_new(one, scores->label[c], tri__json_integer(scores->confusion[label * scores->n_classes + c]));
+        tri__json_set_new(all, scores->label[label], one);
     }
     return all;
 }
 
-json_t *tri__scores_json(const tri_scores *scores) {
-    json_t *f1 = json_object(), *per_class = json_object();
-    for (int c = 0; c < scores->n_classes; c++) json_object_set_new(per_class, scores->label[c], number(scores->f1[c]));
-    json_object_set_new(f1, "macro", number(scores->f1_macro));
-    json_object_set_new(f1, "per_class", per_class);
-    json_t *all = json_object();
-    json_object_set_new(all, "loss", number(scores->loss));
-    json_object_set_new(all, "accuracy", number(scores->accuracy));
-    json_object_set_new(all, "f1", f1);
-    json_object_set_new(all, "pr_auc", number(scores->pr_auc));
-    json_object_set_new(all, "average_precision", number(scores->average_precision));
-    json_object_set_new(all, "roc_auc", number(scores->roc_auc));
-    json_object_set_new(all, "log_loss", number(scores->log_loss));
-    json_object_set_new(all, "positive_label", positive_json(scores));
-    json_object_set_new(all, "classes", classes_json(scores));
-    if (scores->confusion) json_object_set_new(all, "confusion", confusion_json(scores));
-    json_object_set_new(all, "rows", json_integer(scores->rows));
+tri_json *tri__scores_json(const tri_scores *scores) {
+    tri_json *f1 = tri__json_object(), *per_class = tri__json_object();
+    for (int c = 0; c < scores->n_classes; c++) tri__json_set_new(per_class, scores->label[c], number(scores->f1[c]));
+    tri__json_set_new(f1, "macro", number(scores->f1_macro));
+    tri__json_set_new(f1, "per_class", per_class);
+    tri_json *all = tri__json_object();
+    tri__json_set_new(all, "loss", number(scores->loss));
+    tri__json_set_new(all, "accuracy", number(scores->accuracy));
+    tri__json_set_new(all, "f1", f1);
+    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
+    tri__json_set_new(all, "average_precision", number(scores->average_precision));
+    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
+    tri__json_set_new(all, "log_loss", number(scores->log_loss));
+    tri__json_set_new(all, "positive_label", positive_json(scores));
+    tri__json_set_new(all, "classes", classes_json(scores));
+    if (scores->confusion) tri__json_set_new(all, "confusion", confusion_json(scores));
+    tri__json_set_new(all, "rows", tri__json_integer(scores->rows));
     return all;
 }
 
-json_t *tri__scores_figures(const tri_scores *scores) {
-    json_t *all = json_object();
-    json_object_set_new(all, "valid_loss", number(scores->loss));
-    json_object_set_new(all, "accuracy", number(scores->accuracy));
-    json_object_set_new(all, "f1_macro", number(scores->f1_macro));
-    json_object_set_new(all, "pr_auc", number(scores->pr_auc));
-    json_object_set_new(all, "average_precision", number(scores->average_precision));
-    json_object_set_new(all, "roc_auc", number(scores->roc_auc));
-    json_object_set_new(all, "positive_label", positive_json(scores));
+tri_json *tri__scores_figures(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
+    tri__json_set_new(all, "valid_loss", number(scores->loss));
+    tri__json_set_new(all, "accuracy", number(scores->accuracy));
+    tri__json_set_new(all, "f1_macro", number(scores->f1_macro));
+    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
+    tri__json_set_new(all, "average_precision", number(scores->average_precision));
+    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
+    tri__json_set_new(all, "positive_label", positive_json(scores));
     return all;
 }

@@ -22,8 +22,8 @@ tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, con
 void tri__scores_free(tri_scores *scores);
 /* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes, confusion,
  * rows; classes by name. */
-json_t *tri__scores_json(const tri_scores *scores);
+tri_json *tri__scores_json(const tri_scores *scores);
 /* The single figures of it, under the names that an epoch event of metrics.jsonl has. */
-json_t *tri__scores_figures(const tri_scores *scores);
+tri_json *tri__scores_figures(const tri_scores *scores);
 
 #endif

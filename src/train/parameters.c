@@ -9,7 +9,7 @@ typedef struct listing {
     const tri_model *part;    /* what a rank that shares layers has of the whole model */
     int n_shards;             /* ranks that share out what is left of it */
     int64_t bytes;            /* of an element */
-    json_t **out;
+    tri_json **out;
 } listing;
 
 static const char *split_of(const listing *l, const tri_param *param) {
@@ -17,17 +17,17 @@ static const char *split_of(const listing *l, const tri_param *param) {
     return !what || l->in->mesh.tp == 1 ? "whole" : tri__arena_print(l->arena, "%s/%d", what, l->in->mesh.tp);
 }
 
-static json_t *param_json(const listing *l, int index) {
+static tri_json *param_json(const listing *l, int index) {
     const tri_param *param = &l->in->model->param[index];
     int stage = l->stages.of_unit[param->unit];
-    json_t *shape = json_array();
-    for (int d = 0; d < param->shape.n; d++) json_array_append_new(shape, json_integer(param->shape.dim[d]));
-    return json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage, "split",
-                     split_of(l, param), "owners", tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes", (json_int_t)(param->count * l->bytes),
+    tri_json *shape = tri__json_array();
+    for (int d = 0; d < param->shape.n; d++) tri__json_append_new(shape, tri__json_integer(param->shape.dim[d]));
+    return tri__json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage, "split",
+                     split_of(l, param), "owners", tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes", (tri_json_int)(param->count * l->bytes),
                      "bytes_per_rank", (double)(l->part->param[index].count * l->bytes) / l->n_shards);
 }
 
-static json_t *stage_json(const listing *l, int stage) {
+static tri_json *stage_json(const listing *l, int stage) {
     const tri_model *model = l->in->model;
     int64_t elements = 0;
     int n = 0;
@@ -36,8 +36,8 @@ static json_t *stage_json(const listing *l, int stage) {
         elements += model->param[i].count;
         n++;
     }
-    return json_pack("{s:i, s:s, s:i, s:I, s:I}", "stage", stage, "units", tri__stage_text(l->arena, model, &l->stages, stage),
-                     "parameters", n, "elements", (json_int_t)elements, "bytes", (json_int_t)(elements * l->bytes));
+    return tri__json_pack("{s:i, s:s, s:i, s:I, s:I}", "stage", stage, "units", tri__stage_text(l->arena, model, &l->stages, stage),
+                     "parameters", n, "elements", (tri_json_int)elements, "bytes", (tri_json_int)(elements * l->bytes));
 }
 
 static tri_status list(tri_arena *arena, void *data) {
@@ -45,14 +45,14 @@ static tri_status list(tri_arena *arena, void *data) {
     l->arena = arena;
     TRI_TRY(tri__stages_plan(l->arena, l->in, &l->stages));
     l->part = tri__model_part(l->arena, l->in->model, NULL, l->in->mesh.tp, 0);
-    json_t *params = json_array(), *stages = json_array();
-    for (int i = 0; i < l->in->model->n_params; i++) json_array_append_new(params, param_json(l, i));
-    for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++) json_array_append_new(stages, stage_json(l, stage));
-    *l->out = json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
+    tri_json *params = tri__json_array(), *stages = tri__json_array();
+    for (int i = 0; i < l->in->model->n_params; i++) tri__json_append_new(params, param_json(l, i));
+    for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++) tri__json_append_new(stages, stage_json(l, stage));
+    *l->out = tri__json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
     return *l->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-tri_status tri__view_params(const tri_engine *engine, json_t **out) {
+tri_status tri__view_params(const tri_engine *engine, tri_json **out) {
     const tri_plan_in *in = &engine->in;
     listing l = {.out = out, .in = in, .n_shards = 1, .bytes = (int64_t)tri__dtype_bytes(in->precision)};
     if (in->sharding.kind == TRI_SHARD_ZERO3) l.n_shards = in->mesh.dp;

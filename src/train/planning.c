@@ -50,12 +50,12 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     return TRI_OK;
 }
 
-static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, json_t **facts, char **program) {
+static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts, char **program) {
     const tri_counts *max = &all->train.at[0].program->max;
-    *facts = json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
-                       (json_int_t)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
-                       "primary_tokens", (json_int_t)max->of[TRI_SYM_T0], "secondary_tokens", (json_int_t)max->of[TRI_SYM_T1], "samples",
-                       (json_int_t)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
+    *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
+                       (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
+                       "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0], "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
+                       (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
                        tri__program_json(all->infer.at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
@@ -65,19 +65,19 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
 }
 
 /* Adds what was asked for beside the figures. */
-static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t *facts) {
-    json_t *view = NULL;
+static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json *facts) {
+    tri_json *view = NULL;
     if (s->timeline || s->hardware) {
         TRI_TRY(tri__view_simulation(s, engine, all, &view));
-        json_object_set_new(facts, "simulation", view);
+        tri__json_set_new(facts, "simulation", view);
     }
     if (s->csv) {
         TRI_TRY(tri__view_order(engine, &view));
-        json_object_set_new(facts, "csv", view);
+        tri__json_set_new(facts, "csv", view);
     }
     if (s->params) {
         TRI_TRY(tri__view_params(engine, &view));
-        json_object_set_new(facts, "params", view);
+        tri__json_set_new(facts, "params", view);
     }
     return TRI_OK;
 }
@@ -120,7 +120,7 @@ static void close_planning(planning *p) {
     tri__assets_close(&p->assets);
 }
 
-tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program) {
+tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri_json **facts, char **program) {
     planning p = {0};
     tri_log log = tri__sink_log(sink);
     *facts = NULL;
@@ -130,7 +130,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, jso
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
     if (status != TRI_OK) {
-        json_decref(*facts);
+        tri__json_decref(*facts);
         *facts = NULL;
     }
     close_planning(&p);

@@ -11,37 +11,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double number(const json_t *object, const char *key, double otherwise) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : otherwise;
+static double number(const tri_json *object, const char *key, double otherwise) {
+    const tri_json *value = tri__json_get(object, key);
+    return tri__json_is_number(value) ? tri__json_number_value(value) : otherwise;
 }
 
-static int64_t integer(const json_t *object, const char *key, int64_t otherwise) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+static int64_t integer(const tri_json *object, const char *key, int64_t otherwise) {
+    const tri_json *value = tri__json_get(object, key);
+    return tri__json_is_integer(value) ? tri__json_integer_value(value) : otherwise;
 }
 
 /* ---- going on from one that all can read ---- */
 
+/* What a manifest's state must have: without it a run would go on from somewhere else. What a run may do without is not listed. */
+static tri_status check_fields(const tri_checkpoint *checkpoint, const char *where, const tri_json *object, const char *const *names,
+                               int (*is_kind)(const tri_json *), const char *kind) {
+    for (; *names; names++)
+        if (!is_kind(tri__json_get(object, *names)))
+            return tri__fail(TRI_DATA, "%s/manifest.json: %s.%s is missing, or not %s", tri__checkpoint_path(checkpoint), where, *names, kind);
+    return TRI_OK;
+}
+
+static tri_status check_state(const tri_checkpoint *checkpoint) {
+    static const char *const integers[] = {"samples", "rows", "global_batch", "replica_batch", "best_step", "seed", NULL};
+    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL}, *const texts[] = {"data", "build", NULL};
+    static const char *const scale_numbers[] = {"scale", NULL}, *const scale_integers[] = {"good", "skipped", NULL};
+    const tri_json *state = tri__checkpoint_state(checkpoint), *scale = tri__json_get(state, "loss_scale");
+    TRI_TRY(check_fields(checkpoint, "state", state, integers, tri__json_is_integer, "a whole number"));
+    TRI_TRY(check_fields(checkpoint, "state", state, numbers, tri__json_is_number, "a number"));
+    TRI_TRY(check_fields(checkpoint, "state", state, texts, tri__json_is_string, "a text"));
+    if (!scale) return TRI_OK;
+    TRI_TRY(check_fields(checkpoint, "state.loss_scale", scale, scale_numbers, tri__json_is_number, "a number"));
+    return check_fields(checkpoint, "state.loss_scale", scale, scale_integers, tri__json_is_integer, "a whole number");
+}
+
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
-    const json_t *state = tri__checkpoint_state(checkpoint);
-    const char *data = json_string_value(json_object_get(state, "data")), *build = json_string_value(json_object_get(state, "build"));
+    const tri_json *state = tri__checkpoint_state(checkpoint);
+    const char *data = tri__json_string_value(tri__json_get(state, "data")), *build = tri__json_string_value(tri__json_get(state, "build"));
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
-    json_t *now = tri__session_recorded(s);
-    if (!now) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_json *now = tri__session_recorded(s);
+    if (!tri__json_is_whole(now)) {
+        tri__json_decref(now);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,
                            .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
                            .step = tri__checkpoint_step(checkpoint), .batches = s->batches, .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
-    json_decref(now);
+    tri__json_decref(now);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)
         tri__say(&s->log, TRI_LOG_INFO, "it was written by another build (%s): the run goes on, but rounds differently", build);
     return status;
 }
 
 static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
-    const json_t *state = tri__checkpoint_state(checkpoint), *scale = json_object_get(state, "loss_scale");
+    const tri_json *state = tri__checkpoint_state(checkpoint), *scale = tri__json_get(state, "loss_scale");
     s->began = number(state, "began", s->began);
     int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
     if (rows < 1) rows = s->train->n;
@@ -53,10 +78,10 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .seconds = number(state, "seconds", 0),
                            .best_loss = number(state, "best_loss", INFINITY),
                            .best_step = integer(state, "best_step", -1),
-                           .open_epoch = json_is_true(json_object_get(state, "validate")),
+                           .open_epoch = tri__json_is_true(tri__json_get(state, "validate")),
                            .scale = tri__loss_scale_start()};
     s->last.loss = number(state, "last_loss", NAN);
-    s->best_figures = json_deep_copy(json_object_get(state, "best_figures"));
+    s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
     if (!scale) return;
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
@@ -77,6 +102,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
         tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
         return TRI_OK;
     }
+    TRI_TRY(check_state(checkpoint));
     TRI_TRY(check_same(s, checkpoint));
     TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
     take_position(s, checkpoint);

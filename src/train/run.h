@@ -37,7 +37,7 @@ void tri__predictions_free(tri_predictions *predictions);
 
 /* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/exporting.md. facts (new reference): what was
  * written. */
-tri_status tri__run_export(const tri_settings *settings, json_t **facts);
+tri_status tri__run_export(const tri_settings *settings, tri_json **facts);
 
 /* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they need together with
  * the memory there is (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (NULL: nobody asks) ended it. */
@@ -46,6 +46,6 @@ tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop);
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`, with --csv `csv`, with
  * --params `params` (train/views.h). `program`: text of --print-program, or NULL; the caller frees it. */
-tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, json_t **facts, char **program);
+tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri_json **facts, char **program);
 
 #endif

@@ -18,48 +18,48 @@
 
 const char *tri__build_text(void) { return "trident " TRI_VERSION ", " ARCHITECTURE ", " TRI_BLAS ", " __VERSION__; }
 
-static json_t *mesh_json(const tri_mesh *mesh) {
+static tri_json *mesh_json(const tri_mesh *mesh) {
     char order[TRI_MESH_ORDER_TEXT];
-    return json_pack("{s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "order",
+    return tri__json_pack("{s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "order",
                      tri__mesh_order(mesh, order));
 }
 
-static json_t *rate_json(const tri_session *s) {
+static tri_json *rate_json(const tri_session *s) {
     const tri_settings *set = s->settings;
-    return json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (json_int_t)set->warmup_steps, "steps", (json_int_t)s->steps,
+    return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (tri_json_int)set->warmup_steps, "steps", (tri_json_int)s->steps,
                      "next", tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step));
 }
 
 /* The position is counted in samples, so that it means the same for any batch split. */
-static json_t *state_json(const tri_session *s) {
+static tri_json *state_json(const tri_session *s) {
     char data[24];
     const tri_settings *set = s->settings;
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
     snprintf(data, sizeof data, "%016llx", (unsigned long long)s->train->digest);
-    json_t *state = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
-                              tri__session_seconds(s), "samples", (json_int_t)samples, "rows",
-                              (json_int_t)s->train->n, "global_batch", (json_int_t)s->sampler.batch, "replica_batch",
-                              (json_int_t)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
-                              (json_int_t)s->at.best_step, "seed", (json_int_t)set->seed, "mesh", mesh_json(&s->place.mesh),
+    tri_json *state = tri__json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
+                              tri__session_seconds(s), "samples", (tri_json_int)samples, "rows",
+                              (tri_json_int)s->train->n, "global_batch", (tri_json_int)s->sampler.batch, "replica_batch",
+                              (tri_json_int)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
+                              (tri_json_int)s->at.best_step, "seed", (tri_json_int)set->seed, "mesh", mesh_json(&s->place.mesh),
                               "learning_rate", rate_json(s), "build", tri__build_text());
-    if (state && s->at.open_epoch) json_object_set_new(state, "validate", json_true());
-    if (state && isfinite(s->at.best_loss)) json_object_set_new(state, "best_loss", json_real(s->at.best_loss));
-    if (state && s->best_figures) json_object_set_new(state, "best_figures", json_deep_copy(s->best_figures));
-    if (state && s->trained) json_object_set_new(state, "trained_rows", json_deep_copy(s->trained));
-    if (state && s->at.step && isfinite(s->last.loss)) json_object_set_new(state, "last_loss", json_real(s->last.loss));
+    if (state && s->at.open_epoch) tri__json_set_new(state, "validate", tri__json_boolean(1));
+    if (state && isfinite(s->at.best_loss)) tri__json_set_new(state, "best_loss", tri__json_real(s->at.best_loss));
+    if (state && s->best_figures) tri__json_set_new(state, "best_figures", tri__json_deep_copy(s->best_figures));
+    if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
+    if (state && s->at.step && isfinite(s->last.loss)) tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));
     if (state && s->engine.plan.train.scale >= 0)
-        json_object_set_new(state, "loss_scale",
-                            json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good, "skipped",
-                                      (json_int_t)s->at.skipped));
+        tri__json_set_new(state, "loss_scale",
+                            tri__json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good, "skipped",
+                                      (tri_json_int)s->at.skipped));
     return state;
 }
 
-json_t *tri__session_recorded(const tri_session *s) {
-    json_t *config = tri__settings_json(s->settings);
-    if (config) json_object_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
-    if (config && s->assets.n_texts > 1) json_object_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
-    if (config && s->positive >= 0) json_object_set_new(config, "positive_label", json_string(tri_positive_label(s)));
+tri_json *tri__session_recorded(const tri_session *s) {
+    tri_json *config = tri__settings_json(s->settings);
+    if (config) tri__json_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
+    if (config && s->assets.n_texts > 1) tri__json_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
+    if (config && s->positive >= 0) tri__json_set_new(config, "positive_label", tri__json_string(tri_positive_label(s)));
     return config;
 }
 
@@ -79,9 +79,9 @@ tri_status tri__session_save_begin(tri_session *s) {
                      .config = tri__session_recorded(s), .preprocessing = tri__preprocess_json(s->preprocess), .state = state_json(s),
                      .extras = tri__assets_save, .context = &s->assets};
     if (what.config && what.preprocessing && what.state) return tri__saver_begin(s->saver, &what);
-    json_decref(what.config);
-    json_decref(what.preprocessing);
-    json_decref(what.state);
+    tri__json_decref(what.config);
+    tri__json_decref(what.preprocessing);
+    tri__json_decref(what.state);
     return tri__fail(TRI_RESOURCE, "out of memory for a checkpoint");
 }
 

@@ -30,7 +30,7 @@ struct tri_saver {
     tri_save_spec what;
     tri_checkpoint_out out;
     char made[TRI_PATH_MAX];     /* temporary folder */
-    json_t *part;                /* of the manifest: this rank's; on the first rank, after gathering, everybody's */
+    tri_json *part;                /* of the manifest: this rank's; on the first rank, after gathering, everybody's */
     /* the job in hand: written by its thread until `ended` */
     pthread_t thread;
     int running;                 /* 1: to be joined */
@@ -156,10 +156,10 @@ static int32_t job_status(tri_saver *saver, int wait) {
 /* ---- agreeing ---- */
 
 static void forget(tri_saver *saver) {
-    json_decref(saver->what.config);
-    json_decref(saver->what.preprocessing);
-    json_decref(saver->what.state);
-    json_decref(saver->part);
+    tri__json_decref(saver->what.config);
+    tri__json_decref(saver->what.preprocessing);
+    tri__json_decref(saver->what.state);
+    tri__json_decref(saver->part);
     saver->what = (tri_save_spec){0};
     saver->part = NULL;
     saver->stage = IDLE;
@@ -200,7 +200,7 @@ static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[
 static tri_status gather_parts(tri_saver *saver) {
     tri_group *all = tri_group_world(saver->world);
     int n = tri_world_size(saver->world);
-    char *text = json_dumps(saver->part, JSON_COMPACT), *texts = NULL;
+    char *text = tri__json_text(saver->part, TRI_JSON_COMPACT), *texts = NULL;
     int64_t *counts = calloc((size_t)n, sizeof *counts), own = text ? (int64_t)strlen(text) : 0, total = 0;
     tri_status status = text && counts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     if (status == TRI_OK) status = tri_all_gather(all, &own, counts, 1, NULL, TRI_I64);
@@ -210,10 +210,10 @@ static tri_status gather_parts(tri_saver *saver) {
     if (status == TRI_OK) status = tri_gather(all, text, texts, 0, counts, TRI_U8, 0);
     int64_t at = own; /* the first rank's own part comes first */
     for (int r = 1; status == TRI_OK && saver->lead && r < n; at += counts[r++]) {
-        json_t *more = NULL;
+        tri_json *more = NULL;
         status = tri__json_parse(texts + at, (size_t)counts[r], "a rank's part of the manifest", TRI_INTERNAL, &more);
         if (status == TRI_OK) status = tri__checkpoint_join(saver->part, more);
-        json_decref(more);
+        tri__json_decref(more);
     }
     free(text);
     free(texts);

@@ -17,7 +17,7 @@ typedef struct tri_save_spec {
     int64_t step, sequence;    /* sequence: as of tri_checkpoint_out */
     int keep;                  /* checkpoints that stay, besides the best */
     int best;                  /* 1: it becomes the best one */
-    json_t *config, *preprocessing, *state;
+    tri_json *config, *preprocessing, *state;
     tri_status (*extras)(void *context, const char *folder); /* as of tri_checkpoint_out */
     void *context;
 } tri_save_spec;

@@ -112,8 +112,8 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
  * checkpoint's hashes of rows say. An export has the digest only. */
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
     static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
-    const json_t *state = tri__checkpoint_state(v->checkpoint), *hashes = json_object_get(state, "trained_rows");
-    const char *trained = json_string_value(json_object_get(state, "data"));
+    const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
+    const char *trained = tri__json_string_value(tri__json_get(state, "data"));
     char digest[24];
     tri_trained sample = {0};
     *rows = -1;
@@ -133,7 +133,7 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
 static tri_status open_served(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
     tri_log log = tri__sink_log(sink);
-    tri__settings_init(&v->settings);
+    TRI_TRY(tri__settings_init(&v->settings));
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
     const char *folder = tri__checkpoint_path(v->checkpoint);

@@ -97,10 +97,10 @@ static tri_status plan_steps(tri_session *s) {
 /* Every rank must have been told the same and have read the same: settings, data, model, build. */
 static tri_status agree(const tri_session *s) {
     if (!s->place.world) return TRI_OK;
-    json_t *told = tri__settings_json(s->settings);
-    json_object_del(told, "threads"); /* a matter of each rank */
+    tri_json *told = tri__settings_json(s->settings);
+    tri__json_del(told, "threads"); /* a matter of each rank */
     char *text = told ? tri__json_line(told) : NULL;
-    json_decref(told);
+    tri__json_decref(told);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_counts *max = &s->engine.plan.train.program->max;
     uint64_t digest = tri__hash64(s->train->digest, text, strlen(text));
@@ -212,8 +212,8 @@ void tri_session_close(tri_session *s) {
     tri__dataset_close(s->valid);
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
-    json_decref(s->best_figures);
-    json_decref(s->trained);
+    tri__json_decref(s->best_figures);
+    tri__json_decref(s->trained);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->own) tri__settings_free(&s->own);

@@ -48,8 +48,8 @@ struct tri_session {
     int warmup_said;
     double began;                     /* seconds since 1970: this run, or the one that it continues */
     double opened;                    /* tri__clock() when this process had opened it */
-    json_t *best_figures;             /* of the best validation; NULL: none yet */
-    json_t *trained;                  /* tri__trained_json, for checkpoints; the lead's only */
+    tri_json *best_figures;             /* of the best validation; NULL: none yet */
+    tri_json *trained;                  /* tri__trained_json, for checkpoints; the lead's only */
     tri_saver *saver;
     /* the current batch */
     const tri_batch *batch;
@@ -78,7 +78,7 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 tri_status tri__session_resume(tri_session *session);
 /* The run's settings, with encoders and positive label as they were resolved: the checkpoint alone says what the model is. NULL when out of
  * memory. */
-json_t *tri__session_recorded(const tri_session *session);
+tri_json *tri__session_recorded(const tri_session *session);
 /* save.c: every rank calls these. open_saver also clears the run folder of what a killed run left. */
 tri_status tri__session_open_saver(tri_session *session);
 /* As tri__saver_begin and tri__saver_advance, of where the session stands. */

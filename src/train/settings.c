@@ -40,10 +40,12 @@ typedef struct heard {
     int n;
 } heard;
 
-void tri__settings_init(tri_settings *settings) {
+tri_status tri__settings_init(tri_settings *settings) {
     *settings = (tri_settings){0};
-    tri__options_init(tri__model_options, &settings->model);
-    tri__options_init(tri__run_options, settings);
+    TRI_TRY(tri__options_init(tri__model_options, &settings->model));
+    tri_status status = tri__options_init(tri__run_options, settings);
+    if (status != TRI_OK) tri__options_free(tri__model_options, &settings->model);
+    return status;
 }
 
 void tri__settings_free(tri_settings *settings) {
@@ -236,15 +238,15 @@ static tri_status hear(heard *h, const tri_option *row, const char *origin, cons
 /* ---- the configuration file ---- */
 
 /* A single value as it would be typed; NULL: it is not one. */
-static const char *typed(const json_t *value, char out[static 64]) {
-    if (json_is_string(value)) return json_string_value(value);
-    if (json_is_boolean(value)) return json_is_true(value) ? "true" : "false";
-    if (json_is_integer(value)) snprintf(out, 64, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value)) snprintf(out, 64, "%.9g", json_real_value(value));
-    return json_is_number(value) ? out : NULL;
+static const char *typed(const tri_json *value, char out[static 64]) {
+    if (tri__json_is_string(value)) return tri__json_string_value(value);
+    if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
+    if (tri__json_is_integer(value)) snprintf(out, 64, "%lld", (long long)tri__json_integer_value(value));
+    else if (tri__json_is_number(value)) snprintf(out, 64, "%.9g", tri__json_number_value(value));
+    return tri__json_is_number(value) ? out : NULL;
 }
 
-static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key, const json_t *value) {
+static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key, const tri_json *value) {
     char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64];
     const char *text = typed(value, number);
     meaning meant;
@@ -267,7 +269,7 @@ static tri_status read_key(tri_settings *settings, heard *h, const char *path, i
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
-    json_t *root, *value;
+    tri_json *root, *value;
     char *text;
     const char *key;
     size_t size;
@@ -275,12 +277,12 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
-    json_object_foreach(root, key, value) {
+    tri__json_each_member(root, key, value) {
         if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0) continue; /* the latter: in exports, for others */
         status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
         if (status != TRI_OK) break;
     }
-    json_decref(root);
+    tri__json_decref(root);
     free(text);
     return status;
 }
@@ -456,16 +458,16 @@ char tri__settings_decimal(const tri_settings *settings) {
     return marks[settings->decimal_mark];
 }
 
-json_t *tri__settings_json(const tri_settings *settings) {
+tri_json *tri__settings_json(const tri_settings *settings) {
     const struct {
         const tri_option *rows;
         const void *from;
     } parts[] = {{tri__model_options, &settings->model}, {tri__run_options, settings}};
-    json_t *all = json_object();
+    tri_json *all = tri__json_object();
     for (int i = 0; i < 2 && all; i++)
         for (const tri_option *row = parts[i].rows; row->name; row++)
-            if (tri__option_listed(row, "config") && json_object_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
-                json_decref(all);
+            if (tri__option_listed(row, "config") && tri__json_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
+                tri__json_decref(all);
                 return NULL;
             }
     return all;

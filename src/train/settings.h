@@ -76,7 +76,7 @@ enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 
-void tri__settings_init(tri_settings *settings);
+tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
 void tri__settings_free(tri_settings *settings);
 /* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them, so
  * that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words). Unknown
@@ -91,7 +91,7 @@ tri_status tri__settings_check(const tri_settings *settings);
 char tri__settings_decimal(const tri_settings *settings);
 /* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
  * reads it again. NULL when out of memory. */
-json_t *tri__settings_json(const tri_settings *settings);
+tri_json *tri__settings_json(const tri_settings *settings);
 
 /* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes,
  * nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */

@@ -2,45 +2,45 @@
 #include "train/staging.h"
 #include "train/views.h"
 
-static json_t *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
+static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *leg;
     int n = tri__timeline_legs(arena, rank, &leg);
-    json_t *all = json_array();
+    tri_json *all = tri__json_array();
     for (int i = 0; i < n; i++) {
         const char kind[] = {leg[i].kind, 0};
-        json_array_append_new(all, json_pack("[s, i, f, f]", kind, leg[i].mb, leg[i].begin, leg[i].end));
+        tri__json_append_new(all, tri__json_pack("[s, i, f, f]", kind, leg[i].mb, leg[i].begin, leg[i].end));
     }
     return all;
 }
 
-static json_t *role_json(const tri_rank_timeline *rank, int place, double held) {
+static tri_json *role_json(const tri_rank_timeline *rank, int place, double held) {
     const tri_program *p = rank->program;
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place, "computing_seconds", rank->busy,
+    return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place, "computing_seconds", rank->busy,
                      "exposed_seconds", rank->exposed, "waiting_seconds", rank->idle, "moving_seconds", rank->moving, "finish_seconds",
-                     rank->finish, "activation_bytes", (json_int_t)p->bytes[TRI_MEM_ACT], "microbatches_held", held);
+                     rank->finish, "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT], "microbatches_held", held);
 }
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware, tri_arena *arena,
-                           const tri_timeline *line, json_t **out) {
+                           const tri_timeline *line, tri_json **out) {
     tri_stages stages;
     tri_dry dry;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
     TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0, &dry));
-    json_t *ranks = json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
+    tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
         int place = tri__mesh_coords(&engine->in.mesh, line->roles.rank[i]).pp;
         role[i] = role_json(&line->role[i], place, dry.peak[place]);
-        if (s->timeline) json_object_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        if (s->timeline) tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
-        json_t *one = json_copy(role[line->roles.of[rank]]);
-        json_object_set_new(one, "rank", json_integer(rank));
-        json_array_append_new(ranks, one);
+        tri_json *one = tri__json_deep_copy(role[line->roles.of[rank]]);
+        tri__json_set_new(one, "rank", tri__json_integer(rank));
+        tri__json_append_new(ranks, one);
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
-    for (int i = 0; i < line->roles.n; i++) json_decref(role[i]);
-    *out = json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds", line->seconds,
+    for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
+    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds", line->seconds,
                      "samples_per_second", (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed", exposed / all,
                      "waiting", 1 - (busy + exposed) / all, "bubble",
                      tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
@@ -51,7 +51,7 @@ typedef struct viewed {
     const tri_settings *settings;
     const tri_engine *engine;
     const tri_programs *all;
-    json_t **out;
+    tri_json **out;
 } viewed;
 
 static tri_status simulate(tri_arena *arena, void *data) {
@@ -68,7 +68,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
     return describe(s, engine, &hardware, arena, &line, v->out);
 }
 
-tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all, json_t **out) {
+tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json **out) {
     viewed v = {s, engine, all, out};
     return tri__arena_scratch(simulate, &v);
 }
@@ -77,11 +77,11 @@ static tri_status order(tri_arena *arena, void *data) {
     const viewed *v = data;
     tri_stages stages;
     TRI_TRY(tri__stages_plan(arena, &v->engine->in, &stages));
-    *v->out = json_string(tri__schedule_csv(arena, &stages.pipeline, tri__stages_orders(arena, &v->engine->in, &stages)));
+    *v->out = tri__json_string(tri__schedule_csv(arena, &stages.pipeline, tri__stages_orders(arena, &v->engine->in, &stages)));
     return *v->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-tri_status tri__view_order(const tri_engine *engine, json_t **out) {
+tri_status tri__view_order(const tri_engine *engine, tri_json **out) {
     viewed v = {.engine = engine, .out = out};
     return tri__arena_scratch(order, &v);
 }

@@ -134,9 +134,9 @@ static tri_texts texts_of(tri_arena *arena, const tri_model *model, const tri_st
     return texts;
 }
 
-static json_t *texts_json(const tri_texts *texts) {
-    json_t *list = json_array();
-    for (int i = 0; i < texts->n; i++) json_array_append_new(list, json_string(texts->at[i]));
+static tri_json *texts_json(const tri_texts *texts) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < texts->n; i++) tri__json_append_new(list, tri__json_string(texts->at[i]));
     return list;
 }
 
@@ -148,17 +148,17 @@ static const char *place_text(tri_arena *arena, const tri_pipeline *pipeline, co
     return text;
 }
 
-static json_t *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_pipeline *pipeline, const tri_texts *texts, const spent *at) {
-    json_t *list = json_array();
+static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_pipeline *pipeline, const tri_texts *texts, const spent *at) {
+    tri_json *list = tri__json_array();
     for (int p = 0; p < mesh->pp; p++)
-        json_array_append_new(list, json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units", place_text(arena, pipeline, texts, p),
+        tri__json_append_new(list, tri__json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units", place_text(arena, pipeline, texts, p),
                                               "busy_seconds", at[p].busy, "waiting_seconds", at[p].waiting, "communication_seconds",
                                               at[p].moving));
     return list;
 }
 
 /* A slowest stage far over the mean, and a cut that is faster by the measured times: said, and kept. */
-static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, double span, const spent *at, json_t *facts) {
+static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, double span, const spent *at, tri_json *facts) {
     int pp = now->mesh.pp, slowest = 0;
     double mean = 0;
     for (int p = 0; p < pp; p++) {
@@ -174,7 +174,7 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri_texts texts = texts_of(arena, in.model, &better.stages);
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
-    json_object_set_new(facts, "better_stages", texts_json(&texts));
+    tri__json_set_new(facts, "better_stages", texts_json(&texts));
     tri__say(&s->log, TRI_LOG_WARN, "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with --stages \"%s\"",
              slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
@@ -183,14 +183,14 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
 static tri_status save_profile(const tri_session *s, const tri_stage_time *unit) {
     char path[TRI_PATH_MAX];
     const tri_model *model = &s->engine.model;
-    json_t *units = json_object();
+    tri_json *units = tri__json_object();
     TRI_TRY(tri__path_join(path, s->settings->output_dir, "stage_profile.json"));
     for (int u = 0; u < model->n_units; u++)
-        json_object_set_new(units, model->unit[u].name,
-                            json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input, "weight", unit[u].weight));
-    json_t *root = json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units", units);
+        tri__json_set_new(units, model->unit[u].name,
+                            tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input, "weight", unit[u].weight));
+    tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units", units);
     tri_status status = root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
-    json_decref(root);
+    tri__json_decref(root);
     return status;
 }
 
@@ -202,7 +202,7 @@ static void say_crowded(const tri_session *s) {
 
 /* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry run. stages: with the
  * measured times. */
-static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all, json_t *facts) {
+static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all, tri_json *facts) {
     const tri_pipeline *p = &stages->pipeline;
     tri_dry dry;
     double begin = INFINITY, end = 0, busy = 0;
@@ -210,14 +210,14 @@ static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_st
         begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
     TRI_TRY(tri__schedule_dry(arena, p, tri__stages_orders(arena, in, stages), stages->time, 0, &dry));
     for (int place = 0; place < p->n_ranks; place++) busy += dry.busy[place];
-    json_object_set_new(facts, "flow_seconds", json_real(end - begin));
-    json_object_set_new(facts, "flow_bubble", json_real(1 - busy / (p->n_ranks * (end - begin))));
-    json_object_set_new(facts, "dry_bubble", json_real(tri__dry_bubble(p, &dry)));
+    tri__json_set_new(facts, "flow_seconds", tri__json_real(end - begin));
+    tri__json_set_new(facts, "flow_bubble", tri__json_real(1 - busy / (p->n_ranks * (end - begin))));
+    tri__json_set_new(facts, "dry_bubble", tri__json_real(tri__dry_bubble(p, &dry)));
     return TRI_OK;
 }
 
 /* The lead's part. */
-static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, json_t **out) {
+static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, tri_json **out) {
     const tri_engine *e = &s->engine;
     tri_plan_in in = e->in;
     tri_stages stages;
@@ -229,7 +229,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     spent *at = places(&in.mesh, arena, all);
     double busy = 0, span = 0;
     for (int p = 0; p < in.mesh.pp; p++) busy += at[p].busy, span += at[p].span;
-    *out = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
+    *out = tri__json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
                      tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
                      now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -242,7 +242,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
 typedef struct reported {
     const tri_session *session;
     const tri_stage_clock *clock;
-    json_t **pipeline;
+    tri_json **pipeline;
 } reported;
 
 static tri_status report(tri_arena *scratch, void *data) {
@@ -252,11 +252,11 @@ static tri_status report(tri_arena *scratch, void *data) {
     return r->session->lead ? describe(r->session, scratch, &all, r->pipeline) : TRI_OK;
 }
 
-tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock, json_t **pipeline) {
+tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock, tri_json **pipeline) {
     reported r = {s, clock, pipeline};
     *pipeline = NULL;
     if (!clock->steps || !s->place.world) return TRI_OK; /* every rank has counted as many */
     tri_status status = tri__arena_scratch(report, &r);
-    if (status != TRI_OK) json_decref(*pipeline), *pipeline = NULL;
+    if (status != TRI_OK) tri__json_decref(*pipeline), *pipeline = NULL;
     return status;
 }

@@ -26,6 +26,6 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *session, 
  * first forward to the last gradient, flow_bubble, the share of them that was not computing, and dry_bubble, that of the schedule's dry run
  * with the measured times; stages with busy_seconds, waiting_seconds and communication_seconds of a step; better_stages, said aloud too, where the slowest is over 1.2 times the mean and another cut is faster.
  * stage_profile.json in the run folder is what --stage-profile reads. NULL elsewhere and without a pipeline. */
-tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, json_t **pipeline);
+tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, tri_json **pipeline);
 
 #endif

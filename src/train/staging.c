@@ -8,17 +8,17 @@
 
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
-static tri_status read_times(const json_t *units, const char *path, const tri_model *model, tri_stage_time *time) {
+static tri_status read_times(const tri_json *units, const char *path, const tri_model *model, tri_stage_time *time) {
     for (int u = 0; u < model->n_units; u++) {
-        const json_t *row = json_object_get(units, model->unit[u].name);
+        const tri_json *row = tri__json_get(units, model->unit[u].name);
         const char *const keys[] = {"forward", "input", "weight"};
         double *const fields[] = {&time[u].forward, &time[u].input, &time[u].weight};
         for (int k = 0; k < 3; k++) {
-            const json_t *value = json_object_get(row, keys[k]);
-            if (!json_is_number(value) || json_number_value(value) < 0)
+            const tri_json *value = tri__json_get(row, keys[k]);
+            if (!tri__json_is_number(value) || tri__json_number_value(value) < 0)
                 return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or no stage profile", path, keys[k],
                                  model->unit[u].name);
-            *fields[k] = json_number_value(value);
+            *fields[k] = tri__json_number_value(value);
         }
     }
     return TRI_OK;
@@ -26,11 +26,11 @@ static tri_status read_times(const json_t *units, const char *path, const tri_mo
 
 /* Seconds of each unit, as an earlier run measured them. */
 static tri_status read_profile(const char *path, tri_arena *arena, const tri_model *model, const tri_stage_time **out) {
-    json_t *root;
+    tri_json *root;
     tri_stage_time *time = tri__arena_alloc(arena, (size_t)model->n_units * sizeof *time);
     TRI_TRY(tri__json_load(path, TRI_DATA, &root));
-    tri_status status = read_times(json_object_get(root, "units"), path, model, time);
-    json_decref(root);
+    tri_status status = read_times(tri__json_get(root, "units"), path, model, time);
+    tri__json_decref(root);
     *out = time;
     return status;
 }

@@ -61,7 +61,7 @@ void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */
 char *tri__verdict_text(const tri_verdict *verdict);
 /* The same as an object: rank, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit, life, phase, step, waiting,
  * last, peak_bytes}], others: [{rank, code, cause}]. */
-json_t *tri__verdict_json(const tri_verdict *verdict);
+tri_json *tri__verdict_json(const tri_verdict *verdict);
 /* "killed by signal 9 (SIGKILL)", "exit code 3", into `out`, which is returned. */
 const char *tri__end_text(int status, char out[static 64]);
 

@@ -39,7 +39,7 @@ static void add_row(void *context, uint64_t hash) {
     if (s->n == TRI_TRAINED_MAX) s->bound = s->hash[s->n - 1];
 }
 
-tri_status tri__trained_json(const tri_dataset *data, json_t **out) {
+tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
     sample *s = malloc(sizeof *s);
     char *text = malloc(TRI_TRAINED_MAX * DIGITS + 1);
     *out = NULL;
@@ -52,7 +52,7 @@ tri_status tri__trained_json(const tri_dataset *data, json_t **out) {
         tidy(s);
         text[0] = 0;
         for (int i = 0; i < s->n; i++) snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
-        *out = json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
+        *out = tri__json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
         if (!*out) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
     free(text);
@@ -61,11 +61,11 @@ tri_status tri__trained_json(const tri_dataset *data, json_t **out) {
 }
 
 /* A checkpoint may come from elsewhere. */
-static tri_status parse(const json_t *trained, const char *name, sample *s) {
-    const char *text = json_string_value(json_object_get(trained, "hashes"));
+static tri_status parse(const tri_json *trained, const char *name, sample *s) {
+    const char *text = tri__json_string_value(tri__json_get(trained, "hashes"));
     size_t length = text ? strlen(text) : 1;
     int good = text && length % DIGITS == 0 && length / DIGITS <= TRI_TRAINED_MAX && strspn(text, "0123456789abcdef") == length;
-    *s = (sample){.complete = json_is_true(json_object_get(trained, "complete"))};
+    *s = (sample){.complete = tri__json_is_true(tri__json_get(trained, "complete"))};
     for (; good && (size_t)s->n < length / DIGITS; s->n++) {
         char digits[DIGITS + 1] = "";
         memcpy(digits, text + s->n * DIGITS, DIGITS);
@@ -88,7 +88,7 @@ static void look_up(void *context, uint64_t hash) {
     find->out->found += bsearch(&hash, s->hash, (size_t)s->n, sizeof hash, ascending) != NULL;
 }
 
-tri_status tri__trained_count(const json_t *trained, const char *name, const tri_dataset *data, tri_trained *out) {
+tri_status tri__trained_count(const tri_json *trained, const char *name, const tri_dataset *data, tri_trained *out) {
     sample *s = malloc(sizeof *s);
     search find = {.sample = s, .out = out};
     *out = (tri_trained){0};

@@ -185,37 +185,37 @@ char *tri__verdict_text(const tri_verdict *v) {
 }
 
 /* Any bytes as a JSON string: a rank's words may be cut inside a character. NULL becomes null. */
-static json_t *text_json(const char *text) {
+static tri_json *text_json(const char *text) {
     char plain[TRI_FAILURE_TEXT + 32];
-    json_t *value = text ? json_string(text) : json_null();
+    tri_json *value = text ? tri__json_string(text) : tri__json_null();
     if (value) return value;
     snprintf(plain, sizeof plain, "%s", text);
     for (char *at = plain; *at; at++)
         if ((unsigned char)*at >= 128) *at = '?';
-    return json_string(plain);
+    return tri__json_string(plain);
 }
 
-static json_t *rank_json(const tri_rank_end *rank, int i) {
+static tri_json *rank_json(const tri_rank_end *rank, int i) {
     char last[160];
     describe_last(rank, last, sizeof last);
-    return json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status), "life", life_text(rank->life),
-                     "phase", tri__doing_text(rank->phase), "step", (json_int_t)rank->step, "waiting", rank->waiting != 0, "last",
-                     text_json(*last ? last : NULL), "peak_bytes", (json_int_t)rank->peak_bytes);
+    return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status), "life", life_text(rank->life),
+                     "phase", tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
+                     text_json(*last ? last : NULL), "peak_bytes", (tri_json_int)rank->peak_bytes);
 }
 
-json_t *tri__verdict_json(const tri_verdict *v) {
+tri_json *tri__verdict_json(const tri_verdict *v) {
     const tri_failure *f = &v->failure;
     char line[TRI_FAILURE_TEXT + 32], last[160];
-    json_t *ranks = json_array(), *others = json_array();
+    tri_json *ranks = tri__json_array(), *others = tri__json_array();
     message(f, line, sizeof line);
     describe_last(culprit(v), last, sizeof last);
-    for (int i = 0; i < v->n; i++) json_array_append_new(ranks, rank_json(&v->rank[i], i));
+    for (int i = 0; i < v->n; i++) tri__json_append_new(ranks, rank_json(&v->rank[i], i));
     for (int i = 0; i < v->n_second; i++)
-        json_array_append_new(others, json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code", v->second[i].code, "cause",
+        tri__json_append_new(others, tri__json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code", v->second[i].code, "cause",
                                                 text_json(v->second[i].text)));
     const char *phase = f->phase < TRI_DOING_COUNT ? tri__doing_text(f->phase) : NULL;
-    return json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
-                     text_json(line), "cause", text_json(f->text), "step", (json_int_t)f->step, "phase", text_json(phase), "operation",
-                     text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", (json_int_t)v->ended, "ranks",
+    return tri__json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
+                     text_json(line), "cause", text_json(f->text), "step", (tri_json_int)f->step, "phase", text_json(phase), "operation",
+                     text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", (tri_json_int)v->ended, "ranks",
                      ranks, "others", others);
 }

@@ -8,10 +8,10 @@
  *   hardware, step_seconds, samples_per_second, computing, exposed, waiting (shares of all ranks' time), bubble (of the schedule, on wires
  *   that take no time), ranks: [{rank, stage, computing_seconds, exposed_seconds, waiting_seconds, moving_seconds, finish_seconds,
  *   activation_bytes, microbatches_held, legs: [[kind, microbatch, begin, end], ...]}]; stage is the place on the pipeline's axis. */
-tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, json_t **out);
+tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, tri_json **out);
 /* The compute order as text, a line for each place of the pipeline. A new reference. */
-tri_status tri__view_order(const tri_engine *engine, json_t **out);
+tri_status tri__view_order(const tri_engine *engine, tri_json **out);
 /* parameters: [{name, shape, stage, split, owners, bytes, bytes_per_rank}], stages: [{stage, units, parameters, elements, bytes}]. */
-tri_status tri__view_params(const tri_engine *engine, json_t **out);
+tri_status tri__view_params(const tri_engine *engine, tri_json **out);
 
 #endif

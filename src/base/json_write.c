@@ -1,0 +1,153 @@
+/* json_write.c - text of JSON values. One buffer grows; when it cannot, or a value lost something, there is no text at all. */
+#include "base/json.h"
+
+#include "base/text.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct writer {
+    char *text;
+    size_t n, room;
+    unsigned flags;
+    int failed;
+} writer;
+
+static void put(writer *w, const char *bytes, size_t n) {
+    if (w->failed) return;
+    if (w->room - w->n <= n) { /* one more for the 0 byte */
+        size_t room = 2 * w->room > w->n + n ? 2 * w->room : w->n + n + 64;
+        char *larger = realloc(w->text, room);
+        if (!larger) {
+            w->failed = 1;
+            return;
+        }
+        w->text = larger, w->room = room;
+    }
+    memcpy(w->text + w->n, bytes, n);
+    w->n += n;
+    w->text[w->n] = 0;
+}
+
+static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
+
+/* What is written for a character, or for a byte that is part of none (code -1); 0 where it stands for itself. */
+static size_t escape(unsigned flags, int code, unsigned char byte, char out[static 16]) {
+    static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* a character and the letter behind its backslash */
+    if (code < 0) return (size_t)snprintf(out, 16, "\\uDC%02X", byte);
+    for (const char *c = named; *c; c += 2)
+        if (code == *c) return out[0] = '\\', out[1] = c[1], 2;
+    if (code >= 0x20 && (code < 0x80 || !(flags & TRI_JSON_ENSURE_ASCII))) return 0;
+    if (code < 0x10000) return (size_t)snprintf(out, 16, "\\u%04X", (unsigned)code);
+    unsigned rest = (unsigned)code - 0x10000;
+    return (size_t)snprintf(out, 16, "\\u%04X\\u%04X", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+}
+
+static void put_string(writer *w, const char *text, size_t length) {
+    char escaped[16];
+    size_t done = 0; /* what is before is written */
+    put(w, "\"", 1);
+    for (size_t at = 0; at < length;) {
+        size_t from = at;
+        int code = tri__utf8_next(text, length, &at);
+        size_t n = escape(w->flags, code, (unsigned char)text[from], escaped);
+        if (!n) continue;
+        put(w, text + done, from - done);
+        put(w, escaped, n);
+        done = at;
+    }
+    put(w, text + done, length - done);
+    put(w, "\"", 1);
+}
+
+/* As short as %g, but always a real number, with a point in any locale: 1.0, 1e20, 1e-7. */
+static void put_real(writer *w, double number) {
+    int digits = (int)(w->flags >> 11 & 31);
+    char text[64], *exponent, *from;
+    snprintf(text, sizeof text, "%.*g", digits ? digits : 17, number);
+    char *point = strchr(text, *localeconv()->decimal_point);
+    if (point) *point = '.';
+    exponent = strchr(text, 'e');
+    if (!point && !exponent) strcat(text, ".0");
+    if (exponent) {
+        exponent += exponent[1] == '-' ? 2 : 1;
+        for (from = exponent; *from == '+' || *from == '0'; from++) {}
+        memmove(exponent, from, strlen(from) + 1);
+    }
+    put_text(w, text);
+}
+
+/* A new line at that depth; or the blank that stands in its place between members. */
+static void put_break(writer *w, int depth, const char *otherwise) {
+    int blanks = (int)(w->flags & 31) * depth;
+    if (!(w->flags & 31)) {
+        put_text(w, w->flags & TRI_JSON_COMPACT ? "" : otherwise);
+        return;
+    }
+    put(w, "\n", 1);
+    for (int i = 0; i < blanks; i++) put(w, " ", 1);
+}
+
+static void put_value(writer *w, const tri_json *value, int depth);
+
+static void put_list(writer *w, const tri_json *list, int depth) {
+    size_t n = tri__json_size(list);
+    put(w, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        if (i) put(w, ",", 1);
+        put_break(w, depth + 1, i ? " " : "");
+        put_value(w, tri__json_at(list, i), depth + 1);
+    }
+    if (n) put_break(w, depth, "");
+    put(w, "]", 1);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static void put_object(writer *w, const tri_json *object, int depth) {
+    size_t n = tri__json_object_size(object);
+    const char **key = calloc(n + 1, sizeof *key);
+    if (!key) {
+        w->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) key[i] = tri__json_object_key(object, i);
+    if (w->flags & TRI_JSON_SORT_KEYS) qsort(key, n, sizeof *key, by_name);
+    put(w, "{", 1);
+    for (size_t i = 0; i < n; i++) {
+        if (i) put(w, ",", 1);
+        put_break(w, depth + 1, i ? " " : "");
+        put_string(w, key[i], strlen(key[i]));
+        put_text(w, w->flags & TRI_JSON_COMPACT ? ":" : ": ");
+        put_value(w, w->flags & TRI_JSON_SORT_KEYS ? tri__json_get(object, key[i]) : tri__json_object_value(object, i), depth + 1);
+    }
+    if (n) put_break(w, depth, "");
+    put(w, "}", 1);
+    free(key);
+}
+
+static void put_value(writer *w, const tri_json *value, int depth) {
+    char text[32];
+    switch (tri__json_typeof(value)) {
+    case TRI_JSON_OBJECT: put_object(w, value, depth); break;
+    case TRI_JSON_ARRAY: put_list(w, value, depth); break;
+    case TRI_JSON_STRING: put_string(w, tri__json_string_value(value), tri__json_string_length(value)); break;
+    case TRI_JSON_INTEGER: put(w, text, (size_t)snprintf(text, sizeof text, "%lld", tri__json_integer_value(value))); break;
+    case TRI_JSON_REAL: put_real(w, tri__json_real_value(value)); break;
+    case TRI_JSON_TRUE: put_text(w, "true"); break;
+    case TRI_JSON_FALSE: put_text(w, "false"); break;
+    default: put_text(w, "null");
+    }
+}
+
+char *tri__json_text(const tri_json *value, unsigned flags) {
+    writer w = {.flags = flags, .failed = !tri__json_is_whole(value)};
+    if (!w.failed) put_value(&w, value, 0);
+    if (!w.failed) return w.text;
+    free(w.text);
+    return NULL;
+}
+
+char *tri__json_line(const tri_json *value) { return tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)); }

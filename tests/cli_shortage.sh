@@ -1,0 +1,5 @@
+# A sample of tests/shortage/run: one allocation fails in each run of a command; exit 71 with words, or the undisturbed run's result.
+# timeout: 180
+set -u
+[ -z "${TRI_SANITIZED:-}" ] || { echo "sanitizers bring their own malloc"; exit 77; }
+exec bash "$(dirname "$0")/shortage/run" "${TRI_BUILD:?run through tests/run}" "${SHORTAGE_SAMPLE:-5}"
