@@ -250,7 +250,9 @@ static void shared_rows(void **state) {
     assert_int_equal(texts, 2); /* and one between test and valid */
     assert_null(warning(in, "repeated_rows", NULL));
     assert_string_equal(warning(in, "unknown_label", "label"), "1 rows of test have the label \"2\", which train does not have");
-    assert_string_equal(warning(in, "missing_labels", "label"), "1 rows of test have no \"label\": train and eval stop at the first; fill them in, or leave them out with --bad-rows skip");
+    assert_string_equal(warning(in, "missing_labels", "label"),
+                        "1 rows of test have no \"label\": train and eval stop at the first; fill them in, or leave "
+                        "them out with --bad-rows skip");
     assert_int_equal(in->column[1].missing[2], 2);
     assert_int_equal(in->column[2].missing[2], 1);
     assert_int_equal(in->column[2].missing[0], 0);
@@ -371,7 +373,8 @@ static void poor_tables(void **state) {
     }
 }
 
-/* Dates, amounts and ids are left out with a reason; a label with a few blanks is one; texts for missing values are no values. */
+/* Dates, amounts and ids are left out with a reason; a label with a few blanks is one; texts for missing values are no
+ * values. */
 static void left_out_and_missing(void **state) {
     (void)state;
     static char *marks[] = {"NA", "-"};
@@ -396,15 +399,22 @@ static void left_out_and_missing(void **state) {
     for (int i = 0; i < 80; i++) {
         char text[64] = "-"; /* a text stays a text */
         if (i) snprintf(text, sizeof text, "a text of %d words or so and number %d", i % 7, i);
-        fprintf(file, "%d,%d.%d.2024,\"$1,%03d.50\",%s,%s,%s,%s\n", 100 + 3 * i, i % 28 + 1, i % 12 + 1, i, i % 4 ? "5" : "NA",
-                i % 2 ? "NA" : i % 4 ? "Rome" : "Oslo", text, i % 20 == 3 ? (i % 40 == 3 ? "" : "-") : i % 2 ? "yes" : "no");
+        fprintf(file, "%d,%d.%d.2024,\"$1,%03d.50\",%s,%s,%s,%s\n", 100 + 3 * i, i % 28 + 1, i % 12 + 1, i,
+                i % 4 ? "5" : "NA",
+                i % 2   ? "NA"
+                : i % 4 ? "Rome"
+                        : "Oslo",
+                text,
+                i % 20 == 3 ? (i % 40 == 3 ? "" : "-")
+                : i % 2     ? "yes"
+                            : "no");
     }
     fclose(file);
     tri_inspection *in = inspect(&(tri_inspect_spec){.path = {path}, .reading.missing = {marks, 2}});
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const tri_inspect_column *c = &in->column[column(in, want[i].name)];
-        if (c->kind != want[i].kind || c->role != want[i].role || c->missing[0] != want[i].missing || !c->left_out != !want[i].left_out ||
-            (c->left_out && !strstr(c->left_out, want[i].left_out)))
+        if (c->kind != want[i].kind || c->role != want[i].role || c->missing[0] != want[i].missing ||
+            !c->left_out != !want[i].left_out || (c->left_out && !strstr(c->left_out, want[i].left_out)))
             fail_msg("\"%s\": %s, %s, %lld missing, left out: %s", want[i].name, tri__inspect_kind_name(c->kind),
                      tri__inspect_role_name(c->role), (long long)c->missing[0], c->left_out ? c->left_out : "no");
     }
@@ -413,7 +423,8 @@ static void left_out_and_missing(void **state) {
     tri__inspect_free(in);
     file = begin("signs.csv", path); /* "-" may be a label: it is said, and listed it is one; 1 and 1.0 are one label */
     fprintf(file, "text,sign,y\n");
-    for (int i = 0; i < 60; i++) fprintf(file, "some text number %d of many,%s,%s\n", i, i % 2 ? "+" : "-", i % 3 ? "0" : i % 2 ? "1" : "1.0");
+    for (int i = 0; i < 60; i++)
+        fprintf(file, "some text number %d of many,%s,%s\n", i, i % 2 ? "+" : "-", i % 3 ? "0" : i % 2 ? "1" : "1.0");
     fclose(file);
     in = inspect(&(tri_inspect_spec){.path = {path}, .reading.missing = {marks, 2}});
     assert_non_null(warning(in, "one_value", "sign"));
@@ -421,24 +432,29 @@ static void left_out_and_missing(void **state) {
     assert_int_equal(in->n_base_classes, 2);
     tri__inspect_free(in);
     static char *signs[] = {"-", "+"};
-    in = inspect(&(tri_inspect_spec){.path = {path}, .label = "sign", .label_list = {signs, 2}, .reading.missing = {marks, 2}});
+    in = inspect(
+        &(tri_inspect_spec){.path = {path}, .label = "sign", .label_list = {signs, 2}, .reading.missing = {marks, 2}});
     assert_true(in->n_base_classes == 2 && in->column[in->label].missing[0] == 0 && !warning(in, "one_value", "sign"));
     tri__inspect_free(in);
 }
 
 static void shapes_of_values(void **state) {
     (void)state;
-    static const char *const dates[] = {"2024-05-31", "31.5.2024", "5/31/24", "2024-05-31T12:30:05Z", "2024-05-31 12:30", "12:30", "May 31, 2024",
-                                        "31 May 2024"},
-                      *const amounts[] = {"$12", "12 EUR", "1,234", "1,234.50", "\xE2\x82\xAC 5", "12%", "-$3.50", "1'000"},
-                      *const neither[] = {"", "abc", "1.2.3.4", "12a", "May be", "a,b", "EUR", "1 box", "2024-05", "%"};
+    static const char *const dates[] = {"2024-05-31",       "31.5.2024", "5/31/24",      "2024-05-31T12:30:05Z",
+                                        "2024-05-31 12:30", "12:30",     "May 31, 2024", "31 May 2024"},
+                             *const amounts[] = {"$12", "12 EUR", "1,234", "1,234.50", "\xE2\x82\xAC 5",
+                                                 "12%", "-$3.50", "1'000"},
+                             *const neither[] = {"",    "abc", "1.2.3.4", "12a",     "May be",
+                                                 "a,b", "EUR", "1 box",   "2024-05", "%"};
     for (size_t i = 0; i < sizeof dates / sizeof *dates; i++)
         if (!tri__inspect_date((tri_field_text){dates[i], strlen(dates[i])})) fail_msg("%s is a date", dates[i]);
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
-        if (!tri__inspect_amount((tri_field_text){amounts[i], strlen(amounts[i])})) fail_msg("%s is an amount", amounts[i]);
+        if (!tri__inspect_amount((tri_field_text){amounts[i], strlen(amounts[i])}))
+            fail_msg("%s is an amount", amounts[i]);
     for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
         tri_field_text field = {neither[i], strlen(neither[i])};
-        if (tri__inspect_date(field) || (tri__inspect_amount(field) && strcmp(neither[i], "1.2.3.4"))) fail_msg("%s is neither", neither[i]);
+        if (tri__inspect_date(field) || (tri__inspect_amount(field) && strcmp(neither[i], "1.2.3.4")))
+            fail_msg("%s is neither", neither[i]);
     }
 }
 

@@ -175,7 +175,8 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
         char checkpoint[TRI_PATH_MAX], data[128];
         const tri_param *param = tri__model_find(&s->engine.model, "secondary.encoder.layer.0.output.dense.weight");
         float *w = s->engine.weights[param - s->engine.model.param].data; /* [16, 24] */
-        for (int k = 0; k < (i == 2 ? 16 * 24 : 1); k++) w[i == 2 ? k : 5] = i == 2 && k % 2 ? -cases[i].value : cases[i].value;
+        for (int k = 0; k < (i == 2 ? 16 * 24 : 1); k++)
+            w[i == 2 ? k : 5] = i == 2 && k % 2 ? -cases[i].value : cases[i].value;
         OK(tri_save(s, checkpoint, sizeof checkpoint));
         tri_session_close(s);
         tri_settings settings;

@@ -218,15 +218,15 @@ static void recognises_separators(void **state) {
         {"a|b\n1|2\n", '|', 2},
         {"a;b\n", ';', 2},
         {"a;b\r\n\"x;\r\ny\";2\r\n", ';', 2},
-        {"text,label\none; two; three,1\nfour; five; six,0\n", ',', 2},       /* texts full of semicolons */
-        {"text;more,label\n1;2;3,1\n4;5;6,0\n", ',', 2},                      /* and a header with one */
+        {"text,label\none; two; three,1\nfour; five; six,0\n", ',', 2}, /* texts full of semicolons */
+        {"text;more,label\n1;2;3,1\n4;5;6,0\n", ',', 2},                /* and a header with one */
         {"\"text;more\",label\n\"1;2\",1\n\"3;4\",0\n", ',', 2},
         {"text,label|x\none,1\n", ',', 2},
-        {"Preis;Kosten, EUR;label\n1,5;2,5;x\n2,5;3,5;y\n", ';', 3},          /* a header with a comma */
-        {"a;b\n1;2\n1;2\n1;2;3\n", ';', 2},                                   /* a bad row among good ones */
-        {"a,b\n1\n2\n3\n", ',', 2},                                           /* bad rows: commas are never given up for nothing */
+        {"Preis;Kosten, EUR;label\n1,5;2,5;x\n2,5;3,5;y\n", ';', 3}, /* a header with a comma */
+        {"a;b\n1;2\n1;2\n1;2;3\n", ';', 2},                          /* a bad row among good ones */
+        {"a,b\n1\n2\n3\n", ',', 2}, /* bad rows: commas are never given up for nothing */
         {"text\none; two\nthree\n", ',', 1},
-        {"text; or more\none\ntwo\n", ',', 1},                                /* one column */
+        {"text; or more\none\ntwo\n", ',', 1}, /* one column */
         {"text; or more\none; two; three\nfour; five; six\nseven\n", 0, 0},
         {"a,b;c\n1,2;3\n4,5;6\n", 0, 0},
         {"a;b|c\n1;2|3\n", 0, 0},
@@ -254,11 +254,35 @@ static void recognises_separators(void **state) {
     static const struct {
         const char *text;
         int separator; /* -1: refused */
-    } names[] = {{"auto", 0}, {"comma", ','}, {";", ';'}, {"\t", '\t'}, {"\\t", '\t'}, {"|", '|'}, {"pipe", '|'}, {"x", -1}, {"", -1}};
+    } names[] = {{"auto", 0}, {"comma", ','}, {";", ';'}, {"\t", '\t'}, {"\\t", '\t'},
+                 {"|", '|'},  {"pipe", '|'},  {"x", -1},  {"", -1}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char separator;
         assert_int_equal(tri__separator_parse(names[i].text, &separator), names[i].separator < 0 ? TRI_USAGE : TRI_OK);
         if (names[i].separator >= 0) assert_int_equal(separator, names[i].separator);
+    }
+}
+
+/* A row's number counts the rows that were left out, however the file is cut. */
+static void numbers_rows_as_the_file_has_them(void **state) {
+    (void)state;
+    enum { ROWS = 400 };
+    char text[ROWS * 24] = "a,b\n", *at = text + 4;
+    for (int i = 1; i <= ROWS; i++) at += sprintf(at, i % 7 == 3 ? "%d\n" : "%d,\"x\ny\"\n", i);
+    table_write(text, (size_t)(at - text));
+    static const size_t pieces[] = {0, 40, 333};
+    for (int i = 0; i < 3; i++) {
+        tri_table *table;
+        tri_table_options options = {.threads = 1 + i, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = pieces[i]};
+        assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+        for (int64_t row = 0; row < tri__table_rows(table); row++) {
+            tri_field_text field = tri__table_field(table, row, 0);
+            char number[16];
+            snprintf(number, sizeof number, "%.*s", (int)field.length, field.text);
+            assert_int_equal(tri__table_record(table, row), atoi(number));
+        }
+        assert_int_equal(tri__table_rows(table), ROWS - 57);
+        tri__table_close(table);
     }
 }
 
@@ -287,7 +311,8 @@ static void names_what_is_no_table(void **state) {
         table_name_file(cases[i].ending);
         table_write(cases[i].bytes, cases[i].n);
         assert_int_equal(tri__table_open(table_path, NULL, &table), TRI_DATA);
-        if (!strstr(tri_error(), cases[i].what) || !strstr(tri_error(), cases[i].way)) fail_msg("case %zu: %s", i, tri_error());
+        if (!strstr(tri_error(), cases[i].what) || !strstr(tri_error(), cases[i].way))
+            fail_msg("case %zu: %s", i, tri_error());
         remove(table_path);
     }
     table_name_file(".csv");
@@ -297,7 +322,8 @@ static void names_what_is_no_table(void **state) {
     tri__table_close(table);
     table_name_file(".jsonl");
     table_write("{\"a\": 1}\n", 9);
-    assert_int_equal(tri__table_open(table_path, &(tri_table_options){.separator = ';'}, &table), TRI_OK); /* it has none */
+    assert_int_equal(tri__table_open(table_path, &(tri_table_options){.separator = ';'}, &table),
+                     TRI_OK); /* it has none */
     assert_int_equal(tri__table_separator(table), 0);
     tri__table_close(table);
     remove(table_path);
@@ -521,6 +547,7 @@ int main(void) {
         cmocka_unit_test(missing_files_are_noinput), cmocka_unit_test(limits_hold),
         cmocka_unit_test(finds_columns_and_places), cmocka_unit_test(survives_mutation),
         cmocka_unit_test(recognises_separators),    cmocka_unit_test(names_what_is_no_table),
+        cmocka_unit_test(numbers_rows_as_the_file_has_them),
         cmocka_unit_test(tabs_separate_tsv),        cmocka_unit_test(reads_json_lines),
         cmocka_unit_test(leaves_bad_rows_out),      cmocka_unit_test(leaves_long_rows_out),
         cmocka_unit_test(lets_rows_go_and_reads_them_again), cmocka_unit_test(survives_shrinking),

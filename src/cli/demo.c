@@ -51,7 +51,8 @@ static tri_status write_encoder(const demo *d) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
     tri_json *config = encoder(POSITIONS);
-    tri_status status = config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
+    tri_status status =
+        config ? tri__json_save(path, config) : tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
     tri__json_decref(config);
     return status;
 }
@@ -75,8 +76,8 @@ static tri_status write_inputs(demo *d) {
 static tri_json *configuration(const demo *d, const struct variant *v) {
     tri_json *config =
         tri__json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
-                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder", encoder(128),
-                  "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
+                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder",
+                  encoder(128), "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
                   "num_classes", 2, "max_sen_len", 128, "pooling", "mean");
     if (v->dialogue && v->track) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("shiptrack"));

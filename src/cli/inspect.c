@@ -113,13 +113,15 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
 static void say_form(const tri_cli *cli, const tri_inspection *in) {
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path && in->split[s].recognised)
-            fprintf(cli->err, "%s: fields are separated by %s\n", in->split[s].path, tri__separator_words(in->split[s].separator));
+            fprintf(cli->err, "%s: fields are separated by %s\n", in->split[s].path,
+                    tri__separator_words(in->split[s].separator));
     if (in->decimal == ',') fprintf(cli->err, "%s: numbers have decimal commas\n", in->split[in->base].path);
 }
 
 /* Whether `trident train` would begin with the configuration just written: as the command line that it is for. */
 static tri_status try_config(const tri_settings *asked, const char *data) {
-    const char *args[] = {"--config", asked->write_config, "--data-path", data, "--models-dir", asked->models_dir}, *word;
+    const char *args[] = {"--config", asked->write_config, "--data-path", data, "--models-dir", asked->models_dir},
+               *word;
     tri_settings settings;
     int n_words;
     tri__settings_init(&settings);
@@ -129,14 +131,16 @@ static tri_status try_config(const tri_settings *asked, const char *data) {
     return status;
 }
 
-static tri_status write_config(const tri_cli *cli, const char *data, const tri_settings *settings, const tri_inspection *inspection,
-                               const tri_inspect_model *model) {
+static tri_status write_config(const tri_cli *cli, const char *data, const tri_settings *settings,
+                               const tri_inspection *inspection, const tri_inspect_model *model) {
     TRI_TRY(tri__inspect_write_config(settings->write_config, data, settings, inspection, model));
     tri_status status = try_config(settings, data);
     if (status == TRI_RESOURCE || status == TRI_IO) return status;
     if (!settings->quiet) fprintf(cli->err, "wrote %s\n", settings->write_config);
     if (status != TRI_OK)
-        fprintf(cli->err, cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n" : "warning: %s does not train as it is: %s\n",
+        fprintf(cli->err,
+                cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n"
+                               : "warning: %s does not train as it is: %s\n",
                 settings->write_config, tri_error());
     return TRI_OK;
 }

@@ -61,7 +61,8 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     char name[NAME_CHARS * 4 + 4];
     tri__text_table_add(&table, "left out\tbecause");
     for (int c = 0; c < in->n_columns; c++)
-        if (in->column[c].left_out) tri__text_table_add(&table, "%s\t%s", cell(in->column[c].name, name), in->column[c].left_out);
+        if (in->column[c].left_out)
+            tri__text_table_add(&table, "%s\t%s", cell(in->column[c].name, name), in->column[c].left_out);
     tri_status status = TRI_OK;
     if (table.n > 1) {
         fputc('\n', cli->out);

@@ -1,5 +1,5 @@
-/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one object a row.
- * Kept columns stand first, then the row's number where rows were left out. */
+/* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
+ * object a row. Kept columns stand first, then the row's number where rows were left out. */
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
@@ -22,27 +22,32 @@ typedef struct writer {
     int *order;       /* [n_classes] of one row */
 } writer;
 
+static int ends(const char *path, const char *ending) {
+    size_t length = path ? strlen(path) : 0, n = strlen(ending);
+    return length >= n && strcasecmp(path + length - n, ending) == 0;
+}
+
 /* A file's format by its name. What cannot be written is refused, not written as something else. */
 static tri_status choose_form(const char *path, int json, form *out) {
     static const struct {
         const char *ending;
-        int form; /* -1: not written */
-    } forms[] = {{".csv", CSV},      {".tsv", TSV},  {".jsonl", JSON_LINES}, {".ndjson", JSON_LINES}, {".json", -1},  {".parquet", -1},
-                 {".xlsx", -1},      {".xls", -1},   {".ods", -1},           {".feather", -1},        {".arrow", -1}, {".pkl", -1},
-                 {".pickle", -1},    {".npy", -1},   {".npz", -1},           {".h5", -1},             {".db", -1},    {".sqlite", -1},
-                 {".gz", -1},        {".zip", -1},   {".bz2", -1},           {".xz", -1},             {".zst", -1},   {".html", -1},
-                 {".orc", -1},       {".avro", -1}};
-    size_t length = path ? strlen(path) : 0;
+        form form;
+    } written[] = {{".csv", CSV}, {".tsv", TSV}, {".jsonl", JSON_LINES}, {".ndjson", JSON_LINES}};
+    static const char *const refused[] = {".json", ".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".orc",
+                                          ".avro", ".pkl",     ".npy",  ".npz", ".h5",  ".db",      ".html",  ".gz",
+                                          ".zip",  ".bz2",     ".xz",   ".zst"};
     *out = json ? JSON_LINES : CSV;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        size_t n = strlen(forms[i].ending);
-        if (length < n || strcasecmp(path + length - n, forms[i].ending)) continue;
-        if (forms[i].form < 0)
-            return tri__fail(TRI_USAGE, "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl", path,
-                             forms[i].ending);
-        if (json && forms[i].form != JSON_LINES)
-            return tri__fail(TRI_USAGE, "-o %s and --json: the name says %s; name it .jsonl, or leave out --json", path, forms[i].ending);
-        *out = (form)forms[i].form;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (ends(path, refused[i]))
+            return tri__fail(TRI_USAGE,
+                             "-o %s: %s files are not written; name it .csv, .tsv or, for an object a row, .jsonl",
+                             path, refused[i]);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        if (!ends(path, written[i].ending)) continue;
+        if (json && written[i].form != JSON_LINES)
+            return tri__fail(TRI_USAGE, "-o %s and --json: the name says %s; name it .jsonl, or leave out --json", path,
+                             written[i].ending);
+        *out = written[i].form;
     }
     return TRI_OK;
 }
@@ -80,7 +85,8 @@ static tri_status put_name(const writer *w, const char *prefix, const char *name
     return TRI_OK;
 }
 
-/* The classes of row i in the order in which they are written: the most probable first, the first of equals before others. */
+/* The classes of row i in the order in which they are written: the most probable first, the first of equals before
+ * others. */
 static const float *sort_classes(const writer *w, int64_t i) {
     const float *probs = w->p->probs + i * w->p->n_classes;
     int n = w->p->n_classes, most = w->top ? w->top : 1;
@@ -165,9 +171,11 @@ static tri_status put_object(const writer *w, int64_t i) {
     }
     if (w->numbered) tri__json_set_new(row, "row", tri__json_integer(tri__table_record(p->table, p->row[i])));
     tri__json_set_new(row, "label", tri__json_string(p->label[w->order[0]]));
-    for (int c = 0; !w->top && c < p->n_classes; c++) tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
+    for (int c = 0; !w->top && c < p->n_classes; c++)
+        tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
-        tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
+        tri__json_append_new(
+            each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
     tri__json_set_new(row, w->top ? "top" : "probabilities", each);
     tri_status status = tri__print_json(w->out, row);
     tri__json_decref(row);

@@ -44,7 +44,8 @@ static tri_status give(tri_batch *batch, int last, taker *take, void *to) {
     return status;
 }
 
-static tri_status add_line(const tri_texts_from *from, tri_batch *batch, const char *path, long long number, const char *line, size_t length) {
+static tri_status add_line(const tri_texts_from *from, tri_batch *batch, const char *path, long long number,
+                           const char *line, size_t length) {
     if (length && !from->null && line[length - 1] == '\r') length--;
     size_t fault = tri__utf8_fault(line, length);
     if (fault < length)
@@ -58,14 +59,15 @@ typedef struct line {
     size_t length, room;
 } line;
 
-/* The next text, without what ends it. *more: 0 at the end of the file. What does not end within the limit is refused before it is in
- * memory: /dev/zero has no end. */
+/* The next text, without what ends it. *more: 0 at the end of the file. What does not end within the limit is refused
+ * before it is in memory: /dev/zero has no end. */
 static tri_status read_line(FILE *in, int end, const char *path, long long number, line *l, int *more) {
     int byte;
     l->length = 0;
     while ((byte = getc_unlocked(in)) != EOF && byte != end) {
         if (l->length == TRI_LIMIT_CSV_ROW)
-            return tri__fail(TRI_DATA, "%s:%lld: a text of more than %d bytes, the most that are accepted", path, number, TRI_LIMIT_CSV_ROW);
+            return tri__fail(TRI_DATA, "%s:%lld: a text of more than %d bytes, the most that are accepted", path,
+                             number, TRI_LIMIT_CSV_ROW);
         if (l->length == l->room) {
             size_t room = l->room ? 2 * l->room : 4096;
             char *text = realloc(l->text, room);

@@ -28,10 +28,12 @@ tri_status tri__field_fail(const tri_table *table, int64_t row, int column, cons
 
 const char *tri__number_words(tri_number number, const tri_reading *reading) {
     if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
-    return reading->decimal == ',' ? "is not a decimal number with a comma (points: --decimal-mark point; missing values: empty, or in "
-                                     "--missing; categories: cat_field_list)"
-                                   : "is not a decimal number (decimal commas: --decimal-mark comma; missing values: empty, or in --missing; "
-                                     "categories: cat_field_list)";
+    return reading->decimal == ','
+               ? "is not a decimal number with a comma (points: --decimal-mark point; missing values: empty, or in "
+                 "--missing; categories: cat_field_list)"
+               : "is not a decimal number (decimal commas: --decimal-mark comma; missing values: empty, or in "
+                 "--missing; "
+                 "categories: cat_field_list)";
 }
 
 static int compare(const char *known, tri_field_text field) {

@@ -1,6 +1,6 @@
-/* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the tokenizers, the
- * length limit, the preprocessing (or what it is fitted by), the separator and the policy for bad rows: what changed any of them is another store,
- * and no store is ever out of date. */
+/* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the
+ * tokenizers, the length limit, the preprocessing (or what it is fitted by), the separator and the policy for bad rows:
+ * what changed any of them is another store, and no store is ever out of date. */
 #include "data/dataset.h"
 
 #include "base/clock.h"
@@ -199,11 +199,14 @@ tri_json *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(da
 /* What is unusual in a table's form, for people; "" when nothing is. */
 static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
     const char *separated = tri__table_recognised(table) ? tri__separator_words(tri__table_separator(table)) : "";
-    const char *decimal = preprocess->reading.decimal == ',' && preprocess->n_columns ? "numbers have decimal commas" : "";
-    snprintf(out, size, "%s%s%s%s", separated[0] ? "fields are separated by " : "", separated, separated[0] && decimal[0] ? ", " : "", decimal);
+    const char *decimal =
+        preprocess->reading.decimal == ',' && preprocess->n_columns ? "numbers have decimal commas" : "";
+    snprintf(out, size, "%s%s%s%s", separated[0] ? "fields are separated by " : "", separated,
+             separated[0] && decimal[0] ? ", " : "", decimal);
 }
 
-static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted, tri_store_writer *writer) {
+static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted,
+                              tri_store_writer *writer) {
     tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
     if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
     char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;

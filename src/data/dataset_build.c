@@ -69,8 +69,9 @@ static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int 
 static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]) {
     tri_bad_field bad = {0};
     if (tri__fields_numbers(&b->fields, row, b->numbers, &bad))
-        bad = (tri_bad_field){b->fields.label, tri__label_words(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label),
-                                                                text, 1100)};
+        bad = (tri_bad_field){b->fields.label,
+                              tri__label_words(b->fields.preprocess,
+                                               tri__table_field(b->fields.table, row, b->fields.label), text, 1100)};
     return bad;
 }
 

@@ -67,20 +67,23 @@ static tri_status name_columns(tri_inspector *in) {
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
 }
 
-/* How numbers are written, in all of base's columns. What is not clear is a point here, and a warning: training looks at its own
- * columns only. */
+/* How numbers are written, in all of base's columns. What is not clear is a point here, and a warning: training looks
+ * at its own columns only. */
 static tri_status find_reading(tri_inspector *in) {
     tri_inspection *out = in->out;
     tri_decimal found;
     in->reading = in->spec->reading;
     if (!in->reading.decimal) {
-        TRI_TRY(tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
+        TRI_TRY(
+            tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
         in->reading.decimal = found.mark;
         if (found.unclear)
             TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
-                                      "\"%s\" has numbers with commas%s: they are taken for no numbers; --decimal-mark comma reads them as fractions",
+                                      "\"%s\" has numbers with commas%s: they are not read as numbers; --decimal-mark "
+                                      "comma reads them as fractions",
                                       out->column[found.comma].name,
-                                      found.point < 0 ? " before three digits, so they may be thousands" : ", other columns have numbers with points"));
+                                      found.point < 0 ? " before three digits, so they may be thousands"
+                                                      : ", other columns have numbers with points"));
     }
     out->decimal = in->reading.decimal;
     return TRI_OK;

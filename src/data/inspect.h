@@ -49,7 +49,8 @@ typedef struct tri_inspect_column {
     tri_inspect_role role;
     int candidate;                  /* it could be the label */
     char *left_out;                 /* why it plays no part; NULL: it plays one */
-    int64_t missing[TRI_SPLITS];    /* empty, and but for texts one of those for missing values; -1: that table has no such column */
+    int64_t missing[TRI_SPLITS]; /* empty, and but for texts one of those for missing values; -1: that table has no such
+                                    column */
     /* of the table that is described (tri_inspection.base): */
     int64_t filled, distinct;
     int64_t marked;                 /* rows with a text for missing values; 0 in a text */

@@ -32,7 +32,8 @@ static tri_status no_memory(const tri_inspector *in) {
 static uint64_t label_key(const tri_inspector *in, tri_field_text field) {
     const tri_inspect_column *label = &in->out->column[in->out->label];
     double value;
-    if (label->kind != TRI_INSPECT_NUMERIC || !label->whole || tri__field_number(&in->reading, field, &value) != TRI_NUMBER_GOOD)
+    if (label->kind != TRI_INSPECT_NUMERIC || !label->whole ||
+        tri__field_number(&in->reading, field, &value) != TRI_NUMBER_GOOD)
         return tri__inspect_hash(field);
     return tri__inspect_hash((tri_field_text){(const char *)&value, sizeof value});
 }
@@ -107,7 +108,8 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
-        if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0) status = no_memory(in);
+        if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0)
+            status = no_memory(in);
         tri__rows_passed(in->table[out->base], row);
     }
     size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;

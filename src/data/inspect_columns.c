@@ -156,7 +156,8 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         int counts = c->whole && c->key && c->rising && c->filled >= MANY; /* row numbers */
         return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
     }
-    if ((double)c->numbers >= 0.9 * (double)c->filled) return TRI_INSPECT_NUMERIC; /* as training sees it: the others are bad */
+    if ((double)c->numbers >= 0.9 * (double)c->filled)
+        return TRI_INSPECT_NUMERIC; /* as training sees it: the others are bad */
     if (10 * (c->dates + c->numbers) >= 9 * c->filled && 2 * c->dates > c->filled) return TRI_INSPECT_DATE;
     if (10 * (c->amounts + c->numbers) >= 9 * c->filled && c->amounts) return TRI_INSPECT_AMOUNT;
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
@@ -172,7 +173,9 @@ static void end_count(const tri_inspection *out, int index, const count *count) 
     column->words = column->filled ? (double)count->words / (double)column->filled : 0;
     column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
     column->kind = find_kind(column, out->split[out->base].rows);
-    if (column->kind == TRI_INSPECT_TEXT) column->filled += column->marked, column->distinct += count->marks.n, column->marked = 0; /* "-" is a text too */
+    if (column->kind == TRI_INSPECT_TEXT)
+        column->filled += column->marked, column->distinct += count->marks.n,
+            column->marked = 0; /* "-" is a text too */
     column->missing[out->base] = out->split[out->base].rows - column->filled;
 }
 

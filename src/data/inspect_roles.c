@@ -18,7 +18,8 @@ static int is_alone(const char *name, const char *const *words) {
     return 0;
 }
 
-/* How likely a column is the label; 0: it cannot be. A label has few values; a few rows, or with a label's own name many, may lack it. */
+/* How likely a column is the label; 0: it cannot be. A label has few values; a few rows, or with a label's own name
+ * many, may lack it. */
 static int label_score(const tri_inspection *out, int index) {
     static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
                                         "outcome", "response", "answer", "sentiment", "category", NULL};
@@ -29,7 +30,9 @@ static int label_score(const tri_inspection *out, int index) {
     int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) || c->kind == TRI_INSPECT_CATEGORICAL;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
     int named = is_alone(c->name, names);
-    if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 || c->distinct > most || c->distinct * 2 > c->filled) return 0;
+    if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
+        c->distinct > most || c->distinct * 2 > c->filled)
+        return 0;
     int score = 1 + !c->missing[out->base];
     if (named) score += 100;
     else if (tri__inspect_named(c->name, words)) score += 60;
@@ -129,14 +132,18 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     case TRI_INSPECT_CONSTANT: return "the same in every row";
     case TRI_INSPECT_ID: return "names rows or things: nothing to learn for new ones";
     case TRI_INSPECT_DATE: return "dates or times: make numbers of them, such as a month or days since";
-    case TRI_INSPECT_AMOUNT: return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark comma reads 12,5)";
+    case TRI_INSPECT_AMOUNT:
+        return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark "
+               "comma reads 12,5)";
     case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
     default: break;
     }
     if (out->texts_given || out->tabular_given) return "not named in the configuration";
     if (c->kind == TRI_INSPECT_NUMERIC)
         snprintf(text, 160, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
-    else snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256", tri__text_count(c->distinct, count));
+    else
+        snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256",
+                 tri__text_count(c->distinct, count));
     return text;
 }
 

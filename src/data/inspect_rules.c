@@ -36,7 +36,8 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     if (!number) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
     for (int64_t row = 0; row < rows; row++) {
         if (takes_part(out, out->base, row, 0) &&
-            tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, column), &number[n]) == TRI_NUMBER_GOOD)
+            tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, column), &number[n]) ==
+                TRI_NUMBER_GOOD)
             n++;
         tri__rows_passed(in->table[out->base], row);
     }
@@ -53,7 +54,8 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
 static uint64_t rule_key(const tri_inspector *in, const rule *rule, tri_field_text field) {
     double number;
     if (tri__field_missing(&in->reading, field)) field.length = 0;
-    if (!rule->n_edges || tri__field_number(&in->reading, field, &number) != TRI_NUMBER_GOOD) return tri__inspect_hash(field);
+    if (!rule->n_edges || tri__field_number(&in->reading, field, &number) != TRI_NUMBER_GOOD)
+        return tri__inspect_hash(field);
     uint64_t range = 0;
     while (range < (uint64_t)rule->n_edges && number >= rule->edge[range]) range++;
     return range;
@@ -66,7 +68,8 @@ static tri_status learn(const tri_inspector *in, int column, rule *rule) {
         int32_t label = in->klass[out->base][row];
         if (row) tri__rows_passed(in->table[out->base], row - 1);
         if (label < 0 || !takes_part(out, out->base, row, 0)) continue;
-        int64_t entry = tri__tally_add(&rule->values, rule_key(in, rule, tri__inspect_field(in, out->base, row, column)), row);
+        int64_t entry =
+            tri__tally_add(&rule->values, rule_key(in, rule, tri__inspect_field(in, out->base, row, column)), row);
         if (entry >= 0 && rule->room < rule->values.capacity) {
             int32_t *seen = realloc(rule->seen, (size_t)(rule->values.capacity * classes) * sizeof *seen);
             if (!seen) entry = -1;
@@ -97,7 +100,8 @@ static double score(const tri_inspector *in, int column, const rule *rule, int32
         int32_t label = in->klass[out->scored][row];
         if (row) tri__rows_passed(in->table[out->scored], row - 1);
         if (label < 0 || !takes_part(out, out->scored, row, 1)) continue;
-        int64_t entry = tri__tally_find(&rule->values, rule_key(in, rule, tri__inspect_field(in, out->scored, row, column)));
+        int64_t entry =
+            tri__tally_find(&rule->values, rule_key(in, rule, tri__inspect_field(in, out->scored, row, column)));
         right += label == (entry < 0 ? otherwise : most_frequent(rule->seen + entry * out->n_classes, out->n_classes));
         rows++;
     }

@@ -1,5 +1,5 @@
-/* inspect_shapes.c - values that people take for numbers and training does not: dates and times, amounts with a currency, a percent
- * sign or thousands separators. They are only recognised, never converted. */
+/* inspect_shapes.c - values that people take for numbers and training does not: dates and times, amounts with a
+ * currency, a percent sign or thousands separators. They are only recognised, never converted. */
 #include "data/inspect_parts.h"
 
 #include <ctype.h>
@@ -25,7 +25,8 @@ static int take_one_of(tri_field_text *field, const char *bytes) {
 static int is_time(tri_field_text field) {
     int hours = take_digits(&field);
     if (hours < 1 || hours > 2 || !take_one_of(&field, ":") || take_digits(&field) != 2) return 0;
-    while (field.length && (isdigit((unsigned char)field.text[0]) || strchr(":.+-ZzAaPpMm ", field.text[0]))) field.text++, field.length--;
+    while (field.length && (isdigit((unsigned char)field.text[0]) || strchr(":.+-ZzAaPpMm ", field.text[0])))
+        field.text++, field.length--;
     return field.length == 0;
 }
 
@@ -42,7 +43,8 @@ static int is_numeric_date(tri_field_text field) {
 
 /* May 31, 2024; 31 May 2024: a month's name, and else digits, blanks, points and commas. */
 static int is_named_date(tri_field_text field) {
-    static const char *const months[] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+    static const char *const months[] = {"jan", "feb", "mar", "apr", "may", "jun",
+                                         "jul", "aug", "sep", "oct", "nov", "dec"};
     int named = 0, digits = 0;
     while (field.length) {
         size_t n = 0;
@@ -65,7 +67,8 @@ int tri__inspect_date(tri_field_text field) {
 
 /* A currency's sign, or three capitals. Returns its bytes. */
 static size_t currency(tri_field_text field) {
-    static const char *const signs[] = {"$", "\xE2\x82\xAC", "\xC2\xA3", "\xC2\xA5", "\xE2\x82\xB9"}; /* dollar, euro, pound, yen, rupee */
+    static const char *const signs[] = {"$", "\xE2\x82\xAC", "\xC2\xA3", "\xC2\xA5",
+                                        "\xE2\x82\xB9"}; /* dollar, euro, pound, yen, rupee */
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         size_t n = strlen(signs[i]);
         if (field.length >= n && memcmp(field.text, signs[i], n) == 0) return n;

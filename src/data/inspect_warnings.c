@@ -152,7 +152,7 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
     tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
     return tri__inspect_warn(in, "bad_numbers", c,
-                             "\"%s\": %lld of %lld values are no decimal numbers, the first at %s:%lld:%lld; training refuses them",
+                             "\"%s\": %lld of %lld values are not decimal numbers, the first at %s:%lld:%lld; training refuses them",
                              column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
                              out->split[out->base].path, (long long)line, (long long)at);
 }
@@ -165,8 +165,11 @@ static tri_status warn_column(tri_inspector *in, int c) {
     if (column->kind == TRI_INSPECT_CONSTANT)
         TRI_TRY(tri__inspect_warn(in, "constant", c, "\"%s\" is the same in every row: it says nothing", column->name));
     if (column->distinct == 1 && column->marked)
-        TRI_TRY(tri__inspect_warn(in, "one_value", c, "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
-                                  "out of --missing, or name labels in label_list", column->name));
+        TRI_TRY(tri__inspect_warn(
+            in, "one_value", c,
+            "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
+            "out of --missing, or name labels in label_list",
+            column->name));
     if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
@@ -204,7 +207,9 @@ static tri_status warn_labels(tri_inspector *in) {
     const tri_inspect_column *label = &out->column[out->label];
     for (int s = 0; s < TRI_SPLITS; s++)
         if (label->missing[s] > 0)
-            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label, "%s rows of %s have no \"%s\": train and eval stop at the first; fill them in, or leave them out with --bad-rows skip",
+            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label,
+                                      "%s rows of %s have no \"%s\": train and eval stop at the first; fill them in, "
+                                      "or leave them out with --bad-rows skip",
                                       tri__text_count(label->missing[s], many), tri__split_name(s), label->name));
     for (int i = out->n_base_classes; i < out->n_classes; i++)
         for (int s = 0; s < TRI_SPLITS; s++)

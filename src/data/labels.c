@@ -11,7 +11,9 @@
 /* The label as a whole number, or -1. */
 static int64_t whole_number(const tri_reading *reading, tri_field_text field) {
     double value;
-    if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD || value < 0 || value > INT_MAX || value != floor(value)) return -1;
+    if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD || value < 0 || value > INT_MAX ||
+        value != floor(value))
+        return -1;
     return (int64_t)value;
 }
 
@@ -40,8 +42,8 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
     return outside;
 }
 
-static tri_status wrong_count(const tri_table *table, int column, const tri_reading *reading, const tri_values *found, int n_classes,
-                              int complete) {
+static tri_status wrong_count(const tri_table *table, int column, const tri_reading *reading, const tri_values *found,
+                              int n_classes, int complete) {
     enum { SHOWN = 20 };
     char list[1000], what[1200];
     size_t used = 0;
@@ -66,18 +68,20 @@ static tri_status take(const tri_table *table, char *copy, char **to) {
 static int is_missing(const tri_reading *reading, const tri_texts *label_list, tri_field_text field) {
     field = tri__field_trim(field);
     for (int i = 0; i < label_list->n; i++)
-        if (strlen(label_list->at[i]) == field.length && memcmp(label_list->at[i], field.text, field.length) == 0) return 0;
+        if (strlen(label_list->at[i]) == field.length && memcmp(label_list->at[i], field.text, field.length) == 0)
+            return 0;
     return tri__field_missing(reading, field);
 }
 
 static const char *missing_words(tri_field_text field) {
-    return tri__field_trim(field).length ? "counts as missing (--missing); every row needs a label (--bad-rows skip leaves such rows out)"
-                                         : "is missing; every row needs a label (--bad-rows skip leaves such rows out)";
+    return tri__field_trim(field).length
+               ? "counts as missing (--missing); every row needs a label (--bad-rows skip leaves such rows out)"
+               : "is missing; every row needs a label (--bad-rows skip leaves such rows out)";
 }
 
 /* Labels that are there, and how many of them are one of 0..n_classes-1. A missing one is bad. */
-static tri_status count_labels(const tri_table *table, int column, const tri_preprocess_spec *spec, const tri_reading *reading, uint8_t *bad,
-                               int64_t *filled, int64_t *whole) {
+static tri_status count_labels(const tri_table *table, int column, const tri_preprocess_spec *spec,
+                               const tri_reading *reading, uint8_t *bad, int64_t *filled, int64_t *whole) {
     *filled = *whole = 0;
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
         tri_field_text field = tri__table_field(table, row, column);
@@ -110,7 +114,8 @@ static tri_status fit_list(const tri_table *table, const tri_preprocess_spec *sp
     return TRI_OK;
 }
 
-static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad, tri_preprocess *made) {
+static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad,
+                            tri_preprocess *made) {
     enum { SURPLUS = 1000 }; /* what is counted beyond the classes, for the message */
     tri_values found = {0};
     tri_status status = TRI_OK;
@@ -122,7 +127,8 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
             status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
         tri__rows_passed(table, row);
     }
-    if (status == TRI_OK && found.n != n_classes) status = wrong_count(table, column, &made->reading, &found, n_classes, row == rows);
+    if (status == TRI_OK && found.n != n_classes)
+        status = wrong_count(table, column, &made->reading, &found, n_classes, row == rows);
     for (int i = 0; i < n_classes && status == TRI_OK; i++) made->label[i] = found.at[i], found.at[i] = NULL;
     tri__values_free(&found);
     return status;

@@ -89,7 +89,8 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
              "out of tab_field_list, or leave missing numbers empty", TRI_CATEGORIES_MAX);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        if (!f->bad[row] && tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
+        if (!f->bad[row] &&
+            tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
             return tri__field_fail(f->table, row, column, what);
     }
     return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
@@ -164,7 +165,8 @@ static tri_status find_kind(const fit *f, const char *name, int column, int *cat
         double value;
         tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
         int wrong = number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
-        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
+        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
+            return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
         if (wrong) f->bad[row] = 1;
         tri__rows_passed(f->table, row);
     }
@@ -210,12 +212,16 @@ static tri_status fit_reading(fit *f) {
     reading->decimal = found.mark;
     if (!found.unclear) return TRI_OK;
     if (found.point < 0)
-        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" have a comma before three digits, so it may stand before a fraction or "
-                         "between thousands: say --decimal-mark comma if it is a fraction; otherwise write them without it",
-                         tri__table_path(f->table), tri__table_name(f->table, found.comma));
-    return tri__fail(TRI_DATA, "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, or say which "
-                     "with --decimal-mark and leave the other column out of tab_field_list", tri__table_path(f->table),
-                     tri__table_name(f->table, found.comma), tri__table_name(f->table, found.point));
+        return tri__fail(
+            TRI_DATA,
+            "%s: the numbers of column \"%s\" have a comma before three digits, so it may stand before a fraction or "
+            "between thousands: say --decimal-mark comma if it is a fraction; otherwise write them without it",
+            tri__table_path(f->table), tri__table_name(f->table, found.comma));
+    return tri__fail(
+        TRI_DATA,
+        "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, or say which "
+        "with --decimal-mark and leave the other column out of tab_field_list",
+        tri__table_path(f->table), tri__table_name(f->table, found.comma), tri__table_name(f->table, found.point));
 }
 
 static tri_status run(fit *f, int *categorical) {

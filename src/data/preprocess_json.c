@@ -1,5 +1,5 @@
-/* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores. What is
- * read back is checked as any input: a checkpoint may come from elsewhere. docs/data.md lists the keys. */
+/* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores.
+ * What is read back is checked as any input: a checkpoint may come from elsewhere. docs/data.md lists the keys. */
 #include "data/preprocess.h"
 
 #include <math.h>
@@ -57,21 +57,22 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
             tri__json_decref(columns);
             return NULL;
         }
-    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name, "label_by_index",
-                     p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
+    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name,
+                     "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
                      texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n),
                      "decimal_mark", mark_json(p->reading.decimal), "missing_values",
                      texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
 }
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
-    return tri__json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name", s->label_name,
-                     "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text", texts_json(s->text[1].at, s->text[1].n),
-                     "columns", texts_json(s->columns.at, s->columns.n), "categorical",
-                     texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
-                     "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
-                     s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
-                     texts_json(s->reading.missing.at, s->reading.missing.n));
+    return tri__json_pack(
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name",
+        s->label_name, "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text",
+        texts_json(s->text[1].at, s->text[1].n), "columns", texts_json(s->columns.at, s->columns.n), "categorical",
+        texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
+        "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
+        s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
+        texts_json(s->reading.missing.at, s->reading.missing.n));
 }
 
 static tri_status parse_text(const tri_json *value, const char *what, const char *name, char **out) {

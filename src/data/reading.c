@@ -1,5 +1,5 @@
-/* reading.c - fields as numbers. A number is checked against a decimal grammar before strtod sees it, so that neither its extras
- * (hexadecimal, nan, inf) nor a locale's comma get in. */
+/* reading.c - fields as numbers. A number is checked against a decimal grammar before strtod sees it, so that neither
+ * its extras (hexadecimal, nan, inf) nor a locale's comma get in. */
 #include "data/reading.h"
 
 #include "data/columns.h"
@@ -34,7 +34,8 @@ static size_t digits(const char *text, size_t length, size_t at) {
     return at - start;
 }
 
-/* [+-] digits [mark digits] [e [+-] digits], with a digit before or after the mark. *at_mark: where it stands; SIZE_MAX: nowhere. */
+/* [+-] digits [mark digits] [e [+-] digits], with a digit before or after the mark. *at_mark: where it stands;
+ * SIZE_MAX: nowhere. */
 static int is_decimal(const char *text, size_t length, char mark, size_t *at_mark) {
     size_t at = length && (text[0] == '+' || text[0] == '-'), whole = digits(text, length, at), part = 0;
     *at_mark = SIZE_MAX;
@@ -81,7 +82,8 @@ typedef struct count {
 /* "1,234": it could be a thousand. "0,234", "12,5" and "1234,567" cannot. */
 static int may_be_thousands(tri_field_text field, size_t mark) {
     size_t sign = field.text[0] == '+' || field.text[0] == '-', whole = mark - sign;
-    return whole >= 1 && whole <= 3 && field.text[sign] != '0' && field.length - mark == 4 && digits(field.text, field.length, mark + 1) == 3;
+    return whole >= 1 && whole <= 3 && field.text[sign] != '0' && field.length - mark == 4 &&
+           digits(field.text, field.length, mark + 1) == 3;
 }
 
 static void count_field(const tri_texts *missing, tri_field_text field, count *c) {
@@ -98,7 +100,8 @@ static void count_field(const tri_texts *missing, tri_field_text field, count *c
     }
 }
 
-tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, const tri_texts *missing, tri_decimal *out) {
+tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, const tri_texts *missing,
+                             tri_decimal *out) {
     char separator = tri__table_separator(table);
     *out = (tri_decimal){.mark = '.', .comma = -1, .point = -1};
     if (!separator || separator == ',' || !n) return TRI_OK;
@@ -111,8 +114,10 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
     int64_t plain = 0;
     for (int c = 0; c < n; c++) {
         const count *k = &counts[c];
-        if (k->commas && 10 * (k->commas + k->whole) >= 9 * k->filled) plain += k->plain, out->comma = out->comma < 0 ? columns[c] : out->comma;
-        if (k->points && 10 * (k->points + k->whole) >= 9 * k->filled) out->point = out->point < 0 ? columns[c] : out->point;
+        if (k->commas && 10 * (k->commas + k->whole) >= 9 * k->filled)
+            plain += k->plain, out->comma = out->comma < 0 ? columns[c] : out->comma;
+        if (k->points && 10 * (k->points + k->whole) >= 9 * k->filled)
+            out->point = out->point < 0 ? columns[c] : out->point;
     }
     free(counts);
     out->unclear = out->comma >= 0 && (out->point >= 0 || !plain);

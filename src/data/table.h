@@ -1,7 +1,7 @@
-/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), chosen by the file's ending; what
- * separates the fields of a CSV file is recognised. Parsed
- * in parallel; the same rows, fields and errors whatever the number of threads and the size of their pieces. A small file is
- * held in memory; of a large one only the index is, and the text of rows is read again when it is asked for (docs/tables.md). */
+/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), chosen by the file's
+ * ending; what separates the fields of a CSV file is recognised. Parsed in parallel; the same rows, fields and errors
+ * whatever the number of threads and the size of their pieces. A small file is held in memory; of a large one only the
+ * index is, and the text of rows is read again when it is asked for (docs/tables.md). */
 #ifndef TRI_DATA_TABLE_H
 #define TRI_DATA_TABLE_H
 
@@ -32,9 +32,10 @@ typedef struct tri_bad_row {
 typedef struct tri_table tri_table;
 
 /* Reads the header and finds every row. Failures are TRI_DATA "file:line:column: what" (ragged or unterminated rows,
- * invalid UTF-8, NUL bytes, files that are no tables, separators that are not clear, duplicate or empty header names (an unnamed first column is a row index and is allowed), the
- * limits of base/limits.h). options NULL: the defaults. JSON lines: columns are the union of the objects' keys, in order
- * of first appearance; null and absent are empty fields; numbers and booleans keep their text; nested values are bad. */
+ * invalid UTF-8, NUL bytes, files that are not tables, separators that are not clear, duplicate or empty header names
+ * (an unnamed first column is a row index and is allowed), the limits of base/limits.h). options NULL: the defaults.
+ * JSON lines: columns are the union of the objects' keys, in order of first appearance; null and absent are empty
+ * fields; numbers and booleans keep their text; nested values are bad. */
 tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out);
 void tri__table_close(tri_table *table);
 /* "auto" (0), "comma", "semicolon", "tab", "pipe", or the character itself; else TRI_USAGE. */

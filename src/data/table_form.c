@@ -1,7 +1,7 @@
-/* table_form.c - the form of a table's file: what is no table is named, with the way to make one of it; and which character
- * separates the fields of a CSV file. That is recognised by the header and the first rows: a separator fits when the header has
- * at least two fields by it, quotes taken into account, and rows have as many. Commas are what a file without a header of several
- * fields has; two separators that fit equally well are an error, not a guess. */
+/* table_form.c - the form of a table's file: a file that is not a table is named, with the way to make one; and which
+ * character separates the fields of a CSV file. That is recognised by the header and the first rows: a separator fits
+ * when the header has at least two fields by it, quotes taken into account, and rows have as many. Commas are what a
+ * file without a header of several fields has; two separators that fit equally well are an error, not a guess. */
 #include "base/text.h"
 #include "data/table_parts.h"
 
@@ -12,7 +12,8 @@
 static const struct {
     char byte;
     const char *name, *plural;
-} separators[] = {{',', "comma", "commas"}, {';', "semicolon", "semicolons"}, {'\t', "tab", "tabs"}, {'|', "pipe", "vertical bars"}};
+} separators[] = {
+    {',', "comma", "commas"}, {';', "semicolon", "semicolons"}, {'\t', "tab", "tabs"}, {'|', "pipe", "vertical bars"}};
 
 enum { N_SEPARATORS = sizeof separators / sizeof *separators, SAMPLE = 1 << 18, SAMPLE_ROWS = 100 };
 
@@ -20,11 +21,13 @@ tri_status tri__separator_parse(const char *text, char *separator) {
     *separator = 0;
     if (!text || strcmp(text, "auto") == 0) return TRI_OK;
     for (int i = 0; i < N_SEPARATORS; i++)
-        if (!strcmp(text, separators[i].name) || (text[0] == separators[i].byte && !text[1])) *separator = separators[i].byte;
+        if (!strcmp(text, separators[i].name) || (text[0] == separators[i].byte && !text[1]))
+            *separator = separators[i].byte;
     if (!strcmp(text, "\\t")) *separator = '\t';
     if (*separator) return TRI_OK;
-    return tri__fail(TRI_USAGE, "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character",
-                     text);
+    return tri__fail(
+        TRI_USAGE,
+        "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character", text);
 }
 
 const char *tri__separator_words(char separator) {
@@ -33,7 +36,8 @@ const char *tri__separator_words(char separator) {
     return "";
 }
 
-/* Fields of the record at text[*at], which moves behind it; 0 when a quote does not fit; -1 when the record does not end here. */
+/* Fields of the record at text[*at], which moves behind it; 0 when a quote does not fit; -1 when the record does not
+ * end here. */
 static int64_t count_fields(const char *text, size_t size, int last, char separator, size_t *at) {
     enum { START, UNQUOTED, QUOTED, CLOSED } state = START;
     int64_t fields = 1;
@@ -89,10 +93,13 @@ static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARAT
     list[0] = 0;
     for (int i = 0; i < N_SEPARATORS; i++)
         if (fits[i].fields > 1)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s (%lld fields in the header, %d of %d rows agree)",
-                                     used ? ", " : "", separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
-    return tri__fail(TRI_DATA, "%s: what separates its fields is not clear: %s; say it with --separator comma, semicolon, tab or pipe",
-                     table->path, list);
+            used += (size_t)snprintf(list + used, sizeof list - used,
+                                     "%s%s (%lld fields in the header, %d of %d rows agree)", used ? ", " : "",
+                                     separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
+    return tri__fail(
+        TRI_DATA,
+        "%s: what separates its fields is not clear: %s; say it with --separator comma, semicolon, tab or pipe",
+        table->path, list);
 }
 
 static tri_status choose(const tri_table *table, const char *text, size_t size, int last, char *separator) {
@@ -116,7 +123,8 @@ tri_status tri__table_separate(tri_table *table) {
     uint64_t left = table->source.size - table->top;
     size_t size = left < SAMPLE ? (size_t)left : SAMPLE;
     char *text = malloc(size + 1);
-    tri_status status = text ? tri__source_read(&table->source, table->path, table->top, text, size) : tri__table_no_memory(table);
+    tri_status status =
+        text ? tri__source_read(&table->source, table->path, table->top, text, size) : tri__table_no_memory(table);
     if (status == TRI_OK) status = choose(table, text, size, size == left, &table->delimiter);
     free(text);
     table->recognised = status == TRI_OK && table->delimiter != ',';
@@ -153,7 +161,8 @@ static const char *renamed(const char *path, const char *ending, char out[static
     return shell_word(name, out) == out ? out : strcpy(out, name);
 }
 
-/* Files that are no tables, by their first bytes. "%1$s": the file, "%2$s": a file beside it, with the ending `becomes`. */
+/* Files that are not tables, by their first bytes. "%1$s": the file, "%2$s": a file beside it, with the ending
+ * `becomes`. */
 static const struct {
     const char *bytes;
     size_t n;
@@ -161,17 +170,22 @@ static const struct {
 } foreign[] = {
     {"\x1F\x8B", 2, "", "is compressed with gzip; unpack it: gunzip -k %1$s"},
     {"BZh", 3, "", "is compressed with bzip2; unpack it: bunzip2 -k %1$s"},
-    {"\xFD" "7zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
+    {"\xFD\x37zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
     {"\x28\xB5\x2F\xFD", 4, "", "is compressed with zstd; unpack it: unzstd %1$s"},
-    {"PAR1", 4, ".csv", "is a Parquet file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
-                        "pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
-    {"PK\x03\x04", 4, "", "is an Excel workbook or another zip archive; save the sheet as CSV UTF-8, or: libreoffice --headless "
-                          "--convert-to csv %1$s"},
-    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", 8, "", "is an Excel workbook (.xls); save the sheet as CSV UTF-8, or: libreoffice --headless "
-                                                "--convert-to csv %1$s"},
-    {"ARROW1", 6, ".csv", "is an Arrow or Feather file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
-                          "pandas.read_feather(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
-    {"SQLite format 3", 16, "", "is an SQLite database; write a table of it as CSV: sqlite3 -header -csv %1$s 'select * from TABLE'"},
+    {"PAR1", 4, ".csv",
+     "is a Parquet file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
+     "pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"PK\x03\x04", 4, "",
+     "is an Excel workbook or another zip archive; save the sheet as CSV UTF-8, or: libreoffice --headless "
+     "--convert-to csv %1$s"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", 8, "",
+     "is an Excel workbook (.xls); save the sheet as CSV UTF-8, or: libreoffice --headless "
+     "--convert-to csv %1$s"},
+    {"ARROW1", 6, ".csv",
+     "is an Arrow or Feather file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
+     "pandas.read_feather(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"SQLite format 3", 16, "",
+     "is an SQLite database; write a table of it as CSV: sqlite3 -header -csv %1$s 'select * from TABLE'"},
     {"\xFF\xFE", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
     {"\xFE\xFF", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
 };
@@ -193,7 +207,8 @@ static tri_status check_json(const tri_table *table, const char *head, size_t n)
         return name_foreign(table->path, "is one JSON array; write an object a line: jq -c '.[]' %1$s > %2$s",
                             ends(table->path, ".jsonl") ? ".lines.jsonl" : ".jsonl");
     if (!array && !lines && head[inner] == '"')
-        return tri__fail(TRI_DATA, "%s holds JSON; one object a line is read from files that end in .jsonl: rename it", table->path);
+        return tri__fail(TRI_DATA, "%s holds JSON; one object a line is read from files that end in .jsonl: rename it",
+                         table->path);
     return TRI_OK;
 }
 
@@ -219,7 +234,8 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;
     snprintf(said, sizeof said, "%s", tri_error());
-    return tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said, windows ? "Windows-1252" : "Latin-1",
-                     windows ? "WINDOWS-1252" : "LATIN1", shell_word(table->path, word),
+    return tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
+                     windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1",
+                     shell_word(table->path, word),
                      renamed(table->path, table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl", other));
 }

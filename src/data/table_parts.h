@@ -144,7 +144,7 @@ struct tri_table {
     const tri_format *format;
     tri_table_options options;
     char delimiter;          /* of CSV; 0: JSON lines */
-    int recognised;          /* by its rows, and it is no comma */
+    int recognised;          /* by its rows, and it is not a comma */
     uint64_t top;            /* the first byte after a byte-order mark: line 1 */
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
@@ -175,7 +175,7 @@ tri_status tri__table_no_memory(const tri_table *table);
 tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* TRI_DATA for a row that cannot be read: tri__table_fail, and the way out where the file is not UTF-8. */
 tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault);
-/* TRI_DATA naming what the file is where it is no table. */
+/* TRI_DATA naming what the file is where it is not a table. */
 tri_status tri__table_form(const tri_table *table);
 /* Recognises the delimiter of CSV. */
 tri_status tri__table_separate(tri_table *table);

@@ -30,16 +30,17 @@ static tri_status find(const char *folder, const char *const *names, char out[st
 /* A folder without tables: names one that is there in another format. */
 static tri_status none_found(const char *folder) {
     static const char *const names[] = {"train", "valid", "val", "test"},
-                      *const endings[] = {"csv.gz", "tsv.gz", "jsonl.gz", "csv.zip", "csv.bz2", "csv.xz", "csv.zst", "parquet", "json",
-                                          "xlsx",   "xls",    "feather",  "arrow",   "txt"};
+                      *const endings[] = {"csv.gz",  "tsv.gz",  "jsonl.gz", "csv.zip", "csv.bz2", "csv.xz", "csv.zst",
+                                          "parquet", "feather", "arrow",    "json",    "xlsx",    "xls",    "txt"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
             char path[TRI_PATH_MAX], file[64];
             snprintf(file, sizeof file, "%s.%s", names[n], endings[e]);
             TRI_TRY(tri__path_join(path, folder, file));
             if (tri__is_file(path))
-                return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl; there is %s: trident inspect "
-                                 "%s says how to make a table of it", folder, file, path);
+                return tri__fail(TRI_NOINPUT,
+                                 "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl; there is %s: "
+                                 "trident inspect %s says how to make a table of it", folder, file, path);
         }
     return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, test as .csv, .tsv or .jsonl", folder);
 }
@@ -54,9 +55,11 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
         return tri__path_join(files->test, "", path);
     }
     if (strcmp(path, "-") == 0)
-        return tri__fail(TRI_USAGE, "--data-path -: a table is read more than once, so not from stdin; save it to a file first");
+        return tri__fail(TRI_USAGE,
+                         "--data-path -: a table is read more than once, so not from stdin; save it to a file first");
     if (!tri__is_folder(path) && access(path, F_OK) == 0)
-        return tri__fail(TRI_USAGE, "%s is neither a file nor a folder (--data-path); save the table to a file first", path);
+        return tri__fail(TRI_USAGE, "%s is neither a file nor a folder (--data-path); save the table to a file first",
+                         path);
     if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
     TRI_TRY(find(path, train, files->train));
     TRI_TRY(find(path, valid, files->valid));

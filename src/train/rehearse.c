@@ -1,5 +1,6 @@
-/* rehearse.c - what training would refuse before its first step, found without tokenising a text: settings, folders of encoders and
- * their weights, columns, numbers and labels. The same functions decide as in a run, so the words are those of the run. */
+/* rehearse.c - what training would refuse before its first step, found without tokenising a text: settings, folders of
+ * encoders and their weights, columns, numbers and labels. The same functions decide as in a run, so the words are
+ * those of the run. */
 #include "checkpoint/huggingface.h"
 #include "data/columns.h"
 #include "train/files.h"
@@ -26,7 +27,8 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
         tri_bad_field bad;
         char text[1100];
         tri_field_text label = tri__table_field(table, row, fields.label);
-        if (!tri__fields_numbers(&fields, row, numbers, &bad)) status = tri__field_fail(table, row, bad.column, bad.what);
+        if (!tri__fields_numbers(&fields, row, numbers, &bad))
+            status = tri__field_fail(table, row, bad.column, bad.what);
         else if (tri__labels_class(preprocess, label) < 0)
             status = tri__field_fail(table, row, fields.label, tri__label_words(preprocess, label, text, sizeof text));
         tri__rows_passed(table, row);
@@ -35,7 +37,8 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
     return status == TRI_OK ? tri__table_check(table) : status;
 }
 
-/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no obstacle. */
+/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no obstacle.
+ */
 static tri_status check_valid(const tri_table_options *options, const char *path, const tri_preprocess *preprocess) {
     tri_table *table;
     float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);
@@ -61,7 +64,8 @@ static tri_status check_tables(const tri_settings *settings) {
     tri_status status = tri__table_open(files.train, &options, &table);
     if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
     tri__table_close(table);
-    if (status == TRI_OK && files.valid[0] && !tri__is_file(settings->data_path)) status = check_valid(&options, files.valid, preprocess);
+    if (status == TRI_OK && files.valid[0] && !tri__is_file(settings->data_path))
+        status = check_valid(&options, files.valid, preprocess);
     tri__preprocess_free(preprocess);
     tri__fit_spec_free(&fit);
     return status;

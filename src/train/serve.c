@@ -158,7 +158,9 @@ static tri_status check_weights(const served *v) {
 #pragma omp parallel for num_threads(tri__threads(&v->settings)) reduction(+ : bad) if (n > 1 << 16)
         for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
         if (bad)
-            return tri__fail(TRI_NOTFINITE, "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident checkpoint ls)",
+            return tri__fail(TRI_NOTFINITE,
+                             "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
+                             "checkpoint ls)",
                              tri__checkpoint_path(v->checkpoint), piece->name, (long long)bad, (long long)n);
     }
     return TRI_OK;
@@ -169,8 +171,9 @@ static tri_status check_probs(const served *v) {
     int classes = v->preprocess->n_classes;
     for (int64_t i = 0; i < v->data->n * classes; i++)
         if (!isfinite(v->probs[i]))
-            return tri__fail(TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
-                             tri__checkpoint_path(v->checkpoint), v->preprocess->label[i % classes], (long long)(i / classes) + 1);
+            return tri__fail(
+                TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
+                tri__checkpoint_path(v->checkpoint), v->preprocess->label[i % classes], (long long)(i / classes) + 1);
     return TRI_OK;
 }
 
@@ -250,7 +253,8 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
     int64_t rows = tri__table_rows(out->table), n = 0;
     float *numbers = malloc(((size_t)v->preprocess->width + 1) * sizeof *numbers);
     out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
-    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->preprocess, 0, &fields) : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->preprocess, 0, &fields)
+                                            : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
         if (tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
@@ -260,7 +264,8 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
     free(numbers);
     if (status == TRI_OK) status = tri__table_check(out->table);
     if (status == TRI_OK && n != v->data->n)
-        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", tri__table_path(out->table));
+        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
+                           tri__table_path(out->table));
     return status;
 }
 
@@ -292,7 +297,8 @@ tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri
     *out = (tri_predictions){0};
     tri_status status = predict(asked, sink, &v, out);
     if (status == TRI_OK) {
-        out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label, out->probs = v.probs;
+        out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
+        out->probs = v.probs;
         v.preprocess->label = NULL; /* handed over */
         v.preprocess->n_classes = 0;
         v.probs = NULL;
