@@ -259,7 +259,8 @@ static void test_model_check(void **state) {
         {"{\"positive_label\": \"no\"}", NULL},
         {"{\"positive_label\": \"no\", \"num_classes\": 3, \"is_binary\": false}",
          "positive_label \"no\" names one of two classes, but num_classes is 3"},
-        {"{\"positive_label\": \"maybe\", \"label_list\": [\"no\", \"yes\"]}", "positive_label \"maybe\" is not in label_list"},
+        {"{\"positive_label\": \"maybe\", \"label_list\": [\"no\", \"yes\"]}",
+         "positive_label \"maybe\" is not in label_list"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_model_config config;

@@ -1,5 +1,6 @@
-/* test_metrics.c - scores against scikit-learn 1.9.1: precision_recall_curve + auc, average_precision_score, roc_auc_score,
- * precision_recall_fscore_support, f1_score(average="macro"), confusion_matrix and log_loss of the same rows. */
+/* test_metrics.c - scores against scikit-learn 1.9.1: precision_recall_curve + auc, average_precision_score,
+ * roc_auc_score, precision_recall_fscore_support, f1_score(average="macro"), confusion_matrix and log_loss of the same
+ * rows. */
 #include "train/metrics.h"
 
 #include <math.h>
@@ -195,7 +196,8 @@ static void test_refused(void **state) {
     tri__scores_free(&s);
 }
 
-/* Of one fraud in 201 rows, with a model that finds nothing: what is said belongs to the fraud, and says that nothing is found. */
+/* Of one fraud in 201 rows, with a model that finds nothing: what is said belongs to the fraud, and says that nothing
+ * is found. */
 static void test_rare(void **state) {
     (void)state;
     enum { N = 201 };

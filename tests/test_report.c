@@ -171,7 +171,8 @@ static void tfevents_bytes(void **state) {
     assert_memory_equal(text, golden_version, sizeof golden_version);
     assert_memory_equal(text + sizeof golden_version, golden_loss, sizeof golden_loss);
     static const char *const tags[] = {"train/learning_rate", "train/grad_norm", "train/samples_per_second", "train/epoch", "eval/loss",
-                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/average_precision", "eval/roc_auc"};
+                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/roc_auc",
+                                       "eval/average_precision"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) assert_true(contains(text, size, tags[i]));
     assert_true(contains(text, size, "\x10\xac\x02\x2a")); /* step 300 */
     size_t at = 0, records = 0;

@@ -321,10 +321,13 @@ static tri_dataset rows_of(int64_t first, int64_t n) {
 static void a_sample_of_rows_knows_the_rest(void **state) {
     (void)state;
     static const struct {
-        int64_t trained, first, n, found; /* found: rows of first..first + n - 1 that were trained on; exact up to TRI_TRAINED_MAX */
+        int64_t trained, first, n, found; /* found: rows of first..first + n - 1 that were trained on */
     } cases[] = {
-        {100, 0, 100, 100}, {100, 90, 20, 10}, {100, 100, 50, 0},    {TRI_TRAINED_MAX, 4000, 200, 96}, {10000, 0, 10000, 10000},
-        {10000, 5000, 1000, 1000}, {10000, 9000, 2000, 1000}, {10000, 10000, 5000, 0}, {MOST, 0, MOST, MOST},
+        {100, 0, 100, 100},        {100, 90, 20, 10},
+        {100, 100, 50, 0},         {TRI_TRAINED_MAX, 4000, 200, 96},
+        {10000, 0, 10000, 10000},  {10000, 5000, 1000, 1000},
+        {10000, 9000, 2000, 1000}, {10000, 10000, 5000, 0},
+        {MOST, 0, MOST, MOST},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_dataset trained = rows_of(0, cases[i].trained), asked = rows_of(cases[i].first, cases[i].n);
@@ -339,7 +342,8 @@ static void a_sample_of_rows_knows_the_rest(void **state) {
         assert_true(complete || want == 0 || want == 1 ? share == want : fabs(share - want) < 0.05);
         tri__json_decref(json);
     }
-    static const char *const wrong[] = {"{}", "{\"hashes\": 1}", "{\"hashes\": \"12\"}", "{\"hashes\": \"000000000000000g\"}",
+    static const char *const wrong[] = {"{}", "{\"hashes\": 1}", "{\"hashes\": \"12\"}",
+                                        "{\"hashes\": \"000000000000000g\"}",
                                         "{\"hashes\": \"00000000000000020000000000000001\"}"};
     tri_dataset asked = rows_of(0, 5);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

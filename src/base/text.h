@@ -18,7 +18,8 @@ char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */
 const char *tri__text_bytes(double bytes, char out[static 32]);
 const char *tri__text_count(int64_t count, char out[static 32]);
-/* At most `width` characters of a text for a line or a table, "..." behind what was cut; control characters become blanks. */
+/* At most `width` characters of a text for a line or a table, "..." behind what was cut; control characters become
+ * blanks. */
 const char *tri__text_brief(const char *text, int width, char *out, size_t size);
 /* "25M" in bytes, with K, M, G or T for powers of 1024; -1 when it is no size. */
 int64_t tri__text_size(const char *text);

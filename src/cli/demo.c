@@ -190,13 +190,14 @@ static tri_status print_table(const demo *d) {
     tri__text_table_add(&table, "model\taccuracy\tF1\tPR AUC\tavg precision\tROC AUC");
     for (int i = 0; i < VARIANTS; i++) {
         const tri_scores *s = &d->made[i].scores;
-        tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro, s->pr_auc,
-                       s->average_precision, s->roc_auc);
+        tri__text_table_add(&table, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", variants[i].title, s->accuracy, s->f1_macro,
+                            s->pr_auc, s->average_precision, s->roc_auc);
     }
     tri_status status = tri__text_table_print(&table, out, d->cli->out_color);
     tri__text_table_free(&table);
     TRI_TRY(status);
-    fprintf(out, "\nPR AUC, average precision and ROC AUC are of label %s.\n", tri__scores_positive(&d->made[0].scores));
+    fprintf(out, "\nPR AUC, average precision and ROC AUC are of label %s.\n",
+            tri__scores_positive(&d->made[0].scores));
     fprintf(out,
             "The label is the majority of three hints, one in each input; %d %% of the labels are wrong on purpose.\n"
             "With one input left out no model can be right on more than 3 rows in 4, with all three on %d %%.\n"

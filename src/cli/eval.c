@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8, SHOWN_MATRIX = 12 /* classes: a matrix of more is in --json only */ };
+enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8 };
+enum { SHOWN_MATRIX = 12 }; /* classes: a matrix of more is in --json only */
 
 static tri_status print_table(const tri_cli *cli, tri_text_table *table) {
     tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
@@ -33,10 +34,12 @@ static tri_status print_whole(const tri_cli *cli, const tri_scores *s) {
     char name[NAME_BYTES], pr[32], average[32], roc[32];
     tri_text_table table = {0};
     tri__text_table_add(&table, "rows\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");
-    tri__text_table_add(&table, "%lld\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f", (long long)s->rows, s->loss, s->accuracy, s->f1_macro,
-                        area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc), s->log_loss);
+    tri__text_table_add(&table, "%lld\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f", (long long)s->rows, s->loss, s->accuracy,
+                        s->f1_macro, area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
+                        s->log_loss);
     TRI_TRY(print_table(cli, &table));
-    if (s->positive >= 0) fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n\n", name_of(s, s->positive, name));
+    if (s->positive >= 0)
+        fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n\n", name_of(s, s->positive, name));
     else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n\n", cli->out);
     return TRI_OK;
 }
@@ -46,8 +49,9 @@ static tri_status print_classes(const tri_cli *cli, const tri_scores *s) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "label\trows\tprecision\trecall\tF1");
     for (int c = 0; c < s->n_classes; c++)
-        tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%.4f\t%.4f", name_of(s, c, name), c == s->positive ? " (positive)" : "",
-                            (long long)s->support[c], s->precision[c], s->recall[c], s->f1[c]);
+        tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%.4f\t%.4f", name_of(s, c, name),
+                            c == s->positive ? " (positive)" : "", (long long)s->support[c], s->precision[c],
+                            s->recall[c], s->f1[c]);
     return print_table(cli, &table);
 }
 

@@ -15,8 +15,8 @@
 /* The best checkpoint of a folder; 0 when there is none. */
 static int find_best(const char *folder, char path[static TRI_PATH_MAX]) {
     int64_t step;
-    return tri__checkpoint_best(folder, &step) == TRI_OK && step >= 0 && tri__checkpoint_name(path, folder, step, "") == TRI_OK &&
-           tri__is_folder(path);
+    return tri__checkpoint_best(folder, &step) == TRI_OK && step >= 0 &&
+           tri__checkpoint_name(path, folder, step, "") == TRI_OK && tri__is_folder(path);
 }
 
 /* Where the model lies, and which checkpoint stands for the run folder. */

@@ -45,7 +45,7 @@ typedef struct tri_preprocess_spec {
     tri_texts columns;
     tri_texts categorical;    /* those of columns that hold categories, whatever they look like */
     tri_texts label_list;     /* the classes' labels in order; empty: from the data */
-    const char *positive_label; /* must be one of the labels; NULL: none is given. What is fitted does not depend on it */
+    const char *positive_label; /* must be one of the labels; NULL: none. What is fitted does not depend on it */
     int n_classes;
     tri_missing missing;
     tri_transform transform;

@@ -7,7 +7,8 @@
 /* All may stand in the configuration file; all but objects on the command line too. */
 #define SCOPE "model,train,plan,simulate,inspect,config"
 #define SCOPED_ROW(scope_, kind_, field_, ...) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), .scope = scope_, __VA_ARGS__}
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
+     .scope = scope_, __VA_ARGS__}
 #define ROW(kind_, field_, ...) SCOPED_ROW(SCOPE, kind_, field_, __VA_ARGS__)
 
 const tri_option tri__model_options[] = {
@@ -87,8 +88,8 @@ static tri_status check_labels(const tri_model_config *config) {
     if (!named) return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
     if (config->positive_label && config->num_classes > 2)
         return tri__fail(TRI_USAGE,
-                         "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond two, figures are means over "
-                         "all classes; leave it out",
+                         "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond two, figures "
+                         "are means over all classes; leave it out",
                          config->positive_label, (long long)config->num_classes);
     return TRI_OK;
 }

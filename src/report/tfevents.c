@@ -95,7 +95,8 @@ static message new_event(double time, int64_t step) {
 
 /* A point of a curve; text: what the curve is of, or NULL. */
 static void write_described(FILE *out, const tri_event *event, const char *tag, double number, const char *text) {
-    message value = {.size = 0}, metadata = {.size = 0}, summary = {.size = 0}, record = new_event(event->time, event->step);
+    message value = {.size = 0}, metadata = {.size = 0}, summary = {.size = 0},
+            record = new_event(event->time, event->step);
     float simple = (float)number;
     put_block(&value, VALUE_TAG, tag, strlen(tag));
     put_byte(&value, VALUE_SIMPLE);

@@ -18,7 +18,7 @@ typedef struct tri_scores {
     char **label;                    /* [n_classes] names; owned */
     double *f1, *precision, *recall; /* [n_classes]; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
-    int64_t *confusion;              /* [n_classes, n_classes] rows of a label by prediction; NULL: too many classes; owned */
+    int64_t *confusion;              /* [n_classes, n_classes] rows by label and prediction; NULL: too many; owned */
     double seconds;
 } tri_scores;
 
@@ -71,7 +71,8 @@ typedef struct tri_event {
     /* MESSAGE */
     tri_log_level level;
     const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */
-    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the summary there is */
+    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the summary
+     * there is */
     const tri_json *facts;
     /* PROFILE */
     const tri_span *spans;

@@ -135,7 +135,7 @@ static tri_status open_exporter(exporter *e, const char *path) {
 static tri_status write_folder(exporter *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"))) return tri__fail(TRI_RESOURCE, "out of memory");
-    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint), "data"); /* so that eval knows the rows it was trained on */
+    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint), "data"); /* eval knows the table by it */
     tri_json *state = data ? tri__json_pack("{s:O}", "data", data) : NULL;
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),

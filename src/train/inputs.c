@@ -85,7 +85,8 @@ tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_pr
     return tri__dataset_open(&spec, out);
 }
 
-tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train, int *positive) {
+tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,
+                                int *positive) {
     const char *asked = in->settings->model.positive_label;
     int64_t count[2] = {0};
     char rows[32], all[32];
@@ -96,7 +97,8 @@ tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *prep
     else *positive = count[1] <= count[0];
     tri__say(in->log, TRI_LOG_INFO, "positive label: %s, %s of %s training rows%s", preprocess->label[*positive],
              tri__text_count(count[*positive], rows), tri__text_count(train->n, all),
-             asked ? "" : count[0] == count[1] ? " (the last of two that are equally frequent; positive_label names another)"
-                                               : " (the rarer one; positive_label names another)");
+             asked                  ? ""
+             : count[0] == count[1] ? " (the last of two that are equally frequent; positive_label names another)"
+                                    : " (the rarer one; positive_label names another)");
     return TRI_OK;
 }

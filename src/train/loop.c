@@ -143,7 +143,9 @@ static tri_status validate(loop *l, int *best) {
 }
 
 /* Of the epoch so far; NaN when every step was skipped. */
-static double epoch_loss(const tri_session *s) { return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN; }
+static double epoch_loss(const tri_session *s) {
+    return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN;
+}
 
 /* Validation, the epoch's line, the best model. At an epoch's end, and at the run's. */
 static tri_status end_epoch(loop *l, int last) {
@@ -252,12 +254,12 @@ static tri_json *summary_json(const loop *l) {
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
     tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss) : tri__json_null(); /* of a skipped step: maybe none */
-    tri_json *summary = tri__json_pack("{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
-                                (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
-                                "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
-                                (double)l->tokens / safe, "max_rss_bytes",
-                                (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
-                                (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
+    tri_json *summary = tri__json_pack(
+        "{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
+        (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
+        "the last training step", "samples_per_second", (double)l->samples / safe, "tokens_per_second",
+        (double)l->tokens / safe, "max_rss_bytes", (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
+        (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(summary, "bad_rows", bad);
@@ -268,8 +270,8 @@ static tri_json *summary_json(const loop *l) {
     return summary;
 }
 
-/* The summary of a run that had ended before this process began: *summary is a new reference on the first rank, *ended is the same on all.
- * One that was killed between its last checkpoint and its summary has none, and is ended now. */
+/* The summary of a run that had ended before this process began: *summary is a new reference on the first rank, *ended
+ * is the same on all. One that was killed between its last checkpoint and its summary has none, and is ended now. */
 static tri_status find_summary(const tri_session *s, tri_json **summary, int *ended) {
     char path[TRI_PATH_MAX];
     int32_t there = 0;
@@ -292,8 +294,8 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     tri_status status = find_summary(s, &summary, ended);
     if (status == TRI_OK && *ended) {
         tri__say(&s->log, TRI_LOG_INFO,
-                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher --epochs or --max-steps "
-                 "goes on, --resume never begins anew",
+                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
+                 "--epochs or --max-steps goes on, --resume never begins anew",
                  (long long)s->at.step);
         status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
     }
@@ -342,7 +344,8 @@ static tri_status run(loop *l) {
     if (ranks) tri__json_set_new(summary, "ranks", ranks);
     if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK)
-        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
+        status = tri__session_emit(
+            s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
     tri__json_decref(summary);
     return status;
 }

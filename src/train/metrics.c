@@ -1,6 +1,6 @@
 /* metrics.c - scores of predicted probabilities. The curves come from one sort of each class's probabilities: walking
  * down the thresholds, equal probabilities together, gives all areas in O(n log n).
- * As scikit-learn's precision_recall_curve, average_precision_score, roc_auc_score and precision_recall_fscore_support. */
+ * As scikit-learn's precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
 #include "train/metrics.h"
 
 #include <math.h>

@@ -17,7 +17,7 @@ tri_status tri__run_rehearse(const tri_settings *settings);
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
     tri_scores scores;
-    int64_t trained_on; /* rows of the table that the model was trained on, of a large training table estimated; -1: unknown */
+    int64_t trained_on; /* rows that the model was trained on, of a large training table estimated; -1: unknown */
 } tri_evaluation;
 tri_status tri__run_eval(const tri_settings *settings, const tri_sink *sink, tri_evaluation *out);
 

@@ -84,11 +84,12 @@ static tri_status load_data(served *v, const char *path, int need_labels, const 
     return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
 }
 
-/* The classes' names are the preprocessing's, their number the configuration's: a checkpoint may come from elsewhere. */
+/* Names of the classes are the preprocessing's, their number is the configuration's: do they agree? */
 static tri_status check_classes(const served *v) {
     if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d", tri__checkpoint_path(v->checkpoint),
-                     (long long)v->settings.model.num_classes, v->preprocess->n_classes);
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
+                     tri__checkpoint_path(v->checkpoint), (long long)v->settings.model.num_classes,
+                     v->preprocess->n_classes);
 }
 
 /* --positive-label, or the label that the model was trained with. */
@@ -96,20 +97,20 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
     const char *kept = v->settings.model.positive_label;
     v->positive = -1;
     if (asked && v->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them; leave it out",
+        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them",
                          v->preprocess->n_classes);
     if (v->preprocess->n_classes > 2) return TRI_OK;
     if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
     v->positive = 1;
     tri__say(log, TRI_LOG_WARN,
-             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, \"%s\"; --positive-label "
-             "names another",
+             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, "
+             "\"%s\"; --positive-label names another",
              tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
     return TRI_OK;
 }
 
-/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same, else as many as the
- * checkpoint's hashes of rows say. An export has the digest only. */
+/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same,
+ * else as many as the checkpoint's hashes of rows say. An export has the digest only. */
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
     static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
     const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
@@ -139,6 +140,7 @@ static tri_status open_served(const tri_settings *asked, const tri_sink *sink, i
     const char *folder = tri__checkpoint_path(v->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&v->settings, path));
+    TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint may come from elsewhere */
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));

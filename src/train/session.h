@@ -76,8 +76,8 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);
-/* The run's settings, with encoders and positive label as they were resolved: the checkpoint alone says what the model is. NULL when out of
- * memory. */
+/* The run's settings, with encoders and positive label as they were resolved: the checkpoint alone says what the model
+ * is. NULL when out of memory. */
 tri_json *tri__session_recorded(const tri_session *session);
 /* save.c: every rank calls these. open_saver also clears the run folder of what a killed run left. */
 tri_status tri__session_open_saver(tri_session *session);

@@ -1,6 +1,6 @@
-/* trained.c - a sample of row hashes: the k smallest ones ("k minimum values"). Hashes are as good as random numbers, so
- * the rows whose hash is below a bound are a fair sample of any table, and whether one of them was trained on is known
- * for certain. Bar-Yossef et al., Counting distinct elements in a data stream, 2002. */
+/* trained.c - a sample of row hashes: the k smallest ones ("k minimum values"). Hashes are as good as random numbers,
+ * so the rows whose hash is below a bound are a fair sample of any table, and whether one of them was trained on is
+ * known for certain. Bar-Yossef et al., Counting distinct elements in a data stream, 2002. */
 #include "train/trained.h"
 
 #include <stdio.h>
@@ -64,7 +64,8 @@ tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
 static tri_status parse(const tri_json *trained, const char *name, sample *s) {
     const char *text = tri__json_string_value(tri__json_get(trained, "hashes"));
     size_t length = text ? strlen(text) : 1;
-    int good = text && length % DIGITS == 0 && length / DIGITS <= TRI_TRAINED_MAX && strspn(text, "0123456789abcdef") == length;
+    int good = text && length % DIGITS == 0 && length / DIGITS <= TRI_TRAINED_MAX &&
+               strspn(text, "0123456789abcdef") == length;
     *s = (sample){.complete = tri__json_is_true(tri__json_get(trained, "complete"))};
     for (; good && (size_t)s->n < length / DIGITS; s->n++) {
         char digits[DIGITS + 1] = "";
