@@ -195,7 +195,7 @@ expect "and ends with its supervisor" gone 2000 "${ranks[@]}"
 
 # A launcher that outlives its ranks, is deaf to SIGTERM, and has a child in another process group: both are ended 15 s after the ranks' error.json,
 # and the launcher is started again. The run folder is that of `trident train` in its command, or --output-dir.
-mkdir over over2
+mkdir over over2 over3
 cat >outlives <<'END'
 #!/bin/bash
 [ "$2" = train ] && folder=$4 || folder=over2 # trident train --output-dir FOLDER
@@ -211,6 +211,9 @@ chmod +x outlives
 echo '{"code": 76, "message": "of an earlier run", "time": 1}' >over2/error.json
 "$trident" supervise --max-restarts 1 --output-dir over2 -- ./outlives >over2/out 2>over2/err &
 second=$!
+# A launcher that starts its ranks again by itself: the run that begins removes the report, and nothing is ended.
+"$trident" supervise --output-dir over3 -- sh -c 'echo "{\"code\": 76}" >over3/error.json; sleep 2; rm over3/error.json; sleep 11; exit 3' >over3/out 2>&1 &
+third=$!
 run supervise --max-restarts 1 -- ./outlives trident train --output-dir over
 expect_code 0
 expect_text "$err" "the ranks have failed (over/error.json)" "start 2 of 2"
@@ -222,6 +225,10 @@ code=$?
 expect_code 0
 expect_text over2/err "the ranks have failed (over2/error.json)"
 expect "started twice" test "$(wc -l <over2/starts)" = 2
+last_command="trident supervise --output-dir over3 -- one that starts its ranks again by itself"
+wait "$third"
+code=$?
+expect_code 3
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then

@@ -30,7 +30,7 @@ for rank in 0 1; do
         start "${common[@]}" --output-dir met
         settled
         kill -$signal "$pid"
-        ends 5000 75
+        ends 20000 75
         expect_text "$err" "stopped (SIG$signal) while the 2 ranks of this machine met; run again to go on"
     done
 done
@@ -44,12 +44,12 @@ until [ -e held/.lock ] && ! flock -n held/.lock true; do sleep 0.02; done
 start "${common[@]}" --output-dir held
 settled
 kill -TERM "$pid"
-ends 5000 75
+ends 20000 75
 expect_text "$err" "stopped (SIGTERM) while held was in use by another run"
 start "${common[@]}" --output-dir held --nproc-per-node 2
 sleep 2
 kill -TERM "$pid"
-ends 5000 75
+ends 20000 75
 expect "ranks that stop at the start leave no error.json" test ! -e held/error.json
 kill "$holder"
 
@@ -63,7 +63,7 @@ until ! flock -n "$store" true; do sleep 0.02; done
 start "${common[@]}" --output-dir second --cache-dir cache
 settled
 kill -TERM "$pid"
-ends 5000 75
+ends 20000 75
 expect_text "$err" "stopped (SIGTERM) while $store was locked by process"
 refuses 73 "$store has been locked by process" "--cache-dir" -- "${common[@]}" --output-dir second --cache-dir cache
 kill "$holder"

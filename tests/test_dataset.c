@@ -90,9 +90,11 @@ static void assert_equal(const tri_dataset *a, const tri_dataset *b) {
         float numbers[2][8];
         for (int t = 0; t < a->n_texts; t++) {
             assert_true(tri__dataset_ids(a, t, row, ids[0]) == TRI_OK && tri__dataset_ids(b, t, row, ids[1]) == TRI_OK);
-            assert_memory_equal(ids[0], ids[1], (size_t)(a->text[t].start[row + 1] - a->text[t].start[row]) * sizeof(int32_t));
+            assert_memory_equal(ids[0], ids[1],
+                                (size_t)(a->text[t].start[row + 1] - a->text[t].start[row]) * sizeof(int32_t));
         }
-        assert_true(tri__dataset_numbers(a, row, numbers[0]) == TRI_OK && tri__dataset_numbers(b, row, numbers[1]) == TRI_OK);
+        assert_true(tri__dataset_numbers(a, row, numbers[0]) == TRI_OK &&
+                    tri__dataset_numbers(b, row, numbers[1]) == TRI_OK);
         assert_memory_equal(numbers[0], numbers[1], (size_t)a->n_columns * sizeof(float));
     }
     assert_true(a->digest == b->digest);

@@ -58,8 +58,9 @@ static void finds_the_mpi(void **state) {
 /* Jobs whose ids differ only in what is cut off would meet. */
 static void run_ids_are_not_cut(void **state) {
     (void)state;
-    static const char *const names[] = {"RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=", OMPI(0, 2) "OMPI_MCA_ess_base_jobid=",
-                                        "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_JOB_ID="};
+    static const char *const names[] = {
+        "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=", OMPI(0, 2) "OMPI_MCA_ess_base_jobid=",
+        "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_JOB_ID="};
     for (int i = 0; i < 3; i++)
         for (int n = TRI_RUN_ID_BYTES - 4; n <= TRI_RUN_ID_BYTES + 2; n++) {
             char text[512], id[128];
@@ -226,8 +227,9 @@ static void reads_hosts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_mpi), cmocka_unit_test(run_ids_are_not_cut), cmocka_unit_test(finds_the_launcher), cmocka_unit_test(refuses),     cmocka_unit_test(tells_a_batch_script),
-        cmocka_unit_test(reads_tasks),        cmocka_unit_test(reads_hosts),
+        cmocka_unit_test(finds_the_mpi), cmocka_unit_test(run_ids_are_not_cut),  cmocka_unit_test(finds_the_launcher),
+        cmocka_unit_test(refuses),       cmocka_unit_test(tells_a_batch_script), cmocka_unit_test(reads_tasks),
+        cmocka_unit_test(reads_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

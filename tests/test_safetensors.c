@@ -163,8 +163,8 @@ static void missing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(cut_short_in_use), cmocka_unit_test(conversions),
-        cmocka_unit_test(mutations),      cmocka_unit_test(missing),
+        cmocka_unit_test(contract_bytes), cmocka_unit_test(reference_bytes), cmocka_unit_test(cut_short_in_use),
+        cmocka_unit_test(conversions),    cmocka_unit_test(mutations),       cmocka_unit_test(missing),
     };
     return cmocka_run_group_tests_name("safetensors", tests, setup_path, teardown);
 }

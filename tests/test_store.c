@@ -100,7 +100,9 @@ static void what_the_dead_left_goes(void **state) {
         tri_store_writer *writer;
         char path[TRI_PATH_MAX];
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
-        if (tri__store_path(folder, &origin.key, path) != TRI_OK || tri__store_create(path, &origin, NULL, &writer) != TRI_OK) _exit(1);
+        if (tri__store_path(folder, &origin.key, path) != TRI_OK ||
+            tri__store_create(path, &origin, NULL, &writer) != TRI_OK)
+            _exit(1);
         if (write(ready[1], "r", 1) != 1) _exit(1);
         for (;;) pause();
     }

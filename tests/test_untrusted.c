@@ -1,5 +1,6 @@
-/* test_untrusted.c - token stores that lie with right hashes, that are cut short or changed while they are in use, and whose lock somebody
- * else holds: an error in words, or the store is made again; never a wrong index, a SIGBUS or a wait without end. */
+/* test_untrusted.c - token stores that lie with right hashes, that are cut short or changed while they are in use, and
+ * whose lock somebody else holds: an error in words, or the store is made again; never a wrong index, a SIGBUS or a
+ * wait without end. */
 #include "scratch.h"
 #include "base/clock.h"
 #include "data/loader.h"
@@ -40,8 +41,10 @@ static int setup_table(void **state) {
     snprintf(cache, sizeof cache, "%s/cache", folder);
     snprintf(path, sizeof path, "%s/table.csv", folder);
     snprintf(file, sizeof file, "%s/vocab.txt", folder);
-    for (int i = 0; i < ROWS; i++) sprintf(table + strlen(table), "a b%s,%d,%d\n", i % 3 ? " a" : "", i % 7, i % CLASSES);
-    if (tri__file_write(file, vocabulary, sizeof vocabulary - 1) || tri__file_write(path, table, strlen(table))) return -1;
+    for (int i = 0; i < ROWS; i++)
+        sprintf(table + strlen(table), "a b%s,%d,%d\n", i % 3 ? " a" : "", i % 7, i % CLASSES);
+    if (tri__file_write(file, vocabulary, sizeof vocabulary - 1) || tri__file_write(path, table, strlen(table)))
+        return -1;
     return tri__tokenizer_load(folder, &tokenizer[0]) != TRI_OK;
 }
 
@@ -53,9 +56,16 @@ static int teardown_table(void **state) {
 
 static tri_status fit(const tri_stop *stop, tri_preprocess **preprocess, tri_dataset **data) {
     static char *names[] = {"text", "x"};
-    tri_preprocess_spec spec = {.label_name = "label", .text = {{names, 1}}, .columns = {names + 1, 1}, .n_classes = CLASSES};
-    tri_dataset_spec how = {.path = path, .tokenizer = tokenizer, .max_len = MAX_LEN, .need_labels = 1, .threads = 1, .cache = cache,
-                            .stop = stop, .log = &ears};
+    tri_preprocess_spec spec = {
+        .label_name = "label", .text = {{names, 1}}, .columns = {names + 1, 1}, .n_classes = CLASSES};
+    tri_dataset_spec how = {.path = path,
+                            .tokenizer = tokenizer,
+                            .max_len = MAX_LEN,
+                            .need_labels = 1,
+                            .threads = 1,
+                            .cache = cache,
+                            .stop = stop,
+                            .log = &ears};
     said[0] = 0;
     return tri__dataset_fit(&how, &spec, preprocess, data);
 }
@@ -129,7 +139,8 @@ static void what_rows_hold_is_checked(void **state) {
         if (!strstr(said, lies[i].words) || !strstr(said, "making it again")) fail_msg("lie %zu: \"%s\"", i, said);
         assert_true(opens());
     }
-    forge(TRI_SECTION_LABELS, 0, &(int32_t){1}, 4); /* what nobody can know to be wrong is taken: the forging itself works */
+    forge(TRI_SECTION_LABELS, 0, &(int32_t){1}, 4); /* what nobody can know to be wrong is taken: the forging itself
+                                                       works */
     tri_preprocess *preprocess;
     tri_dataset *data;
     assert_int_equal(fit(NULL, &preprocess, &data), TRI_OK);
@@ -248,7 +259,7 @@ static void a_signal_ends_tokenising(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_table, teardown_table)
     const struct CMUnitTest tests[] = {TEST(what_rows_hold_is_checked), TEST(preprocessing_is_checked),
-                                       TEST(a_store_that_changes_in_use_is_said), TEST(a_lock_is_waited_for_with_a_deadline),
-                                       TEST(a_signal_ends_tokenising)};
+                                       TEST(a_store_that_changes_in_use_is_said),
+                                       TEST(a_lock_is_waited_for_with_a_deadline), TEST(a_signal_ends_tokenising)};
     return cmocka_run_group_tests_name("untrusted", tests, NULL, NULL);
 }

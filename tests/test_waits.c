@@ -1,5 +1,5 @@
-/* test_waits.c - ranks that wait for each other where something is in the way: a name that somebody else holds, a signal, a long name. Each
- * wait ends by its deadline, and before it when a signal asks for the end. */
+/* test_waits.c - ranks that wait for each other where something is in the way: a name that somebody else holds, a
+ * signal, a long name. Each wait ends by its deadline, and before it when a signal asks for the end. */
 #include "comm/rendezvous.h"
 
 #include <setjmp.h>
@@ -25,8 +25,8 @@ static const char *meeting_key(void) {
     return key;
 }
 
-/* Local rank `local` of n in a process of its own; its exit code is the status. SIGTERM asks it to stop; one that hangs is ended by
- * SIGALRM. words: of its failure. */
+/* Local rank `local` of n in a process of its own; its exit code is the status. SIGTERM asks it to stop; one that hangs
+ * is ended by SIGALRM. words: of its failure. */
 static pid_t start_rank(const char *key, int local, int n, double seconds, const char *words) {
     pid_t child = fork();
     if (child) return child;
@@ -107,7 +107,7 @@ static void long_keys_meet(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_squatter_is_not_waited_for), cmocka_unit_test(a_signal_ends_a_meeting),
-                                       cmocka_unit_test(long_keys_meet)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_squatter_is_not_waited_for),
+                                       cmocka_unit_test(a_signal_ends_a_meeting), cmocka_unit_test(long_keys_meet)};
     return cmocka_run_group_tests_name("waits", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* lock.c - flock without blocking, tried again every few milliseconds: a blocking one cannot be given a deadline without signals. */
+/* lock.c - flock without blocking, tried again every few milliseconds: a blocking one cannot be given a deadline
+ * without signals. */
 #include "base/lock.h"
 
 #include "base/clock.h"
@@ -32,8 +33,8 @@ static long holder_in(char *text, const struct stat *file) {
         long process;
         unsigned device, part;
         unsigned long inode;
-        if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%lu", &process, &device, &part, &inode) == 4 && inode == file->st_ino &&
-            device == major(file->st_dev) && part == minor(file->st_dev))
+        if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%lu", &process, &device, &part, &inode) == 4 &&
+            inode == file->st_ino && device == major(file->st_dev) && part == minor(file->st_dev))
             return process;
     }
     return 0;

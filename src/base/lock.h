@@ -1,4 +1,5 @@
-/* lock.h - advisory locks on open files (flock), waited for with a deadline: a lock that somebody else holds for good never blocks. */
+/* lock.h - advisory locks on open files (flock), waited for with a deadline: a lock that somebody else holds for good
+ * never blocks. */
 #ifndef TRI_BASE_LOCK_H
 #define TRI_BASE_LOCK_H
 
@@ -13,7 +14,8 @@ typedef enum tri_lock_result {
 
 /* operation: LOCK_SH or LOCK_EX. Released when the last descriptor of this opening is closed. */
 tri_lock_result tri__lock(int fd, int operation, double seconds, const tri_stop *stop);
-/* "process 1234" for whoever holds a lock on the open file, "another process" where that cannot be seen. Into out, which is returned. */
+/* "process 1234" for whoever holds a lock on the open file, "another process" where that cannot be seen. Into out,
+ * which is returned. */
 const char *tri__lock_holder(int fd, char out[static 32]);
 
 #endif

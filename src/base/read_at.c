@@ -11,8 +11,9 @@ tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
         if (part == 0)
-            return tri__fail(TRI_IO, "%s was cut short while it is in use: it ends before byte %llu; another process changed it", path,
-                             (unsigned long long)(at + done));
+            return tri__fail(
+                TRI_IO, "%s was cut short while it is in use: it ends before byte %llu; another process changed it",
+                path, (unsigned long long)(at + done));
         done += (size_t)part;
     }
     return TRI_OK;

@@ -1,5 +1,5 @@
-/* read_at.h - parts of an open file, by position. Files that others may cut short are read this way and not mapped: what is no longer
- * there is an error, and not a SIGBUS. */
+/* read_at.h - parts of an open file, by position. Files that others may cut short are read this way and not mapped:
+ * what is no longer there is an error, and not a SIGBUS. */
 #ifndef TRI_BASE_READ_AT_H
 #define TRI_BASE_READ_AT_H
 

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-int tri__stop_signalled(const tri_stop *stop) { return stop && atomic_load_explicit(&stop->signal, memory_order_relaxed) != 0; }
+int tri__stop_signalled(const tri_stop *stop) {
+    return stop && atomic_load_explicit(&stop->signal, memory_order_relaxed) != 0;
+}
 
 const char *tri__stop_name(const tri_stop *stop, char out[static 32]) {
     int number = stop ? atomic_load(&stop->signal) : 0;

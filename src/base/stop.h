@@ -1,4 +1,5 @@
-/* stop.h - the wish to end early, as everything that waits can see it: whoever receives signals fills one in and hands it down. */
+/* stop.h - the wish to end early, as everything that waits can see it: whoever receives signals fills one in and hands
+ * it down. */
 #ifndef TRI_BASE_STOP_H
 #define TRI_BASE_STOP_H
 

@@ -59,7 +59,8 @@ const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
-/* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice; data is NULL: tri__checkpoint_read fills it. */
+/* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice; data is NULL:
+ * tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor);
 /* Fills piece->data with the piece's slice. TRI_DATA when name, shape or dtype do not fit. */

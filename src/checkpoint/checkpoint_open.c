@@ -151,15 +151,17 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
     return TRI_OK;
 }
 
-/* Every shard stays open. Where that is more than the soft limit of open files, it is raised as far as this process may. */
+/* Every shard stays open. Where that is more than the soft limit of open files, it is raised as far as this process
+ * may. */
 static tri_status need_files(const char *path, size_t shards) {
     enum { OTHERS = 64 };
     rlim_t need = (rlim_t)shards + OTHERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need || shards < OTHERS) return TRI_OK;
     if (limit.rlim_max >= need && setrlimit(RLIMIT_NOFILE, &(struct rlimit){need, limit.rlim_max}) == 0) return TRI_OK;
-    return tri__fail(TRI_RESOURCE, "%s: its %zu files need %llu open ones, and the limit is %llu: raise it (`ulimit -n %llu`)", path, shards,
-                     (unsigned long long)need, (unsigned long long)limit.rlim_max, (unsigned long long)need);
+    return tri__fail(TRI_RESOURCE,
+                     "%s: its %zu files need %llu open ones, and the limit is %llu: raise it (`ulimit -n %llu`)", path,
+                     shards, (unsigned long long)need, (unsigned long long)limit.rlim_max, (unsigned long long)need);
 }
 
 /* Opens the shards among the files, whose names tri__manifest_check has found plain. */

@@ -150,7 +150,9 @@ static tri_status check_file(tri_st_file *file) {
         return tri__fail(TRI_DATA, "%s: header of %llu bytes, but the file has %zu; is it cut short?", path,
                          (unsigned long long)header_bytes, file->size);
     char *text = malloc(header_bytes + 1);
-    if (!text) return tri__fail(TRI_RESOURCE, "%s: no memory for its header of %llu bytes", path, (unsigned long long)header_bytes);
+    if (!text)
+        return tri__fail(TRI_RESOURCE, "%s: no memory for its header of %llu bytes", path,
+                         (unsigned long long)header_bytes);
     tri_status status = read_header(file, header_bytes, text);
     free(text);
     return status;
@@ -206,7 +208,8 @@ const char *tri__st_metadata(const tri_st_file *file, const char *key) {
 tri_status tri__st_read(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, void *out) {
     int64_t bytes = (int64_t)tri__dtype_bytes(entry->dtype);
     TRI_ASSERT(begin >= 0 && n >= 0 && begin + n <= (entry->end - entry->begin) / bytes);
-    return tri__read_at(file->fd, file->data + (uint64_t)(entry->begin + begin * bytes), out, (size_t)(n * bytes), file->path);
+    return tri__read_at(file->fd, file->data + (uint64_t)(entry->begin + begin * bytes), out, (size_t)(n * bytes),
+                        file->path);
 }
 
 tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, int64_t begin, int64_t n, float *out) {
@@ -219,7 +222,8 @@ tri_status tri__st_read_f32(const tri_st_file *file, const tri_st_entry *entry, 
         uint16_t half[PIECE];
         int64_t count = n - at < PIECE ? n - at : PIECE;
         TRI_TRY(tri__st_read(file, entry, begin + at, count, half));
-        for (int64_t i = 0; i < count; i++) out[at + i] = entry->dtype == TRI_F16 ? tri__from_f16(half[i]) : tri__from_bf16(half[i]);
+        for (int64_t i = 0; i < count; i++)
+            out[at + i] = entry->dtype == TRI_F16 ? tri__from_f16(half[i]) : tri__from_bf16(half[i]);
         at += count;
     }
     return TRI_OK;

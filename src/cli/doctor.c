@@ -1,5 +1,6 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are
- * probed by loading them; nothing is started but a GPU, which is asked for its name, and srun, which lists its types of MPI. */
+ * probed by loading them; nothing is started but a GPU, which is asked for its name, and srun, which lists its types of
+ * MPI. */
 #include "cli/cli.h"
 #include "cli/slurm_types.h"
 
@@ -144,8 +145,10 @@ static void probe_mpi(const tri_cli *cli, finding *f) {
     tri__mpi_list(plugins, sizeof plugins);
     if (plugins[0]) FOUND(f, "plug-in built with %s; %.80s", plugins, launcher ? program : "no mpirun on the PATH");
     else
-        snprintf(f->detail, sizeof f->detail, "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
-                 launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
+        snprintf(
+            f->detail, sizeof f->detail,
+            "%s%.80s%s, and no plug-in that loads: install an MPI with mpicc (Debian: libopenmpi-dev) and run make",
+            launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
 }
 
 /* Which --mpi to give srun is a matter of the plug-in's MPI. */
@@ -153,7 +156,8 @@ static void probe_slurm(const tri_cli *cli, finding *f) {
     char program[TRI_PATH_MAX], types[120];
     if (!on_path(cli->path, "srun", program)) return;
     tri__slurm_types(program, types, sizeof types);
-    FOUND(f, "%.80s; --mpi can be %s (Open MPI needs pmix, MPICH pmi2)", program, types[0] ? types : "nothing that `srun --mpi=list` would say");
+    FOUND(f, "%.80s; --mpi can be %s (Open MPI needs pmix, MPICH pmi2)", program,
+          types[0] ? types : "nothing that `srun --mpi=list` would say");
 }
 
 /* The plug-in, and a GPU that answers: then its name and free memory. */

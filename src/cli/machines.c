@@ -63,6 +63,7 @@ void tri__print_machines(tri_cli *cli, const tri_settings *s) {
     print_hosts(cli, s);
     print_command(cli);
     tri__mpi_list(plugins, sizeof plugins);
-    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=%s", (long long)s->nodes, all, here, tri__mpi_srun_type(plugins));
+    fprintf(cli->err, "srun -N %lld -n %lld --ntasks-per-node=%lld --mpi=%s", (long long)s->nodes, all, here,
+            tri__mpi_srun_type(plugins));
     print_command(cli);
 }

@@ -57,9 +57,8 @@ static tri_status watch_emit(void *context, const tri_event *event) {
 /* Best effort: the run has failed already, and its own words matter more than ours. */
 static void write_error(const watch *w, tri_status status) {
     char *message = strdup(tri_error());
-    tri_json *object =
-        tri__json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step", (tri_json_int)w->outcome->step, "time",
-                  (tri_json_int)tri__clock_wall());
+    tri_json *object = tri__json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step",
+                               (tri_json_int)w->outcome->step, "time", (tri_json_int)tri__clock_wall());
     if (object) tri__json_save(w->error, object);
     tri__json_decref(object);
     if (message) tri__fail(status, "%s", message);

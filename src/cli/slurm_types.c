@@ -1,5 +1,5 @@
-/* slurm_types.c - runs `srun --mpi=list`, with a deadline, and reads the types off its output: one on a line, after "srun: " in older
- * versions, among sentences. */
+/* slurm_types.c - runs `srun --mpi=list`, with a deadline, and reads the types off its output: one on a line, after
+ * "srun: " in older versions, among sentences. */
 #include "cli/slurm_types.h"
 
 #include "base/clock.h"

@@ -1,6 +1,7 @@
-/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole job when it is asked
- * to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is started again when the job crashed. A launcher
- * may outlive its job (mpirun, when machines lost each other): ranks that failed have written error.json, and then it is ended. */
+/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole
+ * job when it is asked to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is
+ * started again when the job crashed. A launcher may outlive its job (mpirun, when machines lost each other): ranks
+ * that failed have written error.json, and then it is ended. */
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -16,9 +17,9 @@
 #include <unistd.h>
 
 enum { CANNOT_START = 127, ERROR_BYTES = 1 << 20 }; /* as shells have it; most of an error.json */
-/* Seconds: that a launcher has to end after its ranks reported a failure; then after SIGTERM; and after SIGKILL, when nothing more can be
- * done. */
-static const double LEAVE = 10, TERMINATE = 5, KILL = 5, LOOK = 0.2;
+/* Seconds: that a launcher has to end after its ranks reported a failure, and while some of them are still to be seen
+ * here; then after SIGTERM; and after SIGKILL, when nothing more can be done. */
+static const double LEAVE = 10, LEAVE_RANKS = 60, TERMINATE = 5, KILL = 5, LOOK = 0.2;
 
 typedef struct job {
     tri_cli *cli;
@@ -27,7 +28,8 @@ typedef struct job {
     char error[TRI_PATH_MAX];  /* error.json of the run folder; "": not known */
     char *before;              /* what stood in it when the job began; NULL: nothing */
     int code;                  /* that the ranks failed with; 0: they have not */
-    double failed, terminated, killed, looked; /* tri__clock() of the stages of ending, and of the last look at error.json; 0: not yet */
+    double failed, terminated, killed, looked; /* tri__clock() of the stages of ending, and of the last look at
+                                                  error.json; 0: not yet */
 } job;
 
 /* ---- the run folder ---- */
@@ -45,7 +47,8 @@ static int find_folder(char *const *argv, char out[static TRI_PATH_MAX]) {
         if (!strcmp(argv[at], "train") && !strncmp(last_part(argv[at - 1]), "trident", 7)) break;
     if (at >= n) return 0;
     tri_settings settings;
-    tri_status status = tri__cli_settings(&settings, "train", n - at - 1, (const char *const *)argv + at + 1, NULL, 0, &n_words);
+    tri_status status =
+        tri__cli_settings(&settings, "train", n - at - 1, (const char *const *)argv + at + 1, NULL, 0, &n_words);
     if (status == TRI_OK) status = tri__path_join(out, settings.output_dir, "error.json");
     tri__settings_free(&settings);
     return status == TRI_OK;
@@ -54,17 +57,22 @@ static int find_folder(char *const *argv, char out[static TRI_PATH_MAX]) {
 static char *read_error(const job *j) {
     char *text = NULL;
     size_t size;
-    return j->error[0] && tri__is_file(j->error) && tri__file_read(j->error, ERROR_BYTES, &text, &size) == TRI_OK ? text : NULL;
+    return j->error[0] && tri__is_file(j->error) && tri__file_read(j->error, ERROR_BYTES, &text, &size) == TRI_OK
+               ? text
+               : NULL;
 }
 
-/* Whether the ranks have reported a failure since the job began. */
+/* Whether the ranks have reported a failure since the job began. A run that begins removes the report: its launcher
+ * started it again. */
 static void look(job *j) {
     double now = tri__clock();
-    if (j->failed || now - j->looked < LOOK) return;
+    if (now - j->looked < LOOK || j->terminated) return;
     j->looked = now;
     char *text = read_error(j);
     tri_json *object = NULL;
-    if (text && (!j->before || strcmp(text, j->before)) && tri__json_parse(text, strlen(text), j->error, TRI_DATA, &object) == TRI_OK) {
+    if (!text) j->failed = 0;
+    if (!j->failed && text && (!j->before || strcmp(text, j->before)) &&
+        tri__json_parse(text, strlen(text), j->error, TRI_DATA, &object) == TRI_OK) {
         int code = (int)tri__json_integer_value(tri__json_get(object, "code"));
         j->failed = now;
         j->code = code > 0 && code < 256 ? code : TRI_INTERNAL;
@@ -92,12 +100,18 @@ static tri_status start(job *j) {
     return j->pid > 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start %s: %s", j->argv[0], strerror(errno));
 }
 
-/* Every process that the launcher has left: one whose parent ended is a child of this process (PR_SET_CHILD_SUBREAPER). */
+static void list_children(pid_t pid, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    tri__file_start(path, text, size);
+}
+
+/* Every process that the launcher has left: one whose parent ended is a child of this process (PR_SET_CHILD_SUBREAPER).
+ */
 static void end_rest(void) {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
+    char text[4096];
     for (double begin = tri__clock(); tri__clock() - begin < KILL; usleep(10 * 1000)) {
-        tri__file_start(path, text, sizeof text);
+        list_children(getpid(), text, sizeof text);
         char *at = text, *end;
         for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) kill((pid_t)pid, SIGKILL);
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
@@ -105,13 +119,28 @@ static void end_rest(void) {
     }
 }
 
+/* Whether a process below this one, at most `depth` generations down, is a rank. Those of other machines, and of srun,
+ * are not seen. */
+static int has_ranks(pid_t pid, int depth) {
+    char children[4096], path[64], name[32], *at = children, *end;
+    list_children(pid, children, sizeof children);
+    for (long child; (child = strtol(at, &end, 10)) > 0; at = end) {
+        snprintf(path, sizeof path, "/proc/%ld/comm", child);
+        tri__file_start(path, name, sizeof name);
+        if (!strncmp(name, "trident", 7) || (depth > 1 && has_ranks((pid_t)child, depth - 1))) return 1;
+    }
+    return 0;
+}
+
 /* SIGTERM, then SIGKILL, to a launcher that goes on although its ranks have reported a failure. */
 static void hasten(job *j) {
-    double now = tri__clock();
+    enum { GENERATIONS = 8 };
+    double now = tri__clock(), since = now - j->failed;
     if (!j->failed || j->killed) return;
-    if (!j->terminated && now - j->failed > LEAVE) {
+    if (!j->terminated && since > LEAVE && (since > LEAVE_RANKS || !has_ranks(j->pid, GENERATIONS))) {
         j->terminated = now;
-        fprintf(j->cli->err, "trident: the ranks have failed (%s), and %s has gone on for %g s: it is ended\n", j->error, j->argv[0], LEAVE);
+        fprintf(j->cli->err, "trident: the ranks have failed (%s), and %s has gone on for %.0f s: it is ended\n",
+                j->error, j->argv[0], since);
         kill(-j->pid, SIGTERM);
     } else if (j->terminated && now - j->terminated > TERMINATE) {
         j->killed = now;
@@ -119,8 +148,8 @@ static void hasten(job *j) {
     }
 }
 
-/* Its exit code, or that of its ranks when it had to be ended; a wish is passed on, once. A second one ends this process, and with it the
- * command. */
+/* Its exit code, or that of its ranks when it had to be ended; a wish is passed on, once. A second one ends this
+ * process, and with it the command. */
 static int wait_for(job *j) {
     int status = 0, told = 0;
     for (;; usleep(20 * 1000)) {
@@ -158,9 +187,10 @@ static tri_status supervise(job *j, const tri_settings *settings) {
         if (code == CANNOT_START) return tri__fail(TRI_NOINPUT, "%s: cannot be started; is it on the PATH?", name);
         end_rest(); /* it would be in the way of the next start, and is of no use after the last */
         if (is_final(code) || asked || restarts == settings->max_restarts)
-            return tri__fail((tri_status)code, "%s ended with exit code %d%s", name, code, code == TRI_STOPPED ? ": run again to go on" : "");
-        fprintf(j->cli->err, "trident: %s ended with exit code %d; start %lld of %lld\n", name, code, (long long)restarts + 2,
-                (long long)settings->max_restarts + 1);
+            return tri__fail((tri_status)code, "%s ended with exit code %d%s", name, code,
+                             code == TRI_STOPPED ? ": run again to go on" : "");
+        fprintf(j->cli->err, "trident: %s ended with exit code %d; start %lld of %lld\n", name, code,
+                (long long)restarts + 2, (long long)settings->max_restarts + 1);
     }
 }
 

@@ -151,8 +151,10 @@ static tri_status slurm_local_size(lookup_function *lookup, tri_launch *out) {
 static tri_status set_run(tri_launch *out, const char *name, const char *first, const char *dot, const char *second) {
     size_t n = strlen(first) + strlen(dot) + strlen(second);
     if (n > TRI_RUN_ID_BYTES)
-        return tri__fail(TRI_USAGE, "the run id in the environment's %s has %zu bytes; at most %d are accepted: choose a shorter one", name, n,
-                         TRI_RUN_ID_BYTES);
+        return tri__fail(
+            TRI_USAGE,
+            "the run id in the environment's %s has %zu bytes; at most %d are accepted: choose a shorter one", name, n,
+            TRI_RUN_ID_BYTES);
     snprintf(out->run, sizeof out->run, "%s%s%s", first, dot, second);
     return TRI_OK;
 }
@@ -167,7 +169,8 @@ static tri_status slurm_names(lookup_function *lookup, tri_launch *out) {
     return set_run(out, "SLURM_JOB_ID", job, ".", step ? step : "");
 }
 
-/* srun's --mpi=pmix and --mpi=pmi2 leave variables of their own; --mpi=none neither, and then every task is a world of one to its MPI. */
+/* srun's --mpi=pmix and --mpi=pmi2 leave variables of their own; --mpi=none neither, and then every task is a world of
+ * one to its MPI. */
 static tri_mpi_kind find_mpi(lookup_function *lookup, tri_launcher launcher) {
     static const names pmix = {"PMIX_RANK"}, pmi = {"PMI_RANK"};
     if (launcher == TRI_LAUNCHER_OPENMPI) return TRI_MPI_OPENMPI;
@@ -245,8 +248,11 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
         if (sources[i].launcher == TRI_LAUNCHER_SLURM && in_batch(lookup)) {
             out->batch = 1;
             if (!from && found.size > 1)
-                return tri__fail(TRI_USAGE, "a Slurm batch script has %d tasks, but only srun starts them: run `srun --mpi=pmix "
-                                            "trident ...` (--mpi=pmi2 for MPICH), or start ranks on this machine with --nproc-per-node", found.size);
+                return tri__fail(
+                    TRI_USAGE,
+                    "a Slurm batch script has %d tasks, but only srun starts them: run `srun --mpi=pmix "
+                    "trident ...` (--mpi=pmi2 for MPICH), or start ranks on this machine with --nproc-per-node",
+                    found.size);
             continue;
         }
         int second = from ? stronger(lookup, from, out, &sources[i], &found) : 1;

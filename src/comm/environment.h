@@ -32,7 +32,8 @@ typedef struct tri_launch {
     int batch;                    /* a Slurm batch script or salloc shell: nobody has started tasks here yet */
     char host[256];               /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
     char run[TRI_RUN_ID_BYTES + 1]; /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
-    const tri_stop *stop;         /* ends the wait for other ranks early; NULL: nobody asks. Not the launcher's: whoever joins sets it */
+    const tri_stop *stop; /* ends the wait for other ranks early; NULL: nobody asks. Not the launcher's: whoever joins
+                             sets it */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */

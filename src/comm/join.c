@@ -58,10 +58,11 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
     char key[TRI_RUN_ID_BYTES + 16];
     tri_segment segment;
     if (launch->local_size != launch->size)
-        return tri__fail(TRI_USAGE,
-                         "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or "
-                         "`srun --mpi=pmix -n %d` (--mpi=pmi2 for MPICH)",
-                         launch->size, launch->local_size, launch->size, launch->size);
+        return tri__fail(
+            TRI_USAGE,
+            "%d ranks in all and %d on this machine: several machines need MPI; start with `mpirun -np %d` or "
+            "`srun --mpi=pmix -n %d` (--mpi=pmi2 for MPICH)",
+            launch->size, launch->local_size, launch->size, launch->size);
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
     tri_meeting meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
                            .stop = launch->stop};

@@ -52,7 +52,8 @@ static socklen_t name_socket(const tri_meeting *meeting, struct sockaddr_un *nam
     int used = snprintf(text, room, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
     if (used >= (int)room) {
         uint64_t low = tri__hash64(0, meeting->key, length), high = tri__hash64(low, meeting->key, length);
-        used = snprintf(text, room, "trident.%u.%016llx%016llx", (unsigned)geteuid(), (unsigned long long)high, (unsigned long long)low);
+        used = snprintf(text, room, "trident.%u.%016llx%016llx", (unsigned)geteuid(), (unsigned long long)high,
+                        (unsigned long long)low);
     }
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
@@ -74,8 +75,8 @@ static int same_user(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* Until the descriptor is readable; 0 when the time is over, or a signal asked for the end. A signal may reach another thread, so the wait
- * is in short pieces. */
+/* Until the descriptor is readable; 0 when the time is over, or a signal asked for the end. A signal may reach another
+ * thread, so the wait is in short pieces. */
 static int readable(int fd, double deadline, const tri_stop *stop) {
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -139,7 +140,8 @@ static tri_status compare(const hello *theirs, const hello *own) {
 }
 
 /* One who connected. Strangers are dropped without a word; *place is where its socket belongs, 0 for none. */
-static tri_status greet(int fd, const tri_meeting *meeting, const hello *own, const int *fds, double deadline, int *place) {
+static tri_status greet(int fd, const tri_meeting *meeting, const hello *own, const int *fds, double deadline,
+                        int *place) {
     hello theirs;
     double soon = tri__clock() + HELLO_SECONDS;
     *place = 0;
@@ -213,11 +215,14 @@ static tri_status no_host(const tri_meeting *meeting, int cause) {
     tri__text_seconds(meeting->seconds, time);
     if (cause == EAGAIN)
         return tri__fail(TRI_RESOURCE,
-                         "waited %s to meet under \"%s\": a process of this machine holds that name and accepts nobody. Is it local rank 0, "
+                         "waited %s to meet under \"%s\": a process of this machine holds that name and accepts "
+                         "nobody. Is it local rank 0, "
                          "and stopped? Otherwise give the job another MASTER_PORT",
                          time, meeting->key);
-    return tri__fail(TRI_RESOURCE,
-                     "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same MASTER_PORT?", time);
+    return tri__fail(
+        TRI_RESOURCE,
+        "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same MASTER_PORT?",
+        time);
 }
 
 static tri_status connect_to(const tri_meeting *meeting, double deadline, int *out) {
@@ -269,7 +274,8 @@ static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec
     TRI_TRY(connect_to(meeting, deadline, &fd));
     tri_status status = TRI_OK;
     ssize_t sent = send(fd, &own, sizeof own, MSG_NOSIGNAL);
-    int answered = sent == (ssize_t)sizeof own && readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS, meeting->stop);
+    int answered =
+        sent == (ssize_t)sizeof own && readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS, meeting->stop);
     if (!answered) status = check_stop(meeting);
     if (!answered && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "local rank 0 of this machine does not answer: is it stopped?");

@@ -13,9 +13,10 @@ typedef struct tri_meeting {
     const tri_stop *stop;   /* ends the wait early; NULL: nobody asks */
 } tri_meeting;
 
-/* Local rank 0 creates the segment from `spec` when all are there and agree; the others receive it. Every peer's user id is checked
- * (SO_PEERCRED). TRI_RESOURCE naming who is missing when the time is over; TRI_DISAGREE when a rank says another n, world, version or heap,
- * or two say the same place; TRI_USAGE when another job holds the key; TRI_STOPPED when a signal ended the wait. All who came get the same answer. */
+/* Local rank 0 creates the segment from `spec` when all are there and agree; the others receive it. Every peer's user
+ * id is checked (SO_PEERCRED). TRI_RESOURCE naming who is missing when the time is over; TRI_DISAGREE when a rank says
+ * another n, world, version or heap, or two say the same place; TRI_USAGE when another job holds the key; TRI_STOPPED
+ * when a signal ended the wait. All who came get the same answer. */
 tri_status tri__rendezvous(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment);
 
 #endif

@@ -75,8 +75,8 @@ tri_status tri__world_check(tri_world *world);
 int tri__world_left(const tri_world *world, int local);
 /* Before the first step: all ranks compare a digest of what must be equal; TRI_DISAGREE naming the odd rank. */
 tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what);
-/* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing; TRI_STOPPED when a signal ended the
- * wait. stop: NULL when nobody asks. */
+/* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing; TRI_STOPPED when
+ * a signal ended the wait. stop: NULL when nobody asks. */
 tri_status tri__world_meet(tri_world *world, double seconds, const tri_stop *stop);
 
 #endif

@@ -160,15 +160,18 @@ static tri_status parse_notes(whole *w) {
 
 /* What the store's rows must keep to; preprocess: of these rows. */
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
-    tri_row_limits limits = {.max_len = spec->max_len, .n_classes = preprocess->n_classes, .n_texts = preprocess->text[1].n ? 2 : 1,
-                             .width = preprocess->width, .need_labels = spec->need_labels};
+    tri_row_limits limits = {.max_len = spec->max_len,
+                             .n_classes = preprocess->n_classes,
+                             .n_texts = preprocess->text[1].n ? 2 : 1,
+                             .width = preprocess->width,
+                             .need_labels = spec->need_labels};
     for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
     return limits;
 }
 
 /* An open store as a dataset. fitted: preprocessing from the store, NULL: it is at hand. */
-static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const tri_preprocess *at_hand, whole *w,
-                          tri_preprocess **fitted) {
+static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const tri_preprocess *at_hand,
+                          whole *w, tri_preprocess **fitted) {
     TRI_TRY(parse_notes(w));
     TRI_TRY(read_bad(w->store.path, w));
     if (fitted) TRI_TRY(tri__preprocess_parse(tri__json_get(w->notes, "preprocessing"), w->store.path, fitted));
@@ -294,7 +297,8 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     if (!spec->cache) return make(spec, fit, NULL, &origin, &stamp, w, fitted);
     TRI_TRY(find_origin(spec, fit, &origin, &stamp));
     TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
-    tri_status status = tri__store_open(path, &origin.key, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &w->store);
+    tri_status status =
+        tri__store_open(path, &origin.key, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &w->store);
     if (status == TRI_OK) status = look_in(spec, fit, spec->preprocess, w, fit ? fitted : NULL);
     w->data.from_store = status == TRI_OK;
     if (status == TRI_OK) return TRI_OK;

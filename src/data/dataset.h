@@ -1,6 +1,6 @@
-/* dataset.h - a table tokenised and preprocessed: what training reads. Kept in a token store, a file named by the hash of everything it
- * came from, so that a second start, or another rank, tokenises nothing. A store is not trusted: all of it is checked when it is opened,
- * and every row again when it is read. */
+/* dataset.h - a table tokenised and preprocessed: what training reads. Kept in a token store, a file named by the hash
+ * of everything it came from, so that a second start, or another rank, tokenises nothing. A store is not trusted: all
+ * of it is checked when it is opened, and every row again when it is read. */
 #ifndef TRI_DATA_DATASET_H
 #define TRI_DATA_DATASET_H
 

@@ -1,6 +1,7 @@
-/* dataset_rows.c - rows of a token store. Where rows begin, and labels, are held in memory; ids and numbers are read when a batch is made
- * (a few microseconds for a batch: they are in the page cache). Ids are compared with the vocabulary twice: all of them at the start,
- * so that a bad store is found before training, and each row's when it is read, since the file may have changed. */
+/* dataset_rows.c - rows of a token store. Where rows begin, and labels, are held in memory; ids and numbers are read
+ * when a batch is made (about 2 us a row: they are in the page cache). Ids are compared with the
+ * vocabulary twice: all of them at the start, so that a bad store is found before training, and each row's when it is
+ * read, since the file may have changed. */
 #include "data/dataset_rows.h"
 
 #include <stdlib.h>
@@ -10,11 +11,16 @@
 
 enum { PIECE = 1 << 16 }; /* numbers of 4 bytes that are read at once */
 
-static const tri_section IDS[] = {TRI_SECTION_IDS0, TRI_SECTION_IDS1}, STARTS[] = {TRI_SECTION_START0, TRI_SECTION_START1};
+static const tri_section IDS[] = {TRI_SECTION_IDS0, TRI_SECTION_IDS1},
+                         STARTS[] = {TRI_SECTION_START0, TRI_SECTION_START1};
 
-static tri_status wrong(const tri_store *store, const char *what) { return tri__fail(TRI_DATA, "%s: %s", store->path, what); }
+static tri_status wrong(const tri_store *store, const char *what) {
+    return tri__fail(TRI_DATA, "%s: %s", store->path, what);
+}
 
-static tri_status no_memory(const tri_store *store) { return tri__fail(TRI_RESOURCE, "%s: out of memory for its rows", store->path); }
+static tri_status no_memory(const tri_store *store) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory for its rows", store->path);
+}
 
 /* The largest as a number without sign: a negative one is larger than any limit. */
 static uint32_t largest(const int32_t *values, size_t n) {
@@ -41,7 +47,8 @@ static tri_status check_starts(const tri_store *store, const int64_t *start, tri
 }
 
 /* Reads a section of numbers of 4 bytes in pieces, into the hash. Their largest goes to *most. */
-static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint32_t *most) {
+static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece,
+                       uint32_t *most) {
     for (size_t at = 0; at < store->bytes[section];) {
         size_t left = store->bytes[section] - at, bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
         TRI_TRY(tri__store_read(store, section, at, bytes, piece));
@@ -54,7 +61,8 @@ static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t
 }
 
 /* The digest goes on from its value so far, as tri__hash64 with that for its seed would. */
-static tri_status add(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint64_t *digest, uint32_t *most) {
+static tri_status add(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint64_t *digest,
+                      uint32_t *most) {
     *most = 0;
     XXH3_64bits_reset_withSeed(hash, *digest);
     TRI_TRY(scan(store, section, hash, piece, most));
@@ -62,7 +70,8 @@ static tri_status add(const tri_store *store, tri_section section, XXH3_state_t 
     return TRI_OK;
 }
 
-static tri_status take_texts(const tri_store *store, const tri_row_limits *limits, XXH3_state_t *hash, int32_t *piece, tri_dataset *data) {
+static tri_status take_texts(const tri_store *store, const tri_row_limits *limits, XXH3_state_t *hash, int32_t *piece,
+                             tri_dataset *data) {
     for (int t = 0; t < data->n_texts; t++) {
         tri_text_column *text = &data->text[t];
         uint32_t most;
@@ -71,7 +80,8 @@ static tri_status take_texts(const tri_store *store, const tri_row_limits *limit
         TRI_TRY(check_starts(store, text->start, IDS[t], limits->max_len));
         data->digest = XXH3_64bits_withSeed(text->start, store->bytes[STARTS[t]], data->digest);
         TRI_TRY(add(store, IDS[t], hash, piece, &data->digest, &most));
-        if (store->bytes[IDS[t]] && most >= (uint32_t)text->vocabulary) return wrong(store, "it has token ids that the vocabulary does not");
+        if (store->bytes[IDS[t]] && most >= (uint32_t)text->vocabulary)
+            return wrong(store, "it has token ids that the vocabulary does not");
         data->memory += (int64_t)store->bytes[STARTS[t]];
     }
     return TRI_OK;
@@ -117,7 +127,8 @@ tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int3
     const int64_t *start = data->text[text].start;
     size_t n = (size_t)(start[row + 1] - start[row]);
     TRI_TRY(tri__store_read(data->store, IDS[text], (size_t)start[row] * sizeof *ids, n * sizeof *ids, ids));
-    if (n && largest(ids, n) >= (uint32_t)data->text[text].vocabulary) return wrong(data->store, "it was changed while it is in use");
+    if (n && largest(ids, n) >= (uint32_t)data->text[text].vocabulary)
+        return wrong(data->store, "it was changed while it is in use");
     return TRI_OK;
 }
 

@@ -13,7 +13,8 @@ typedef struct tri_row_limits {
     int n_texts, width, need_labels;
 } tri_row_limits;
 
-/* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming what is wrong. */
+/* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming what
+ * is wrong. */
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data);
 /* Frees what that allocated; accepts a zeroed one. */
 void tri__dataset_drop(tri_dataset *data);

@@ -44,8 +44,9 @@ typedef struct tri_loader_spec {
 
 tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out);
 void tri__loader_close(tri_loader *loader);   /* stops the threads */
-/* The next batch, valid until the following call; NULL at the end of the last epoch. *waited: seconds spent waiting; NULL: nobody asks. A
- * failure of tri__dataset_ids or tri__dataset_numbers is returned here, and there are no more batches. */
+/* The next batch, valid until the following call; NULL at the end of the last epoch. *waited: seconds spent waiting;
+ * NULL: nobody asks. A failure of tri__dataset_ids or tri__dataset_numbers is returned here, and there are no more
+ * batches. */
 tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double *waited);
 
 #endif

@@ -1,7 +1,8 @@
-/* store.c - header, then sections aligned to 64 bytes. The header holds sizes, the key, the hash of all after it, and its own hash;
- * it is written last. A file appears under its name by rename, so readers see a whole store or none, and of several builders the
- * last wins. Byte order is the machine's own: another one fails the version. A store is read and never mapped: whoever may write to the
- * cache may also cut a file short, and a map of it would then end the process with SIGBUS. */
+/* store.c - header, then sections aligned to 64 bytes. The header holds sizes, the key, the hash of all after it, and
+ * its own hash; it is written last. A file appears under its name by rename, so readers see a whole store or none, and
+ * of several builders the last wins. Byte order is the machine's own: another one fails the version. A store is read
+ * and never mapped: whoever may write to the cache may also cut a file short, and a map of it would then end the
+ * process with SIGBUS. */
 #include "data/store.h"
 
 #include "base/read_at.h"
@@ -104,30 +105,39 @@ int tri__store_superseded(int fd, const tri_store_origin *origin) {
 
 /* Takes the descriptor. */
 static tri_status take_store(const char *path, int fd, const header *h, tri_store *out) {
-    *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"), .fd = fd, .file_bytes = h->file_bytes,
-                       .rows = h->rows, .width = h->width};
-    for (int s = 0; s < TRI_SECTION_COUNT; s++) out->offset[s] = h->section[s].offset, out->bytes[s] = h->section[s].bytes;
+    *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"),
+                       .fd = fd,
+                       .file_bytes = h->file_bytes,
+                       .rows = h->rows,
+                       .width = h->width};
+    for (int s = 0; s < TRI_SECTION_COUNT; s++)
+        out->offset[s] = h->section[s].offset, out->bytes[s] = h->section[s].bytes;
     if (out->path) return TRI_OK;
     close(fd);
     return tri__fail(TRI_RESOURCE, "out of memory for a token store");
 }
 
-/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c), for a moment. On a file system
- * without locks there is none, and nothing is removed. TRI_NOINPUT when the file was removed before it was locked. */
+/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c), for a moment. On
+ * a file system without locks there is none, and nothing is removed. TRI_NOINPUT when the file was removed before it
+ * was locked. */
 static tri_status keep(int fd, const char *path, const tri_store_wait *wait) {
     static const tri_store_wait usual = {0};
     if (!wait) wait = &usual;
-    double seconds = wait->seconds > 0 ? wait->seconds : LOCK_SECONDS, quiet = seconds < QUIET_SECONDS ? seconds : QUIET_SECONDS;
+    double seconds = wait->seconds > 0 ? wait->seconds : LOCK_SECONDS,
+           quiet = seconds < QUIET_SECONDS ? seconds : QUIET_SECONDS;
     char holder[32];
     struct stat info;
     tri_lock_result got = tri__lock(fd, LOCK_SH, quiet, wait->stop);
     if (got == TRI_LOCK_HELD && quiet < seconds) {
-        tri__say(wait->log, TRI_LOG_INFO, "%s is locked by %s: waiting for it, up to %g s", path, tri__lock_holder(fd, holder), seconds);
+        tri__say(wait->log, TRI_LOG_INFO, "%s is locked by %s: waiting for it, up to %g s", path,
+                 tri__lock_holder(fd, holder), seconds);
         got = tri__lock(fd, LOCK_SH, seconds - quiet, wait->stop);
     }
-    if (got == TRI_LOCK_STOPPED) return tri__stop_check(wait->stop, "%s was locked by %s", path, tri__lock_holder(fd, holder));
+    if (got == TRI_LOCK_STOPPED)
+        return tri__stop_check(wait->stop, "%s was locked by %s", path, tri__lock_holder(fd, holder));
     if (got == TRI_LOCK_HELD)
-        return tri__fail(TRI_BUSY, "%s has been locked by %s for %g s: end that, or let --cache-dir name another folder", path,
+        return tri__fail(TRI_BUSY,
+                         "%s has been locked by %s for %g s: end that, or let --cache-dir name another folder", path,
                          tri__lock_holder(fd, holder), seconds);
     if (fstat(fd, &info) == 0 && info.st_nlink > 0) return TRI_OK;
     return tri__fail(TRI_NOINPUT, "%s was just removed", path);

@@ -1,5 +1,5 @@
-/* store.h - the file of a token store: a header and arrays, written in one go, then only read. The same arrays without a file
- * live in memory. docs/data.md has the layout. */
+/* store.h - the file of a token store: a header and arrays, written in one go, then only read. The same arrays without
+ * a file live in memory. docs/data.md has the layout. */
 #ifndef TRI_DATA_STORE_H
 #define TRI_DATA_STORE_H
 
@@ -38,7 +38,8 @@ typedef struct tri_store {
     size_t bytes[TRI_SECTION_COUNT];
 } tri_store;
 
-/* How long somebody else's lock on a store is waited for, what ends the wait early, and who is told of it; any may be left out. */
+/* How long somebody else's lock on a store is waited for, what ends the wait early, and who is told of it; any may be
+ * left out. */
 typedef struct tri_store_wait {
     double seconds;                          /* 0: 5 */
     const tri_stop *stop;
@@ -49,15 +50,17 @@ typedef struct tri_store_writer tri_store_writer;
 
 /* folder/<key>.tokens */
 tri_status tri__store_path(const char *folder, const tri_key *key, char out[static TRI_PATH_MAX]);
-/* Opens a store and checks all of it against its hashes; what its arrays hold is for the reader to check. TRI_NOINPUT: there is none.
- * TRI_DATA: it is damaged, of another version, or another key's. TRI_BUSY: somebody else holds its lock. wait: NULL for the usual. */
+/* Opens a store and checks all of it against its hashes; what its arrays hold is for the reader to check. TRI_NOINPUT:
+ * there is none. TRI_DATA: it is damaged, of another version, or another key's. TRI_BUSY: somebody else holds its lock.
+ * wait: NULL for the usual. */
 tri_status tri__store_open(const char *path, const tri_key *key, const tri_store_wait *wait, tri_store *out);
 /* Bytes [at, at + bytes) of a section. TRI_IO when they are no longer there. For any number of threads. */
 tri_status tri__store_read(const tri_store *store, tri_section section, size_t at, size_t bytes, void *out);
 void tri__store_close(tri_store *store); /* accepts a zeroed one */
 
 /* path NULL: in memory. */
-tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait, tri_store_writer **out);
+tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait,
+                             tri_store_writer **out);
 /* Sections may come in any order, each once. */
 tri_status tri__store_begin(tri_store_writer *writer, tri_section section);
 tri_status tri__store_append(tri_store_writer *writer, const void *data, size_t bytes);

@@ -82,8 +82,11 @@ static tri_status held(int fd, const char *folder) {
 static tri_status not_locked(tri_lock_result result, int fd, const char *folder, int cause, const tri_stop *stop) {
     if (result == TRI_LOCK_STOPPED) return tri__stop_check(stop, "%s was in use by another run", folder);
     if (result == TRI_LOCK_HELD) return held(fd, folder);
-    return tri__fail(TRI_IO, "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an --output-dir on a "
-                     "file system with locks (of NFS: with lockd, or mounted with -o local_lock=flock)", folder, strerror(cause));
+    return tri__fail(
+        TRI_IO,
+        "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an --output-dir on a "
+        "file system with locks (of NFS: with lockd, or mounted with -o local_lock=flock)",
+        folder, strerror(cause));
 }
 
 tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock) {

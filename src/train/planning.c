@@ -11,8 +11,9 @@
 #include "program/text.h"
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
-                             const tri_stop *stop, const char *beside, const char *path, tri_counts *max, int *columns) {
+static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets,
+                             const tri_log *log, const tri_stop *stop, const char *beside, const char *path,
+                             tri_counts *max, int *columns) {
     tri_preprocess *preprocess = NULL;
     tri_dataset *data = NULL;
     tri_sampler sampler = {0};
@@ -98,7 +99,8 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
     return TRI_OK;
 }
 
-static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside, planning *p) {
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
+                             planning *p) {
     tri_counts max;
     tri_place place;
     int columns = 0;

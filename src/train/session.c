@@ -175,7 +175,8 @@ static tri_status open_all(tri_session *s) {
     return open_loader(s);
 }
 
-tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop, tri_session **out) {
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop,
+                             tri_session **out) {
     tri_place place;
     *out = NULL;
     TRI_TRY(tri__place_make(settings, world, 1, 0, &place));

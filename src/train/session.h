@@ -64,10 +64,11 @@ struct tri_session {
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
 };
 
-/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink outlive it. Every
- * rank of the world opens its own; world NULL: one rank. TRI_STOPPED when `stop` (NULL: nobody asks) ended it before there was a first
- * batch. */
-tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop, tri_session **out);
+/* Opens everything up to the first batch: data, model, plan, memory, weights or a checkpoint. settings, world and sink
+ * outlive it. Every rank of the world opens its own; world NULL: one rank. TRI_STOPPED when `stop` (NULL: nobody asks)
+ * ended it before there was a first batch. */
+tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop,
+                             tri_session **out);
 /* tri_session_join, with guard bytes after each class of memory. */
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);

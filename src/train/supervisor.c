@@ -146,12 +146,17 @@ static void judge(supervisor *s, int i, int status) {
                           "it ended with exit code 0 without leaving the others: a program closes its world last");
 }
 
-/* A rank ended, and somebody else has taken its exit code: another thread that waits for all children, or SIGCHLD is ignored again. */
+/* A rank ended, and somebody else has taken its exit code: another thread that waits for all children, or SIGCHLD is
+ * ignored again. */
 static void judge_unknown(supervisor *s, int i, int cause) {
     tri_control *control = s->segment.control;
-    if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || s->verdict->rank[i].by_us || atomic_load(&control->abort)) return;
-    tri__control_fail(control, i, TRI_INTERNAL, "it ended, and its exit code is lost (wait4: %s): something else in this process collects "
-                      "its children", strerror(cause));
+    if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || s->verdict->rank[i].by_us ||
+        atomic_load(&control->abort))
+        return;
+    tri__control_fail(control, i, TRI_INTERNAL,
+                      "it ended, and its exit code is lost (wait4: %s): something else in this process collects "
+                      "its children",
+                      strerror(cause));
 }
 
 static void collect(supervisor *s, int i) {

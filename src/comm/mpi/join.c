@@ -53,8 +53,10 @@ static tri_status gather(joining *join, const card *mine, const char *what) {
     int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
     if (error >= 0) return mpi_try(join, error, what);
     TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
-    return tri__fail(TRI_RESOURCE, "waited %g s for the %d ranks to meet through MPI; some have not come. See their machines' messages",
-                     MEET_SECONDS, join->size);
+    return tri__fail(
+        TRI_RESOURCE,
+        "waited %g s for the %d ranks to meet through MPI; some have not come. See their machines' messages",
+        MEET_SECONDS, join->size);
 }
 
 /* Host name, boot and the namespaces that local sockets and processes live in. */
@@ -103,7 +105,10 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
     snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random, join->nodes.node_of[join->rank]);
-    tri_meeting meeting = {.key = key, .local = join->nodes.local_of[join->rank], .n = join->n_here, .seconds = MEET_SECONDS,
+    tri_meeting meeting = {.key = key,
+                           .local = join->nodes.local_of[join->rank],
+                           .n = join->n_here,
+                           .seconds = MEET_SECONDS,
                            .stop = stop};
     tri_segment_spec spec = {.n = join->n_here, .world = join->size, .world_rank = join->here, .heap_bytes = how->heap_bytes,
                              .progress_timeout = how->progress_timeout};
@@ -131,9 +136,11 @@ static tri_status wrong_launcher(const joining *join, const tri_launch *launch) 
                  tri__mpi_srun_type(built_with));
     else snprintf(way, sizeof way, "start it with the mpirun of that MPI");
     return tri__fail(TRI_USAGE,
-                     "%s says rank %d of %d, MPI says rank %d of %d: the plug-in was built with %s, which that launcher is not for; %s, or "
+                     "%s says rank %d of %d, MPI says rank %d of %d: the plug-in was built with %s, which that "
+                     "launcher is not for; %s, or "
                      "build with the other MPI's mpicc",
-                     tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size, built_with, way);
+                     tri__launcher_text(launch->launcher), launch->rank, launch->size, join->rank, join->size,
+                     built_with, way);
 }
 
 static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
