@@ -1,6 +1,6 @@
-/* planning.c - how long planning takes: one rank of a model with two 12-layer encoders, and all ranks, planned and checked, for several meshes
- * of 1,024 and 16,384 ranks. Prints one JSON object a line; exits with 1 when a target is missed. Times are of this process alone, whatever
- * else runs; memory is what the programs are kept in. */
+/* planning.c - how long planning takes: one rank of a model with two 12-layer encoders, and all ranks, planned and
+ * checked, for several meshes of 1,024 and 16,384 ranks. Prints one JSON object a line; exits with 1 when a target is
+ * missed. Times are of this process alone, whatever else runs; memory is what the programs are kept in. */
 #include "device/device.h"
 #include "plan/plan.h"
 #include "program/check.h"
@@ -75,14 +75,23 @@ static tri_status run(const job *job, int world, int *missed) {
     make_model(&arena, &model);
     tri__device_target(tri__device_find("cpu"), &target);
     const tri_counts max = {.of = {0, 4096, 4096, 8}, .squares = {0, 4096. * 512, 4096. * 512}};
-    const tri_plan_in in = {.model = &model, .mesh = {.pp = job->pp, .tp = job->tp, .dp = ranks / job->pp / job->tp}, .n_mb = job->n_mb,
-                            .max = max, .max_infer = max, .target = &target, .sharding = job->sharding,
-                            .staging = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH}, .sequence_parallel = job->tp > 1,
-                            .weight_decay = 0.01, .max_grad_norm = 1};
+    const tri_plan_in in = {.model = &model,
+                            .mesh = {.pp = job->pp, .tp = job->tp, .dp = ranks / job->pp / job->tp},
+                            .n_mb = job->n_mb,
+                            .max = max,
+                            .max_infer = max,
+                            .target = &target,
+                            .sharding = job->sharding,
+                            .staging = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH},
+                            .sequence_parallel = job->tp > 1,
+                            .weight_decay = 0.01,
+                            .max_grad_norm = 1};
     tri_status status = measure(&arena, &in, &got);
     if (status == TRI_OK) {
-        printf("{\"mesh\": \"%s\", \"ranks\": %d, \"microbatches\": %d, \"classes\": %d, \"one_rank_seconds\": %.4f, \"plan_seconds\": %.3f, "
-               "\"check_seconds\": %.3f, \"bytes\": %zu}\n", job->name, ranks, job->n_mb, got.classes, got.one, got.plan, got.check, arena.used);
+        printf("{\"mesh\": \"%s\", \"ranks\": %d, \"microbatches\": %d, \"classes\": %d, \"one_rank_seconds\": %.4f, "
+               "\"plan_seconds\": %.3f, "
+               "\"check_seconds\": %.3f, \"bytes\": %zu}\n",
+               job->name, ranks, job->n_mb, got.classes, got.one, got.plan, got.check, arena.used);
         *missed |= got.one > one_target || got.plan + got.check > job->target[world] || arena.used > bytes_target;
     }
     tri__arena_close(&arena);

@@ -17,6 +17,16 @@ for columns in 80 200; do
     expect "as wide as asked for, $columns" test "$(grep -c "^rank.\{$((columns - 4))\}\$" "$out")" = 16
     unset COLUMNS
 done
+
+# Of thousands of ranks the few that differ are planned, checked and timed; what is said of the others is what planning them says.
+many=(--config "$config" --tiny --quiet --world-size 4096 --pp-size 4 --tp-size 2 --shard zero1 --max_sen_len 64)
+run simulate "${many[@]}" --hardware h200x8 --json
+expect_code 0
+expect "a row for each of 4096 ranks" test "$(grep -o '"rank": *[0-9]*' "$out" | sort -u | wc -l)" = 4096
+run plan "${many[@]}" --print-program 3333 --check
+expect_code 0
+expect_text "$out" "mesh pp=4 tp=2 dp=512 rank=3333"
+
 run plan "${layout[@]}" --timeline --schedule zb-h1
 expect_code 0
 expect "gradients of weights are apart with zb-h1" grep -q '^rank .*W' "$out"

@@ -361,7 +361,8 @@ static void mutations_of_pipelines(void **state) {
 
 enum { CLASS_MUTATIONS = 500, MOST_RANKS = 16 };
 
-/* One change of what a class says: of its program, of what moves from member to member, or of where the next class begins. */
+/* One change of what a class says: of its program, of what moves from member to member, or of where the next class
+ * begins. */
 static void mutate_class(tri_arena *arena, tri_classes *all, uint32_t *state) {
     int at = (int)draw(state, all->n);
     tri_class *class = &all->at[at];
@@ -395,8 +396,11 @@ static void mutations_of_classes(void **state) {
     static const struct {
         int pp, dp;
         tri_sharding sharding;
-    } cases[] = {{1, 8, {.bucket_mb = 0.01}}, {1, 12, {.kind = TRI_SHARD_ZERO1}}, {1, 16, {.kind = TRI_SHARD_ZERO2}},
-                 {2, 7, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}}, {1, 16, {.kind = TRI_SHARD_HYBRID, .size = 8, .prefetch = 1}}};
+    } cases[] = {{1, 8, {.bucket_mb = 0.01}},
+                 {1, 12, {.kind = TRI_SHARD_ZERO1}},
+                 {1, 16, {.kind = TRI_SHARD_ZERO2}},
+                 {2, 7, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+                 {1, 16, {.kind = TRI_SHARD_HYBRID, .size = 4, .prefetch = 1}}};
     enum { CASES = sizeof cases / sizeof *cases };
     uint32_t rng = 0;
     int caught = 0, fewer = 0;
@@ -411,11 +415,13 @@ static void mutations_of_classes(void **state) {
             size_t used = t.arena.used;
             const tri_program *each[MOST_RANKS];
             tri_classes is = was;
-            is.at = memcpy(tri__arena_alloc(&t.arena, (size_t)was.n * sizeof *is.at), was.at, (size_t)was.n * sizeof *is.at);
+            is.at = memcpy(tri__arena_alloc(&t.arena, (size_t)was.n * sizeof *is.at), was.at,
+                           (size_t)was.n * sizeof *is.at);
             mutate_class(&t.arena, &is, &rng);
             for (int rank = 0; rank < is.world; rank++) each[rank] = tri__classes_program(&is, &t.arena, rank);
             tri_status want = tri__check(each, is.world), got = tri__check_all(&is);
-            if (got != want) fail_msg("case %d, mutation %d: of classes %d, of their members %d (%s)", i, k, got, want, tri_error());
+            if (got != want)
+                fail_msg("case %d, mutation %d: of classes %d, of their members %d (%s)", i, k, got, want, tri_error());
             caught += got != TRI_OK;
             tri__arena_rewind(&t.arena, used);
         }

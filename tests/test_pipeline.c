@@ -155,7 +155,8 @@ static double simulated(tiny *t, const tri_stage_time *time) {
     for (int rank = 0; rank < line.world; rank++) {
         const tri_rank_timeline *one = tri__timeline_of(&line, rank);
         for (int i = 0; i < one->program->n_instrs; i++)
-            if (tri__op_queue(one->program->instr[i].op) == TRI_QUEUE_COMPUTE && one->program->instr[i].mb >= 0) end = fmax(end, one->end[i]);
+            if (tri__op_queue(one->program->instr[i].op) == TRI_QUEUE_COMPUTE && one->program->instr[i].mb >= 0)
+                end = fmax(end, one->end[i]);
     }
     return end;
 }

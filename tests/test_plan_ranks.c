@@ -1,5 +1,6 @@
-/* test_plan_ranks.c - programs of all ranks that are planned together, in classes, are those that are planned one by one, to the letter; what
- * is proven of classes is proven of every rank; simulated, they take the same time; and their memory grows with the classes, not the ranks. */
+/* test_plan_ranks.c - programs of all ranks that are planned together, in classes, are those that are planned one by
+ * one, to the letter; what is proven of classes is proven of every rank; simulated, they take the same time; and their
+ * memory grows with the classes, not the ranks. */
 #include "tiny.h"
 
 #include "program/text.h"
@@ -22,18 +23,24 @@ static void open_job(tiny *t, const job *j) {
     t->encoder[1].num_attention_heads = 4; /* two ranks share a layer */
     tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = j->mesh;
-    t->in.sharding = (tri_sharding){.kind = j->kind, .size = j->mesh.dp % 8 == 0 ? 4 : j->mesh.dp % 2 == 0 ? 2 : 1, .prefetch = 1,
-                                    .wrap = j->wrap ? TRI_WRAP_SIZE : TRI_WRAP_LAYER, .wrap_min_params = j->wrap};
+    t->in.sharding = (tri_sharding){.kind = j->kind,
+                                    .size = j->mesh.dp % 8 == 0   ? 4
+                                            : j->mesh.dp % 2 == 0 ? 2
+                                                                  : 1,
+                                    .prefetch = 1,
+                                    .wrap = j->wrap ? TRI_WRAP_SIZE : TRI_WRAP_LAYER,
+                                    .wrap_min_params = j->wrap};
     t->in.sequence_parallel = j->mesh.tp > 1;
     t->in.precision = j->half ? TRI_BF16 : TRI_F32;
     t->in.recompute = j->half ? TRI_RECOMPUTE_FULL : TRI_RECOMPUTE_NONE;
     t->in.offload = j->offload;
     t->target.ahead = j->offload ? NEAR_BYTES : 0;
+    t->target.lanes = j->wrap ? TRI_LANES : 1;
 }
 
 static void fail_job(const job *j, int rank, const char *what) {
-    fail_msg("pp %d tp %d dp %d, sharding %d, half %d, wrap %d, offload %u, rank %d: %s", j->mesh.pp, j->mesh.tp, j->mesh.dp, j->kind,
-             j->half, (int)j->wrap, j->offload, rank, what);
+    fail_msg("pp %d tp %d dp %d, sharding %d, half %d, wrap %d, offload %u, rank %d: %s", j->mesh.pp, j->mesh.tp,
+             j->mesh.dp, j->kind, j->half, (int)j->wrap, j->offload, rank, what);
 }
 
 /* The text that the rule of its class gives for a rank, and the one that it has when it is planned alone. */
@@ -74,7 +81,8 @@ static void compare_times(tiny *t, const job *j, const tri_classes *all, const t
     assert_true(few.seconds == each.seconds && tri__timeline_idle(&few) == tri__timeline_idle(&each));
     for (int rank = 0; rank < all->world; rank++) {
         const tri_rank_timeline *a = tri__timeline_of(&few, rank), *b = tri__timeline_of(&each, rank);
-        if (a->busy != b->busy || a->exposed != b->exposed || a->idle != b->idle || a->moving != b->moving || a->finish != b->finish)
+        if (a->busy != b->busy || a->exposed != b->exposed || a->idle != b->idle || a->moving != b->moving ||
+            a->finish != b->finish)
             fail_job(j, rank, "simulated for its class it takes another time");
         assert_int_equal(a->program->n_instrs, b->program->n_instrs);
         assert_memory_equal(a->begin, b->begin, (size_t)a->program->n_instrs * sizeof *a->begin);
@@ -102,13 +110,18 @@ static void compare(const job *j) {
 static void together_as_one_by_one(void **state) {
     (void)state;
     static const tri_mesh meshes[] = {
-        {.pp = 1, .tp = 1, .dp = 1}, {.pp = 1, .tp = 1, .dp = 3}, {.pp = 2, .tp = 1, .dp = 2}, {.pp = 1, .tp = 1, .dp = 8},
-        {.pp = 1, .tp = 2, .dp = 2}, {.pp = 2, .tp = 2, .dp = 2},
+        {.pp = 1, .tp = 1, .dp = 1},
+        {.pp = 1, .tp = 1, .dp = 3},
+        {.pp = 2, .tp = 1, .dp = 2},
+        {.pp = 1, .tp = 1, .dp = 8},
+        {.pp = 1, .tp = 2, .dp = 2},
+        {.pp = 2, .tp = 2, .dp = 2},
         {.pp = 2, .tp = 1, .dp = 4, .order = {TRI_AXIS_DP, TRI_AXIS_TP, TRI_AXIS_PP}},
     };
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
         for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
-            for (int half = 0; half < 2; half++) compare(&(job){.mesh = meshes[m], .kind = (tri_shard_kind)kind, .half = half});
+            for (int half = 0; half < 2; half++)
+                compare(&(job){.mesh = meshes[m], .kind = (tri_shard_kind)kind, .half = half});
 }
 
 static void large_meshes(void **state) {
@@ -121,9 +134,13 @@ static void large_meshes(void **state) {
         {.mesh = {.pp = 1, .tp = 1, .dp = 32}, .kind = TRI_SHARD_HYBRID, .half = 1},
         {.mesh = {.pp = 2, .tp = 2, .dp = 16}, .kind = TRI_SHARD_ZERO1},
         {.mesh = {.pp = 4, .tp = 2, .dp = 6}, .kind = TRI_SHARD_ZERO3, .half = 1},
-        {.mesh = {.pp = 2, .tp = 4, .dp = 4, .order = {TRI_AXIS_PP, TRI_AXIS_DP, TRI_AXIS_TP}}, .kind = TRI_SHARD_HYBRID},
+        {.mesh = {.pp = 2, .tp = 4, .dp = 4, .order = {TRI_AXIS_PP, TRI_AXIS_DP, TRI_AXIS_TP}},
+         .kind = TRI_SHARD_HYBRID},
         {.mesh = {.pp = 1, .tp = 1, .dp = 12}, .kind = TRI_SHARD_ZERO1, .wrap = 1000, .offload = 1u << TRI_MEM_STATE},
-        {.mesh = {.pp = 1, .tp = 2, .dp = 10}, .kind = TRI_SHARD_ZERO2, .half = 1, .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_PARAM},
+        {.mesh = {.pp = 1, .tp = 2, .dp = 10},
+         .kind = TRI_SHARD_ZERO2,
+         .half = 1,
+         .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_PARAM},
     };
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
 }
@@ -167,7 +184,8 @@ static size_t bytes_of(const job *j, int *classes) {
     for (int rank = 0; rank < train.world; rank++) { /* each rank is a member of its class, and of no other */
         int member;
         const tri_class *class = tri__class_of(&train, rank, &member);
-        tri_coords at = tri__mesh_coords(&train.mesh, rank), first = tri__mesh_coords(&train.mesh, class->program->rank);
+        tri_coords at = tri__mesh_coords(&train.mesh, rank),
+                   first = tri__mesh_coords(&train.mesh, class->program->rank);
         assert_true(member >= 0 && member < class->n && at.pp == first.pp && at.tp == first.tp);
         assert_int_equal(at.dp % train.period, first.dp + member);
     }
@@ -189,7 +207,7 @@ static void grows_with_classes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(large_meshes), cmocka_unit_test(a_thousand),
-                                       cmocka_unit_test(grows_with_classes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(large_meshes),
+                                       cmocka_unit_test(a_thousand), cmocka_unit_test(grows_with_classes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

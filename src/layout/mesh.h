@@ -55,7 +55,8 @@ int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
 int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks);
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes);
 int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes); /* of `rank` in its group */
-int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int place); /* the one at a place of `rank`'s group */
+/* The rank at a place of `rank`'s group. */
+int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int place);
 
 /* The rank with the same coordinates but for `axis`; -1 when `at` is beyond that axis. */
 int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at);

@@ -144,8 +144,9 @@ void tri__pass_tensor_lower(tri_pass *pass);
 void tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_schedule(tri_pass *pass, int n_mb);
 tri_status tri__pass_shard(tri_pass *pass);
-/* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a run of places begins
- * whose plans differ only in where their shards begin: each shard is as far behind the one before it as that is large. */
+/* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a
+ * run of places begins whose plans differ only in where their shards begin: each shard is as far behind the one before
+ * it as that is large. */
 tri_status tri__shard_runs(const tri_pass *pass, int training, int *n, uint8_t **begins);
 void tri__pass_tensor_sums(tri_pass *pass);
 void tri__pass_update(tri_pass *pass);

@@ -1,11 +1,11 @@
 /* ranks.c - the programs of all ranks of a mesh.
  *
- * Passes before `schedule` know nothing of stages, and `schedule` nothing of replicas: ranks that differ in their places on pp and dp, or on
- * dp alone, have them in common. What follows depends on
- * which elements of each block of weights are a rank's own. Shards are equal runs of elements, so replicas side by side whose shards lie in
- * the same stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run are planned,
- * and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory is used again for each; of the
- * programs that are kept, what is equal is kept once. */
+ * Passes before `schedule` know nothing of stages, and `schedule` nothing of replicas: ranks that differ in their
+ * places on pp and dp, or on dp alone, have them in common. What follows depends on which elements of each block of
+ * weights are a rank's own. Shards are equal runs of elements, so replicas side by side whose shards lie in the same
+ * stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run
+ * are planned, and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory
+ * is used again for each; of the programs that are kept, what is equal is kept once. */
 #include "plan/stage.h"
 
 #include <string.h>
@@ -13,9 +13,9 @@
 /* Of training, or of prediction. */
 typedef struct side {
     int training;
-    tri_pass template, shared;     /* before `schedule`, and after it */
-    tri_classes *out;                /* NULL: not asked for */
-    const tri_program *last;       /* the program kept last */
+    tri_pass template, shared; /* before `schedule`, and after it */
+    tri_classes *out;          /* NULL: not asked for */
+    const tri_program *last;   /* the program kept last */
     tri_places places;
 } side;
 

@@ -183,8 +183,8 @@ static void share_out(tri_sharder *s) {
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
 }
 
-/* Marks the place whose shard of a block `at` lies in, when shards have `each` elements: it differs from those before and after it. Where a
- * shard begins there, those before it differ from those after. */
+/* Marks the place whose shard of a block `at` lies in, when shards have `each` elements: it differs from those before
+ * and after it. Where a shard begins there, those before it differ from those after. */
 static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
     int64_t place = at / each;
     if (place < n) begins[place] = 1;

@@ -195,6 +195,7 @@ static void scatter(tri_sharder *s, int b, int mb) {
     struct tri_reductions *r = s->reductions;
     const tri_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
+    settle(s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
     if (mb > 0)
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};

@@ -1,15 +1,16 @@
 /* check.c - proves that a program can run: operands fit their operation's row, nothing is read before it is written or
- * after its memory went to another slot, no sum is read before it is complete, no instruction's output lies on another of
- * its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, and from a
+ * after its memory went to another slot, no sum is read before it is complete, no instruction's output lies on another
+ * of its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, and from a
  * transfer's post to its wait nothing else touches its slots.
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
  * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
  *
- * All members of a class (classes.h) are proven in one dry run, that of the first. What differs from member to member are elements at which
- * views begin and places in groups: numbers that grow by the same amount from each member to the next, as do sums of them. The run depends on
- * such numbers only through `compare`. Where two compare alike for the first and the last member, they do for all between, since their
- * difference grows or falls steadily; so the run of every member is the same run. Where not, the members are proven in two parts.
+ * All members of a class (classes.h) are proven in one dry run, that of the first. What differs from member to member
+ * are elements at which views begin and places in groups: numbers that grow by the same amount from each member to the
+ * next, as do sums of them. The run depends on such numbers only through `compare`. Where two compare alike for the
+ * first and the last member, they do for all between, since their difference grows or falls steadily; so the run of
+ * every member is the same run. Where not, the members are proven in two parts.
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
@@ -80,8 +81,8 @@ static tri_status defect(const checker *c, const char *format, const char *a, co
     char what[256];
     snprintf(what, sizeof what, format, a, b);
     const tri_program *p = c->program;
-    return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", rank_of(c, 0, 0), c->line,
-                     c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
+    return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", rank_of(c, 0, 0),
+                     c->line, c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
 }
 
 static number fixed(int64_t value) { return (number){value, 0}; }
@@ -176,24 +177,28 @@ static void write_slot(checker *c, int slot) {
     if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
 }
 
-/* The place of each member in its group. It is the same in all runs of replicas, and within a run it grows steadily, or it varies. */
+/* The place of each member in its group: the same in all runs of replicas, and steadily growing within a run; or it
+ * varies. Along the axes alone a place grows steadily in both directions. `within` takes it modulo a number, `across`
+ * divides it by one. */
 static number place_of(checker *c, const tri_attr *attr) {
     const tri_mesh *mesh = &c->program->mesh;
     const members *of = &c->of;
-    int rank = rank_of(c, 0, 0), last = rank_of(c, of->n - 1, 0), other = rank_of(c, 0, of->copies - 1);
+    int rank = rank_of(c, 0, 0), last = rank_of(c, of->n - 1, 0), within = attr->within, across = attr->across;
     int at = tri__mesh_group_place(mesh, rank, attr->axes), at_last = tri__mesh_group_place(mesh, last, attr->axes);
-    int at_other = tri__mesh_group_place(mesh, other, attr->axes), part = attr->within ? attr->within : attr->across;
-    int each_copy = of->copies > 1 ? (at_other - at) / (of->copies - 1) : 0;
-    if (part && at / part != at_last / part) c->varies = 1;
-    if (attr->within ? each_copy % attr->within : attr->across ? at / part != at_other / part : each_copy) c->varies = 1;
+    int more = tri__mesh_group_place(mesh, rank_of(c, 0, of->copies - 1), attr->axes) - at; /* in the last run */
+    int each_copy = of->copies > 1 ? more / (of->copies - 1) : 0;
+    if (within && (at / within != at_last / within || each_copy % within)) c->varies = 1;
+    if (across && at / across != (at_last + more) / across) c->varies = 1;
+    if (!within && !across && each_copy) c->varies = 1;
     int place = tri__transfer_place(mesh, rank, attr), place_last = tri__transfer_place(mesh, last, attr);
     return (number){place, of->n > 1 ? (place_last - place) / (of->n - 1) : 0};
 }
 
-/* Each member's shard of `count` elements among n. Shards are equal but for the last that are not empty: where those of the first and the
- * last member are, so are those between, and they follow each other. */
+/* Each member's shard of `count` elements among n. Shards are equal but for the last that are not empty: where those of
+ * the first and the last member are, so are those between, and they follow each other. */
 static range shard_of(checker *c, int64_t count, int n, number place) {
-    tri_range first = tri__shard(count, n, (int)place.at), last = tri__shard(count, n, (int)(place.at + place.each * (c->of.n - 1)));
+    tri_range first = tri__shard(count, n, (int)place.at),
+              last = tri__shard(count, n, (int)(place.at + place.each * (c->of.n - 1)));
     if (tri__range_count(first) != tri__range_count(last)) c->varies = 1;
     number begin = {first.begin, c->of.n > 1 ? (last.begin - first.begin) / (c->of.n - 1) : 0};
     return (range){begin, sum_of(begin, fixed(tri__range_count(first)))};
@@ -212,7 +217,8 @@ static int is_own_part(checker *c, const tri_instr *instr) {
     if (p->slot[whole].rows.sym != TRI_SYM_NONE) return 0;
     if (instr->op != TRI_OP_broadcast_post)
         shard = shard_of(c, count, tri__transfer_size(&p->mesh, &instr->attr), place_of(c, &instr->attr));
-    return compare(c, inner.begin, sum_of(outer.begin, shard.begin)) == 0 && compare(c, inner.end, sum_of(outer.begin, shard.end)) == 0;
+    return compare(c, inner.begin, sum_of(outer.begin, shard.begin)) == 0 &&
+           compare(c, inner.end, sum_of(outer.begin, shard.end)) == 0;
 }
 
 /* Whether a slot has the size of place `place`'s share of another, among n: a shard of one row, or an equal run of counted rows. */
@@ -237,7 +243,8 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
     if (attr->root < 0 || attr->root >= n) return defect(c, "the group has no such place as root%s%s", "", "");
     tri_ends ends = tri__transfer_ends(instr);
-    number place = instr->op == TRI_OP_all_reduce_post ? fixed(-1) : place_of(c, attr); /* sums are the same at all places */
+    int sums = instr->op == TRI_OP_all_reduce_post; /* those are the same at all places */
+    number place = sums ? fixed(-1) : place_of(c, attr);
     int at_root = compare(c, place, fixed(attr->root)) == 0;
     if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && at_root)
         return defect(c, "a rank sends %s to itself%s", p->slot[tri__transfer_whole(instr)].name, "");
@@ -276,7 +283,8 @@ static tri_status check_apart(checker *c, const tri_instr *instr, int output) {
     const tri_program *p = c->program;
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++)
-        if (k != output && instr->slot[k] >= 0 && overlap(c, instr->slot[output], instr->slot[k]) && !is_own_part(c, instr))
+        if (k != output && instr->slot[k] >= 0 && overlap(c, instr->slot[output], instr->slot[k]) &&
+            !is_own_part(c, instr))
             return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
     return TRI_OK;
 }
@@ -372,8 +380,8 @@ static tri_status check_view(checker *c, int s) {
     number begin = c->range[s].begin; /* its shift; open_slots put it there */
     int64_t count = slot->rows.add * slot->cols, room = tri__slot_rows(parent, &p->max) * parent->cols;
     begin.at += slot->parent_at;
-    if (compare(c, begin, fixed(0)) < 0 || compare(c, sum_of(begin, fixed(count)), fixed(room)) > 0 || slot->mem != parent->mem ||
-        slot->dtype != parent->dtype)
+    if (compare(c, begin, fixed(0)) < 0 || compare(c, sum_of(begin, fixed(count)), fixed(room)) > 0 ||
+        slot->mem != parent->mem || slot->dtype != parent->dtype)
         return defect(c, "view %s leaves %s", slot->name, parent->name);
     begin = sum_of(begin, c->range[slot->parent].begin);
     c->range[s] = (range){begin, sum_of(begin, fixed(tri__slot_rows(slot, &p->max) * slot->cols))};
@@ -447,8 +455,8 @@ static tri_status check_microbatches(const tri_classes *r) {
     const tri_program *first = r->at[0].program;
     for (int i = 1; i < r->n; i++)
         if (r->at[i].program->n_mb != first->n_mb)
-            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", first->rank, r->at[i].program->rank, first->n_mb,
-                             r->at[i].program->n_mb);
+            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan %d and %d microbatches", first->rank,
+                             r->at[i].program->rank, first->n_mb, r->at[i].program->n_mb);
     return TRI_OK;
 }
 
@@ -463,12 +471,15 @@ static tri_status check_classes(const tri_classes *r) {
                 const tri_class *class = &r->at[i];
                 const tri_program *p = class->program;
                 at.dp = place;
-                if (class->begin != place || class->n < 1 || memcmp(&p->mesh, mesh, sizeof *mesh) || p->rank != tri__mesh_rank(mesh, at))
-                    return tri__fail(TRI_INTERNAL, "class %d of rank %d does not begin at rank %d", i, p->rank, tri__mesh_rank(mesh, at));
+                if (class->begin != place || class->n < 1 || memcmp(&p->mesh, mesh, sizeof *mesh) ||
+                    p->rank != tri__mesh_rank(mesh, at))
+                    return tri__fail(TRI_INTERNAL, "class %d of rank %d does not begin at rank %d", i, p->rank,
+                                     tri__mesh_rank(mesh, at));
                 place += class->n;
             }
             if (place != r->period || mesh->dp % r->period)
-                return tri__fail(TRI_INTERNAL, "the classes of pp %d, tp %d are of %d replicas, not of %d", at.pp, at.tp, place, r->period);
+                return tri__fail(TRI_INTERNAL, "the classes of pp %d, tp %d are of %d replicas, not of %d", at.pp,
+                                 at.tp, place, r->period);
         }
     return TRI_OK;
 }
@@ -478,7 +489,8 @@ static tri_status check_each(tri_arena *arena, void *data) {
     TRI_TRY(check_classes(r));
     TRI_TRY(check_microbatches(r));
     for (int i = 0; i < r->n; i++)
-        TRI_TRY(check_members(arena, &r->at[i], (members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period}));
+        TRI_TRY(check_members(arena, &r->at[i],
+                              (members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period}));
     return TRI_OK;
 }
 

@@ -1,7 +1,7 @@
-/* check_ranks.c - proves that the programs of all ranks fit together, by running their transfers dry: a transfer has happened when all its
- * members posted it, a wait blocks until then, and nothing is buffered. What members post is compared; ranks that never get past a wait
- * are named. One rank of each role runs for all ranks of it; why that is enough: program/roles.h. Linear in their instructions, as what is
- * summed was made shortly before. */
+/* check_ranks.c - proves that the programs of all ranks fit together, by running their transfers dry: a transfer has
+ * happened when all its members posted it, a wait blocks until then, and nothing is buffered. What members post is
+ * compared; ranks that never get past a wait are named. One rank of each role runs for all ranks of it; why that is
+ * enough: program/roles.h. Linear in their instructions, as what is summed was made shortly before. */
 #include "program/check.h"
 #include "program/meet.h"
 

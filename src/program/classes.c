@@ -22,8 +22,9 @@ tri_status tri__classes_list(tri_classes *r, tri_arena *arena, const tri_program
     for (int i = 0; i < n; i++)
         if (programs[i]->rank != i || tri__mesh_world(&programs[i]->mesh) != n ||
             memcmp(&programs[i]->mesh, &programs[0]->mesh, sizeof(tri_mesh)) != 0)
-            return tri__fail(TRI_INTERNAL, "program %d of %d is of rank %d of a mesh of %d: not all ranks of one mesh, in order", i, n,
-                             programs[i]->rank, tri__mesh_world(&programs[i]->mesh));
+            return tri__fail(TRI_INTERNAL,
+                             "program %d of %d is of rank %d of a mesh of %d: not all ranks of one mesh, in order", i,
+                             n, programs[i]->rank, tri__mesh_world(&programs[i]->mesh));
     const tri_mesh *mesh = &programs[0]->mesh;
     tri__classes_open(r, arena, mesh, mesh->dp);
     tri_coords at = {{0}};
@@ -31,7 +32,7 @@ tri_status tri__classes_list(tri_classes *r, tri_arena *arena, const tri_program
         for (at.pp = 0; at.pp < mesh->pp; at.pp++)
             for (at.dp = 0; at.dp < mesh->dp; at.dp++)
                 tri__classes_add(r, arena, tri__classes_row(mesh, at),
-                               (tri_class){.program = programs[tri__mesh_rank(mesh, at)], .begin = at.dp, .n = 1});
+                                 (tri_class){.program = programs[tri__mesh_rank(mesh, at)], .begin = at.dp, .n = 1});
     return TRI_OK;
 }
 
@@ -83,8 +84,9 @@ static int same_texts(const char *const *a, const char *const *b, int n) {
 /* All but the rank and the slots. */
 static int same_frame(const tri_program *a, const tri_program *b) {
     return strcmp(a->title, b->title) == 0 && memcmp(&a->mesh, &b->mesh, sizeof a->mesh) == 0 && a->n_mb == b->n_mb &&
-           memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 && a->second == b->second &&
-           a->n_units == b->n_units && a->n_slots == b->n_slots && a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
+           memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
+           a->second == b->second && a->n_units == b->n_units && a->n_slots == b->n_slots &&
+           a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
            (!a->n_units || memcmp(a->lane, b->lane, (size_t)a->n_units) == 0) &&
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);
 }
@@ -92,14 +94,16 @@ static int same_frame(const tri_program *a, const tri_program *b) {
 /* All but where they begin in their parents, and their names. */
 static int same_shape(const tri_slot *a, const tri_slot *b) {
     return a->dtype == b->dtype && a->mem == b->mem && a->rows.sym == b->rows.sym && a->rows.add == b->rows.add &&
-           a->rows.div == b->rows.div && a->cols == b->cols && a->unit == b->unit && a->parent == b->parent && a->offset == b->offset;
+           a->rows.div == b->rows.div && a->cols == b->cols && a->unit == b->unit && a->parent == b->parent &&
+           a->offset == b->offset;
 }
 
 int tri__program_equal(const tri_program *a, const tri_program *b) {
     if (a->rank != b->rank || !same_frame(a, b)) return 0;
     for (int s = 0; s < a->n_slots; s++) {
         const tri_slot *x = &a->slot[s], *y = &b->slot[s];
-        if (!same_shape(x, y) || x->parent_at != y->parent_at || (x->name != y->name && strcmp(x->name, y->name) != 0)) return 0;
+        if (!same_shape(x, y) || x->parent_at != y->parent_at || (x->name != y->name && strcmp(x->name, y->name) != 0))
+            return 0;
     }
     return 1;
 }

@@ -1,9 +1,10 @@
 /* classes.h - the programs of all ranks of a mesh, each different one once.
  *
- * Replicas that differ in their place on the dp axis alone compute the same; what is different is where their shards begin. Such ranks are a
- * class: the program of its first member, and a rule for the others. From each member to the next, the views that `shift` lists begin so
- * many elements further in their parents, and numbers in their names grow with it. All else but the rank is the same: groups and peers of
- * transfers are named by axes and places, not by ranks. */
+ * Replicas that differ in their place on the dp axis alone compute the same; what is different is where their shards
+ * begin. Such ranks are a class: the program of its first member, and a rule for the others. From each member to the
+ * next, the views that `shift` lists begin so many elements further in their parents, and numbers in their names grow
+ * with it. All else but the rank is the same: groups and peers of transfers are named by axes and places, not by ranks.
+ */
 #ifndef TRI_PROGRAM_CLASSES_H
 #define TRI_PROGRAM_CLASSES_H
 
@@ -12,14 +13,14 @@
 /* A view that moves from member to member. */
 typedef struct tri_shift {
     int slot;
-    int64_t each;          /* elements of the parent; may be negative */
-    int digit;             /* where a number in the name begins; -1: the name stays */
+    int64_t each; /* elements of the parent; may be negative */
+    int digit;    /* where a number in the name begins; -1: the name stays */
     int64_t number_each;
 } tri_shift;
 
 typedef struct tri_class {
     const tri_program *program; /* of its first member, in the first run of `period` replicas */
-    int begin, n;          /* its members' places on the dp axis: [begin, begin + n), in each run of `period` replicas */
+    int begin, n; /* its members' places on the dp axis: [begin, begin + n), in each run of `period` replicas */
     tri_shift *shift;
     int n_shifts;
 } tri_class;
@@ -27,10 +28,10 @@ typedef struct tri_class {
 typedef struct tri_classes {
     tri_mesh mesh;
     int world;
-    int period;            /* divides mesh.dp: replica d has the program of replica d % period */
-    tri_class *at;         /* those of row 0, then of the next; each by `begin` */
+    int period;    /* divides mesh.dp: replica d has the program of replica d % period */
+    tri_class *at; /* those of row 0, then of the next; each by `begin` */
     int n, cap;
-    int *first;            /* [pp * tp + 1] index of the first class of each row */
+    int *first; /* [pp * tp + 1] index of the first class of each row */
 } tri_classes;
 
 /* A row is what is of one place on pp and tp; its number: pp fastest. */
@@ -46,8 +47,8 @@ const tri_class *tri__class_of(const tri_classes *ranks, int rank, int *member);
 /* A rank's program, in the arena: it shares with the class what is the same. */
 const tri_program *tri__classes_program(const tri_classes *ranks, tri_arena *arena, int rank);
 
-/* Finds the rule that leads from `first`, member 0, to `last`, member n - 1, n > 1: the shifts, in the arena. 0 when there is none: then they
- * are no members of one class. */
+/* Finds the rule that leads from `first`, member 0, to `last`, member n - 1, n > 1: the shifts, in the arena. 0 when
+ * there is none: then they are not members of one class. */
 int tri__class_rule(tri_arena *arena, const tri_program *first, const tri_program *last, int n, tri_class *out);
 /* Whether two programs are the same to the letter. */
 int tri__program_equal(const tri_program *a, const tri_program *b);

@@ -1,15 +1,16 @@
-/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, whoever posts first. */
+/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, whoever posts first.
+ */
 #include "program/meet.h"
 
 /* The transfers of one group, or from one rank to another, in order. */
 typedef struct tri_channel {
-    int span;                    /* index of tri_roles.span */
-    int n, *members;             /* ranks */
-    int n_roles, *roles;         /* of the members, each once */
-    int *posted;                 /* [n_roles] by each */
-    int *meeting;                /* indices */
+    int span;            /* index of tri_roles.span */
+    int n, *members;     /* ranks */
+    int n_roles, *roles; /* of the members, each once */
+    int *posted;         /* [n_roles] by each */
+    int *meeting;        /* indices */
     int n_meetings, cap_meetings;
-    struct tri_channel *next;    /* of the same sender */
+    struct tri_channel *next; /* of the same sender */
 } tri_channel;
 
 void tri__meetings_open(tri_meetings *m, tri_arena *arena, const tri_classes *ranks, const tri_roles *roles) {
@@ -17,7 +18,8 @@ void tri__meetings_open(tri_meetings *m, tri_arena *arena, const tri_classes *ra
     m->program = tri__arena_alloc(arena, (size_t)roles->n * sizeof *m->program);
     m->channel = tri__arena_alloc(arena, (size_t)roles->n * (size_t)roles->n_spans * sizeof *m->channel);
     m->pairs = tri__arena_alloc(arena, (size_t)roles->n * sizeof *m->pairs);
-    for (int role = 0; role < roles->n; role++) m->program[role] = tri__class_of(ranks, roles->rank[role], NULL)->program;
+    for (int role = 0; role < roles->n; role++)
+        m->program[role] = tri__class_of(ranks, roles->rank[role], NULL)->program;
 }
 
 static tri_channel *new_channel(tri_meetings *m, int span, int room) {
@@ -66,15 +68,21 @@ int tri__meetings_post(tri_meetings *m, int role, int line) {
     int span = tri__roles_span(m->roles, &instr->attr);
     tri_channel *c = group_of(m, role, span);
     if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) {
-        int place = tri__transfer_place(&m->ranks->mesh, m->roles->rank[role], &instr->attr); /* that of all ranks of the role */
+        int place = tri__transfer_place(&m->ranks->mesh, m->roles->rank[role],
+                                        &instr->attr); /* that of all ranks of the role */
         int own = c->members[place], other = c->members[instr->attr.root];
         c = instr->op == TRI_OP_send_post ? pair_of(m, own, other, span) : pair_of(m, other, own, span);
     }
     int k = c->posted[place_of(c, role)]++;
     if (k == c->n_meetings) {
         *TRI_PUSH(m->arena, c->meeting, c->n_meetings, c->cap_meetings) = m->n;
-        *TRI_PUSH(m->arena, m->at, m->n, m->cap) = (tri_meeting){.role = role, .line = line, .n_roles = c->n_roles, .left = c->n_roles,
-                                                                .roles = c->roles, .channel = c, .number = k};
+        *TRI_PUSH(m->arena, m->at, m->n, m->cap) = (tri_meeting){.role = role,
+                                                                 .line = line,
+                                                                 .n_roles = c->n_roles,
+                                                                 .left = c->n_roles,
+                                                                 .roles = c->roles,
+                                                                 .channel = c,
+                                                                 .number = k};
     }
     m->at[c->meeting[k]].left--;
     return c->meeting[k];

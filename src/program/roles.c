@@ -1,5 +1,5 @@
-/* roles.c - roles by refinement: classes to begin with, told apart by the roles in their groups until no group tells any apart. Hashes find
- * them; that they are what roles.h says is then proven by comparing groups role by role. */
+/* roles.c - roles by refinement: classes to begin with, told apart by the roles in their groups until no group tells
+ * any apart. Hashes find them; that they are what roles.h says is then proven by comparing groups role by role. */
 #include "program/roles.h"
 #include "program/transfer.h"
 #include "base/hash.h"
@@ -12,9 +12,10 @@ typedef struct finder {
     const tri_classes *ranks;
     int per_node;
     tri_roles *out;
-    int *members;          /* [world] of the group in hand */
-    uint64_t *seen;        /* [world] what tells a rank's role apart */
-    int *pattern;          /* [world] of the group in hand: role of each member, and whether it is on the machine of the one before it */
+    int *members;   /* [world] of the group in hand */
+    uint64_t *seen; /* [world] what tells a rank's role apart */
+    int *pattern;   /* [world] of the group in hand: role of each member, and whether it is on the machine of the one
+                       before it */
 } finder;
 
 int tri__roles_span(const tri_roles *r, const tri_attr *attr) {
@@ -89,31 +90,34 @@ static void number(finder *f) {
     int world = f->ranks->world;
     tri_roles *r = f->out;
     sighting *all = tri__arena_alloc(f->arena, (size_t)world * sizeof *all);
-    int *first = tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first that was seen the same */
+    int *first =
+        tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first that was seen the same */
     for (int rank = 0; rank < world; rank++) all[rank] = (sighting){f->seen[rank], rank};
     qsort(all, (size_t)world, sizeof *all, by_sight);
-    for (int i = 0; i < world; i++) first[all[i].rank] = i && all[i].seen == all[i - 1].seen ? first[all[i - 1].rank] : all[i].rank;
+    for (int i = 0; i < world; i++)
+        first[all[i].rank] = i && all[i].seen == all[i - 1].seen ? first[all[i - 1].rank] : all[i].rank;
     r->n = 0;
     for (int rank = 0; rank < world; rank++) r->of[rank] = first[rank] == rank ? r->n++ : r->of[first[rank]];
 }
 
 /* What the groups of a role's first ranks are like, and that all others are like them. */
 typedef struct proof {
-    finder find;           /* first: each_group passes it on */
-    int **pattern;         /* [n] of the role's group in the span in hand; NULL: not yet seen */
-    int *size, *place;     /* [n] */
+    finder find;       /* first: each_group passes it on */
+    int **pattern;     /* [n] of the role's group in the span in hand; NULL: not yet seen */
+    int *size, *place; /* [n] */
 } proof;
 
 static void compare_group(finder *f, int span, int n) {
     proof *p = (proof *)f;
-    int *kept = NULL;
+    int *kept = NULL; /* the pattern */
+    size_t bytes = (size_t)n * sizeof *kept;
     for (int i = 0; i < n; i++) {
         int role = f->out->of[f->members[i]];
         if (!p->pattern[role]) {
-            if (!kept) kept = memcpy(tri__arena_alloc(f->arena, (size_t)n * sizeof *kept), f->pattern, (size_t)n * sizeof *kept);
+            if (!kept) kept = memcpy(tri__arena_alloc(f->arena, bytes), f->pattern, bytes);
             p->pattern[role] = kept, p->size[role] = n, p->place[role] = i;
         }
-        int same = p->size[role] == n && (p->pattern[role] == kept || memcmp(p->pattern[role], f->pattern, (size_t)n * sizeof *kept) == 0);
+        int same = p->size[role] == n && (p->pattern[role] == kept || memcmp(p->pattern[role], f->pattern, bytes) == 0);
         TRI_ASSERT(same && (!f->out->span[span].pairs || p->place[role] == i));
         if (same && !kept) kept = p->pattern[role];
     }
@@ -130,14 +134,14 @@ static void prove(const finder *f) {
         each_group(&p.find, span, compare_group);
     }
     for (int rank = 0; rank < f->ranks->world; rank++)
-        TRI_ASSERT(tri__class_of(f->ranks, rank, NULL) == tri__class_of(f->ranks, f->out->rank[f->out->of[rank]], NULL));
+        TRI_ASSERT(tri__class_of(f->ranks, rank, NULL) ==
+                   tri__class_of(f->ranks, f->out->rank[f->out->of[rank]], NULL));
 }
 
-static void count(finder *f) {
+static void list_first(finder *f) {
     tri_roles *r = f->out;
     r->rank = tri__arena_alloc(f->arena, (size_t)r->n * sizeof *r->rank);
-    r->count = tri__arena_alloc(f->arena, (size_t)r->n * sizeof *r->count);
-    for (int rank = f->ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank, r->count[r->of[rank]]++;
+    for (int rank = f->ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank;
 }
 
 void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, int per_node) {
@@ -148,7 +152,8 @@ void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, i
     f.pattern = tri__arena_alloc(arena, world * sizeof *f.pattern);
     f.seen = tri__arena_alloc(arena, world * sizeof *f.seen);
     find_spans(&f);
-    for (int rank = 0; rank < ranks->world; rank++) f.seen[rank] = (uint64_t)(tri__class_of(ranks, rank, NULL) - ranks->at);
+    for (int rank = 0; rank < ranks->world; rank++)
+        f.seen[rank] = (uint64_t)(tri__class_of(ranks, rank, NULL) - ranks->at);
     number(&f);
     for (int before = 0; before < r->n;) {
         before = r->n;
@@ -156,6 +161,6 @@ void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, i
         for (int span = 0; span < r->n_spans; span++) each_group(&f, span, tell_apart);
         number(&f);
     }
-    count(&f);
+    list_first(&f);
     prove(&f);
 }

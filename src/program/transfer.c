@@ -71,7 +71,8 @@ int tri__transfer_place(const tri_mesh *mesh, int rank, const tri_attr *attr) {
 int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, int *ranks) {
     int n = tri__transfer_size(mesh, attr), place = tri__mesh_group_place(mesh, rank, attr->axes);
     int first = attr->within ? place / attr->within * attr->within : attr->across ? place % attr->across : 0;
-    for (int i = 0; i < n; i++) ranks[i] = tri__mesh_group_rank(mesh, rank, attr->axes, first + i * (attr->across ? attr->across : 1));
+    for (int i = 0; i < n; i++)
+        ranks[i] = tri__mesh_group_rank(mesh, rank, attr->axes, first + i * (attr->across ? attr->across : 1));
     return n;
 }
 

@@ -1,10 +1,11 @@
 /* timeline.c - the event simulation.
  *
- * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the one that begins first is given its times, and the
- * ranks that wait for it run on. Whatever they post comes after its end, so transfers get their times in the order in which they begin.
+ * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the one that begins first is given
+ * its times, and the ranks that wait for it run on. Whatever they post comes after its end, so transfers get their
+ * times in the order in which they begin.
  *
- * One rank of each role runs for all ranks of it: they have the same seconds and their groups the same links and the same roles, so that
- * they do the same at the same time (program/roles.h). */
+ * One rank of each role runs for all ranks of it: they have the same seconds and their groups the same links and the
+ * same roles, so that they do the same at the same time (program/roles.h). */
 #include "sim/timeline.h"
 #include "program/meet.h"
 
@@ -188,8 +189,9 @@ static tri_status simulate(simulation *s) {
     }
     for (int role = 0; role < roles->n; role++)
         if (s->run[role].waits_for >= 0)
-            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d", roles->rank[role],
-                             s->run[role].at, roles->rank[tri__meetings_absent(&s->meetings, s->run[role].waits_for)]);
+            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d",
+                             roles->rank[role], s->run[role].at,
+                             roles->rank[tri__meetings_absent(&s->meetings, s->run[role].waits_for)]);
     return TRI_OK;
 }
 
@@ -215,7 +217,9 @@ tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_c
     return TRI_OK;
 }
 
-const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank) { return &timeline->role[timeline->roles.of[rank]]; }
+const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank) {
+    return &timeline->role[timeline->roles.of[rank]];
+}
 
 double tri__timeline_idle(const tri_timeline *timeline) {
     double busy = 0;

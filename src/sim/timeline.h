@@ -28,8 +28,8 @@ typedef struct tri_timeline {
     int world;
 } tri_timeline;
 
-/* ranks: checked. Ranks that machines tell apart, by which members of their groups are near, have different roles here. TRI_INTERNAL where
- * the programs wait for one another for ever. */
+/* ranks: checked. Ranks that machines tell apart, by which members of their groups are near, have different roles here.
+ * TRI_INTERNAL where the programs wait for one another for ever. */
 tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out);
 const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank);
 /* The share of all ranks' time in which nothing is computed. */

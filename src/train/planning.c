@@ -51,7 +51,8 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
     return TRI_OK;
 }
 
-static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts, char **program) {
+static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
+                           char **program) {
     const tri_counts *max = &all->train.at[0].program->max;
     *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
                        (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
