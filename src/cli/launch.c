@@ -22,6 +22,12 @@ int tri__launch_starts(const tri_settings *settings, const tri_launch *launch) {
     return launch->launcher == TRI_LAUNCHER_NONE && settings->nproc_per_node > 1;
 }
 
+int tri__launch_speaks(char *(*lookup)(const char *name)) {
+    tri_launch launch;
+    if (tri__launch_detect(lookup, &launch) != TRI_OK || launch.launcher == TRI_LAUNCHER_NONE) return 1;
+    return launch.launcher != TRI_LAUNCHER_OWN && launch.rank == 0;
+}
+
 /* What asks for more than this machine. */
 static const char *asks_for_machines(const tri_settings *s) {
     enum { STATIC };

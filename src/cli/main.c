@@ -85,13 +85,6 @@ tri_status tri__print_json(FILE *out, const tri_json *value) {
     return TRI_OK;
 }
 
-/* Of the processes that a launcher started with one command line, the first speaks; our own launcher has spoken before it starts any. */
-static int speaks(void) {
-    tri_launch launch;
-    return tri__launch_detect(getenv, &launch) != TRI_OK || launch.launcher == TRI_LAUNCHER_NONE ||
-           (launch.launcher != TRI_LAUNCHER_OWN && launch.rank == 0);
-}
-
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words) {
     const char *folder = tri__command_find(command)->folder;
@@ -99,7 +92,7 @@ tri_status tri__cli_settings(tri_settings *settings, const char *command, int n,
     if (folder)
         TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
     TRI_TRY(tri__settings_parse(settings, command, n, args, words, max_words, n_words));
-    for (int i = 0; i < settings->notes.n && speaks(); i++) fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
+    for (int i = 0; i < settings->notes.n && tri__launch_speaks(getenv); i++) fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
     return TRI_OK;
 }
 

@@ -1,24 +1,25 @@
 /* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. All that a handler may do to
  * answer is to write a constant text. */
 #include "cli/signals.h"
+#include "cli/launch.h"
 
 #include "base/clock.h"
-#include "comm/environment.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Process groups, control groups and launchers may each pass on one and the same wish. */
+/* Process groups, control groups and launchers may each pass on one and the same wish; a key that is pressed twice is two. */
 static const double SAME_WISH = 0.5; /* seconds */
 
 static struct {
     tri_stop stop;
     _Atomic double first;      /* tri__clock() of the first signal */
     atomic_int words;          /* tri_signal_words */
+    volatile sig_atomic_t key; /* 1: the first came from the keyboard */
     int terminal;              /* a progress line may stand there: it is erased first */
-    int ranks;                 /* 1: a launcher other than ours started this process */
+    int ranks;                 /* 1: a launcher started this process */
 } taken;
 
 #define AGAIN "; once more ends it at once, without saving"
@@ -47,24 +48,17 @@ static void put(const char *text) {
 }
 
 /* SIGUSR1 comes from `trident supervise`, which has spoken, or from a scheduler. */
-static void note(int signal) {
-    int none = 0, words = atomic_load(&taken.words), silent = words == TRI_SIGNAL_SILENT || (signal == SIGUSR1 && taken.ranks);
+static void note(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    int none = 0, key = info->si_code == SI_KERNEL, words = atomic_load(&taken.words), silent = words == TRI_SIGNAL_SILENT || (signal == SIGUSR1 && taken.ranks);
     if (atomic_compare_exchange_strong(&taken.stop.signal, &none, signal)) {
         atomic_store(&taken.first, tri__clock());
+        taken.key = key;
         if (!silent) put(texts[words]);
-    } else if (tri__clock() - atomic_load(&taken.first) > SAME_WISH) {
+    } else if ((key && taken.key) || tri__clock() - atomic_load(&taken.first) > SAME_WISH) {
         if (!silent) put("ended at once by a second signal");
         _exit(128 + signal);
     }
-}
-
-/* Does this process answer for the job? Ranks of our own launcher leave it to that, ranks of others to the first. */
-static int speaks(const tri_cli *cli, int *ranks) {
-    tri_launch launch;
-    *ranks = 0;
-    if (tri__launch_detect(cli->lookup, &launch) != TRI_OK || launch.launcher == TRI_LAUNCHER_NONE) return 1;
-    *ranks = launch.launcher != TRI_LAUNCHER_OWN;
-    return *ranks && launch.rank == 0;
 }
 
 void tri__signals_say(tri_signal_words words) {
@@ -74,11 +68,13 @@ void tri__signals_say(tri_signal_words words) {
 void tri__signals_take(tri_cli *cli, tri_signal_words words) {
     static const int wishes[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     const char *end = cli->lookup("SLURM_JOB_END_TIME");
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    tri_launch launch;
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
     taken.stop.deadline = end ? strtod(end, NULL) : 0;
     taken.terminal = cli->err_terminal;
     atomic_store(&taken.first, tri__clock());
-    atomic_store(&taken.words, speaks(cli, &taken.ranks) ? (int)words : TRI_SIGNAL_SILENT);
+    atomic_store(&taken.words, tri__launch_speaks(cli->lookup) ? (int)words : TRI_SIGNAL_SILENT);
+    taken.ranks = tri__launch_detect(cli->lookup, &launch) == TRI_OK && launch.launcher != TRI_LAUNCHER_NONE;
     cli->stop = &taken.stop;
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         struct sigaction before;

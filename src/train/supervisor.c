@@ -46,6 +46,7 @@ typedef struct supervisor {
     sigset_t mask_before;
     struct sigaction before[WISHES], child_before;
     double watched, asked, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
+    int key;                   /* 1: the first signal came from the keyboard */
     int exit_stopped;          /* a rank left with TRI_STOPPED */
     int64_t oom_before;
 } supervisor;
@@ -105,14 +106,15 @@ static void hear_signals(supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         double now = tri__clock();
-        if (s->asked && now - s->asked < SAME_WISH) continue;
+        int key = info.ssi_code == SI_KERNEL; /* pressed twice, it is two wishes */
+        if (s->asked && now - s->asked < SAME_WISH && !(key && s->key)) continue;
         s->verdict->stopped = (int)info.ssi_signo;
         if (s->asked) {
             s->killed = now;
             end_all(s, SIGKILL);
             continue;
         }
-        s->asked = now;
+        s->asked = now, s->key = key;
         if (s->what->stopping) tri__say(s->what->log, TRI_LOG_INFO, "%s", s->what->stopping);
         atomic_store(&s->segment.control->stop, 1);
         tri__control_wake(s->segment.control, NULL, 0);
