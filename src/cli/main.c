@@ -1,10 +1,9 @@
 /* main.c - the `trident` program: the table of commands, and the one place where the environment is read and errors are
  * printed. The exit code is the command's tri_status. */
-#include "cli/cli.h"
+#include "cli/launch.h"
 
 #include "base/file.h"
 #include "base/text.h"
-#include "comm/environment.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -120,9 +120,9 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
     *rows = -1;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)v->data->digest);
     if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->checkpoint), v->data, &sample));
-    if (trained && strcmp(digest, trained) == 0) *rows = v->data->n;
-    else if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
-    if (*rows == v->data->n)
+    if (trained && strcmp(digest, trained) == 0) sample = (tri_trained){v->data->n, v->data->n};
+    if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
+    if (sample.found == v->data->n)
         tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
     else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
         tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal rows that the model "
