@@ -1,5 +1,6 @@
-/* test_folders.c - what stands in a run folder beside our own files, and what goes wrong while it is looked at: links and pipes are never
- * written or removed through; no error of the machine is taken for a damaged checkpoint; the newest is the one that was saved last. */
+/* test_folders.c - what stands in a run folder beside our own files, and what goes wrong while it is looked at: links
+ * and pipes are never written or removed through; no error of the machine is taken for a damaged checkpoint; the newest is
+ * the one that was saved last. */
 #define FAULTS_OF_READING
 #include "faults.h"
 
@@ -23,8 +24,8 @@ static int make_all(void **state) {
     (void)state;
     alarm(getenv("TRI_SANITIZED") ? 600 : 110); /* a FIFO must not be waited for */
     memset(root + strlen(root) - 6, 'X', 6);
-    return !mkdtemp(root) || tri__path_join(run, root, "run") || tri__path_join(victim, root, "victim") || tri__folder_make(run) ||
-           tri__folder_make(victim);
+    return !mkdtemp(root) || tri__path_join(run, root, "run") || tri__path_join(victim, root, "victim") ||
+           tri__folder_make(run) || tri__folder_make(victim);
 }
 
 static int remove_all(void **state) {
@@ -40,7 +41,9 @@ static const char *in(const char *folder, const char *name) {
     return out;
 }
 
-static void put(const char *path, const char *text) { assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK); }
+static void put(const char *path, const char *text) {
+    assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
+}
 
 static void expect_content(const char *path, const char *want) {
     char *text;
@@ -51,7 +54,8 @@ static void expect_content(const char *path, const char *want) {
 }
 
 static void expect_failure(tri_status got, tri_status want, const char *word) {
-    if (got != want || !strstr(tri_error(), word)) fail_msg("status %d \"%s\", expected %d \"%s\"", got, tri_error(), want, word);
+    if (got != want || !strstr(tri_error(), word))
+        fail_msg("status %d \"%s\", expected %d \"%s\"", got, tri_error(), want, word);
 }
 
 /* A small checkpoint; began: of its state. */
@@ -61,8 +65,8 @@ static void save_in(const char *folder, int64_t step, int64_t sequence, double b
     tri_piece piece = {.name = "w", .dtype = TRI_F32, .shape = tri__shape_1d(300), .data = data};
     piece.slice = tri__slice_whole(&piece.shape);
     tri_json *config = tri__json_pack("{s:i}", "lr", 1), *kept = tri__json_pack("{s:f}", "began", began);
-    tri_checkpoint_out out = {.folder = folder, .step = step, .sequence = sequence, .weights = &piece, .n_weights = 1, .config = config,
-                              .preprocessing = config, .state = kept};
+    tri_checkpoint_out out = {.folder = folder, .step = step, .sequence = sequence, .weights = &piece, .n_weights = 1,
+                              .config = config, .preprocessing = config, .state = kept};
     if (tri__checkpoint_save(&out) != TRI_OK) fail_msg("step %d: %s", (int)step, tri_error());
     tri__json_decref(config);
     tri__json_decref(kept);
@@ -183,7 +187,7 @@ static void users_name_what_they_like(void **state) {
     assert_int_equal(tri__file_deliver("/dev/null", "x", 1), TRI_OK);
     expect_failure(tri__file_deliver("/dev/full", "x", 1), TRI_IO, "No space");
     expect_failure(tri__file_deliver(run, "x", 1), TRI_IO, "a folder");
-    /* As /dev/stdout with `>> file`: the descriptor's file, behind what is there; and the name in /dev stays what it is. */
+    /* As /dev/stdout with `>> file`: the descriptor's file, behind what is there; the name in /dev stays what it is. */
     put(in(run, "out"), "head,");
     int fd = open(in(run, "out"), O_WRONLY);
     snprintf(name, sizeof name, "/dev/fd/%d", fd);
@@ -231,7 +235,8 @@ static void errors_are_not_damage(void **state) {
         failed += status != TRI_OK;
         if (status == TRI_OK && names_with(run, "checkpoint-") != KEEP) fail_msg("%s: thought to be done", what);
         if (status == TRI_OK) continue;
-        tri_status want = fault.cause == EMFILE || fault.cause == ENFILE || fault.cause == ENOMEM ? TRI_RESOURCE : TRI_IO;
+        int short_of = fault.cause == EMFILE || fault.cause == ENFILE || fault.cause == ENOMEM;
+        tri_status want = short_of ? TRI_RESOURCE : TRI_IO;
         if (status != want) fail_msg("%s: status %d, expected %d: %s", what, status, want, tri_error());
     }
     print_message("    %d calls, %d of them ended the prune\n", calls, failed);
@@ -250,7 +255,8 @@ static void errors_pass_nothing_over(void **state) {
         fault.cause = causes[at % 5];
         for (int glance = 0; glance < 2; glance++) {
             fault_arm(at, FAULT_CAUSE);
-            tri_status status = glance ? tri__checkpoint_glance(run, &manifest) : tri__checkpoint_open(run, 0, &checkpoint);
+            tri_status status =
+                glance ? tri__checkpoint_glance(run, &manifest) : tri__checkpoint_open(run, 0, &checkpoint);
             fault_disarm();
             if (!fault.hit && !glance) calls = 0; /* that was the last */
             if (status == TRI_OK && !glance) {
@@ -260,7 +266,7 @@ static void errors_pass_nothing_over(void **state) {
                 assert_int_equal(tri__json_integer_value(tri__json_get(manifest, "step")), 10 * HAVE);
                 tri__json_decref(manifest);
             } else if (status != TRI_IO && status != TRI_RESOURCE) {
-                fail_msg("call %d (%s) with %s: status %d: %s", at, fault.hit, strerror(fault.cause), status, tri_error());
+                fail_msg("call %d (%s) with %s: %d: %s", at, fault.hit, strerror(fault.cause), status, tri_error());
             }
         }
     }

@@ -1,5 +1,5 @@
-/* file.c - files and paths on POSIX. Everything is opened without blocking and looked at through its descriptor, so that a FIFO or a device
- * given by mistake is refused instead of waited for, and what was looked at is what is used. */
+/* file.c - files and paths on POSIX. Everything is opened without blocking and looked at through its descriptor, so
+ * that a FIFO or a device given by mistake is refused instead of waited for, and what was looked at is what is used. */
 #include "base/file_parts.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static const char *kind_words(mode_t mode) {
 
 static tri_status not_ours(const char *path, mode_t mode) {
     return tri__fail(TRI_IO,
-                     "cannot write %s: it is no regular file but %s, and Trident neither writes through that nor removes it; remove or "
-                     "rename it, or name another folder",
+                     "cannot write %s: it is no regular file but %s, and Trident neither writes through that nor "
+                     "removes it; remove or rename it, or name another folder",
                      path, kind_words(mode));
 }
 
@@ -145,7 +145,8 @@ close:
 void tri__file_start(const char *path, char *text, size_t size) {
     size_t used = 0;
     int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
-    for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0) n = read(fd, text + used, size - 1 - used);
+    for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0)
+        n = read(fd, text + used, size - 1 - used);
     text[used] = 0;
     if (fd >= 0) close(fd);
 }
@@ -170,7 +171,8 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
 /* TRI_OK when nothing or a regular file has the name. */
 static tri_status check_free(int at, const char *name, const char *path) {
     struct stat info;
-    if (fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW)) return errno == ENOENT ? TRI_OK : tri__fail_errno("write", path, TRI_IO);
+    if (fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? TRI_OK : tri__fail_errno("write", path, TRI_IO);
     return S_ISREG(info.st_mode) ? TRI_OK : not_ours(path, info.st_mode);
 }
 
@@ -207,7 +209,8 @@ static tri_status write_spot(const tri_spot *spot, const char *path, const void 
     tri_status status = tri__write_all(fd, data, size, path);
     if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("write", path, TRI_IO);
     if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
-    if (status == TRI_OK && renameat(spot->at, name, spot->at, spot->name)) status = tri__fail_errno("write", path, TRI_IO);
+    if (status == TRI_OK && renameat(spot->at, name, spot->at, spot->name))
+        status = tri__fail_errno("write", path, TRI_IO);
     if (status != TRI_OK) unlinkat(spot->at, name, 0);
     return status;
 }
@@ -232,7 +235,8 @@ static int is_descriptor(const char *path) {
 /* Into what is there: a pipe, a terminal, an open file. */
 static tri_status write_into(const char *path, const void *data, size_t size) {
     int fd = tri__open_at(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0 && errno == ENXIO) return tri__fail(TRI_IO, "cannot write %s: nobody reads it; start the reader first", path);
+    if (fd < 0 && errno == ENXIO)
+        return tri__fail(TRI_IO, "cannot write %s: nobody reads it; start the reader first", path);
     if (fd < 0) return tri__fail_errno("write", path, TRI_IO);
     int flags = fcntl(fd, F_GETFL);
     tri_status status = flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? tri__fail_errno("write", path, TRI_IO)
@@ -246,7 +250,8 @@ tri_status tri__file_deliver(const char *path, const void *data, size_t size) {
     struct stat info;
     int there = stat(path, &info) == 0;
     if (!there && errno != ENOENT) return tri__fail_errno("write", path, TRI_IO);
-    if (there && (is_descriptor(path) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))) return write_into(path, data, size);
+    if (there && (is_descriptor(path) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))
+        return write_into(path, data, size);
     return tri__file_write(there && S_ISREG(info.st_mode) && tri__path_real(path, real) ? real : path, data, size);
 }
 
@@ -279,7 +284,8 @@ tri_status tri__file_nameless(const char *folder, int *fd) {
     char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
     *fd = tri__open_at(AT_FDCWD, folder, O_TMPFILE | O_RDWR, 0600);
     if (*fd >= 0) return TRI_OK;
-    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return tri__fail_errno("make a file in", folder, TRI_IO);
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        return tri__fail_errno("make a file in", folder, TRI_IO);
     TRI_TRY(tri__path_join(path, folder, ".offload")); /* a file system without nameless files */
     TRI_TRY(tri__file_sibling(path, name, fd));
     (void)tri__file_remove(name); /* else the next run does */
@@ -320,7 +326,8 @@ int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
 tri_status tri__path_kind(const char *path, tri_kind *kind) {
     struct stat info;
     *kind = TRI_KIND_NONE;
-    if (stat(path, &info)) return errno == ENOENT || errno == ENOTDIR ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
+    if (stat(path, &info))
+        return errno == ENOENT || errno == ENOTDIR ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
     *kind = S_ISREG(info.st_mode) ? TRI_KIND_FILE : S_ISDIR(info.st_mode) ? TRI_KIND_FOLDER : TRI_KIND_OTHER;
     return TRI_OK;
 }

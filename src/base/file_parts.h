@@ -11,8 +11,8 @@ tri_status tri__fail_errno(const char *verb, const char *path, tri_status missin
 /* openat() that does not give up when a signal comes; closed in programs that are started. */
 int tri__open_at(int at, const char *name, int flags, mode_t mode);
 
-/* The folder that holds `path`, open, and the name in it: so that looking, making, renaming and removing all mean the same place. Links on
- * the way to the folder are followed, the last name itself is not. */
+/* The folder that holds `path`, open, and the name in it: so that looking, making, renaming and removing all mean the
+ * same place. Links on the way to the folder are followed, the last name itself is not. */
 typedef struct tri_spot {
     int at;
     char name[256];

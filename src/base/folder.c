@@ -1,5 +1,5 @@
-/* folder.c - folders: listing, making, removing. What is removed is removed through the descriptor of its folder, and links are removed
- * themselves: nothing outside is ever touched, whatever somebody puts there. */
+/* folder.c - folders: listing, making, removing. What is removed is removed through the descriptor of its folder, and
+ * links are removed themselves: nothing outside is ever touched, whatever somebody puts there. */
 #include "base/file_parts.h"
 
 #include <dirent.h>
@@ -15,8 +15,10 @@ tri_status tri__spot_open(const char *path, tri_spot *spot) {
     char folder[TRI_PATH_MAX];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder || strlen(name) >= sizeof spot->name) return tri__fail(TRI_USAGE, "the path is too long: %s", path);
-    if (!*name || !strcmp(name, ".") || !strcmp(name, "..")) return tri__fail(TRI_USAGE, "%s does not end with a name", path);
+    if (length >= sizeof folder || strlen(name) >= sizeof spot->name)
+        return tri__fail(TRI_USAGE, "the path is too long: %s", path);
+    if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
+        return tri__fail(TRI_USAGE, "%s does not end with a name", path);
     memcpy(folder, path, length);
     folder[length] = 0;
     memcpy(spot->name, name, strlen(name) + 1);
@@ -56,9 +58,10 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
     while (status == TRI_OK) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (!entry && errno) status = tri__fail_errno("list", path, TRI_IO); /* an end that is none would hide the rest */
+        if (!entry && errno) status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be hidden */
         if (!entry) break;
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) status = add_name(names, &capacity, entry->d_name, path);
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            status = add_name(names, &capacity, entry->d_name, path);
     }
     if (folder) closedir(folder);
     if (status == TRI_OK && names->n) qsort(names->name, (size_t)names->n, sizeof *names->name, by_name);
@@ -97,7 +100,8 @@ tri_status tri__folder_make(const char *path) {
     }
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
-    if (kind == TRI_KIND_NONE) return tri__fail(TRI_IO, "cannot create the folder %s: a link that leads nowhere has that name", path);
+    if (kind == TRI_KIND_NONE)
+        return tri__fail(TRI_IO, "cannot create the folder %s: a link that leads nowhere has that name", path);
     if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_IO, "cannot create the folder %s: a file has that name", path);
     return TRI_OK;
 }
@@ -116,8 +120,8 @@ enum { DEPTH_MAX = 16, ATTEMPTS = 4 };
 
 static tri_status empty_open(int fd, const char *path, int depth);
 
-/* `name` in the open folder `at`, and what it holds: `depth` levels of folders. `path`: all of it, for messages. What is not there was
- * removed by somebody else. */
+/* `name` in the open folder `at`, and what it holds: `depth` levels of folders. `path`: all of it, for messages. What
+ * is not there was removed by somebody else. */
 static tri_status remove_at(int at, const char *name, const char *path, int depth) {
     int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or a link: itself */
@@ -125,7 +129,7 @@ static tri_status remove_at(int at, const char *name, const char *path, int dept
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
     tri_status status = TRI_OK;
     int gone = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* somebody may still be writing there */
+    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* others may still write */
         status = empty_open(fd, path, depth);
         gone = status == TRI_OK && (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
         if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
@@ -164,7 +168,8 @@ static tri_status remove_path(const char *path, int depth) {
 tri_status tri__folder_remove(const char *path) {
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
-    return kind == TRI_KIND_NONE ? tri__fail(TRI_NOINPUT, "cannot remove %s: there is no such folder", path) : remove_path(path, 0);
+    if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "cannot remove %s: there is no such folder", path);
+    return remove_path(path, 0);
 }
 tri_status tri__folder_remove_all(const char *path) { return remove_path(path, DEPTH_MAX); }
 

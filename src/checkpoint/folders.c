@@ -1,9 +1,10 @@
-/* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a pointer that could be
- * stale: the one whose manifest has the highest sequence. What is being made or removed has ".tmp." in its name, and no reader looks at it.
+/* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a
+ * pointer that could be stale: the one whose manifest has the highest sequence. What is being made or removed has
+ * ".tmp." in its name, and no reader looks at it.
  *
- * A checkpoint is valid, damaged, or unknown. Damaged is only what is proven to be: a hash, a size or a listed file is wrong or missing.
- * Whatever else goes wrong while one is looked at - no memory, no descriptors, a disk or a network that fails - says nothing about it, and
- * ends what was to be done: it is neither removed nor passed over. */
+ * A checkpoint is valid, damaged, or unknown. Damaged is only what is proven to be: a hash, a size or a listed file is
+ * wrong or missing. Whatever else goes wrong while one is looked at - no memory, no descriptors, a disk or a network
+ * that fails - says nothing about it, and ends what was to be done: it is neither removed nor passed over. */
 #include "checkpoint/folders.h"
 
 #include "checkpoint/checkpoint.h"
@@ -41,7 +42,8 @@ typedef struct candidate {
     int64_t step;
 } candidate;
 
-/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps and whatever the clock says. */
+/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps and whatever
+ * the clock says. */
 static int newest_first(const void *a, const void *b) {
     const candidate *x = a, *y = b;
     if (x->damaged != y->damaged) return y->damaged - x->damaged;
@@ -65,7 +67,8 @@ static tri_status find_place(const char *folder, candidate *c) {
 }
 
 static tri_status add_candidate(const char *folder, int64_t step, candidate **all, int *n) {
-    candidate *grown = *n & (*n - 1) ? *all : realloc(*all, (*n ? 2 * (size_t)*n : 1) * sizeof *grown); /* at powers of two */
+    size_t room = *n ? 2 * (size_t)*n : 1;
+    candidate *grown = *n & (*n - 1) ? *all : realloc(*all, room * sizeof *grown); /* at powers of two */
     if (!grown) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     *all = grown;
     grown[*n] = (candidate){.step = step};
@@ -239,9 +242,10 @@ static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
     return status;
 }
 
-/* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; later ones than `last` only when there is none. One that can
- * be proven neither way ends it, before anything is removed. */
-static tri_status choose(const char *folder, int keep, int64_t last, const int64_t *steps, int n, tri_proven *proven, char *stays) {
+/* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; later ones than `last` only when there
+ * is none. One that can be proven neither way ends it, before anything is removed. */
+static tri_status choose(const char *folder, int keep, int64_t last, const int64_t *steps, int n, tri_proven *proven,
+                         char *stays) {
     int kept = 0;
     for (int i = 0; i < n && kept < keep; i++) {
         if (steps[i] > last) continue;
@@ -262,7 +266,8 @@ tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t la
     TRI_TRY(tri__checkpoint_sweep(folder));
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
     char *stays = calloc((size_t)n + 1, 1);
-    tri_status status = stays ? choose(folder, keep, last, steps, n, proven, stays) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri_status status = stays ? choose(folder, keep, last, steps, n, proven, stays)
+                              : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     for (int i = 0; i < n && status == TRI_OK; i++)
         if (!stays[i] && (steps[i] != best || steps[i] > last)) status = retire(folder, steps[i]);
     free(stays);

@@ -129,8 +129,11 @@ static tri_status drop_later(const char *path, int64_t step) {
 /* Begins the file, or goes on with it, and brings over what was said early. */
 static tri_status start(metrics *m, int64_t step) {
     if (m->file) return TRI_OK;
-    int resumed = step > 0 && tri__is_file(m->path), fd;
+    tri_kind kind;
+    int fd;
     TRI_TRY(tri__file_check_own(m->path));
+    TRI_TRY(tri__path_kind(m->path, &kind));
+    int resumed = step > 0 && kind == TRI_KIND_FILE;
     if (resumed) TRI_TRY(drop_later(m->path, step));
     TRI_TRY(tri__file_own(m->path, resumed ? TRI_OWN_APPEND : TRI_OWN_FRESH, &fd));
     m->file = fdopen(fd, resumed ? "a" : "w");
