@@ -28,8 +28,8 @@ typedef enum tri_status {
     TRI_NOTFINITE = 79   /* a number became infinite or undefined */
 } tri_status;
 
-/* The text of this thread's last call that returned a tri_status: why it failed, "" when it succeeded. Functions that return none (closing,
- * freeing, asking) leave it as it is. Valid until the thread's next call. */
+/* The text of this thread's last call that returned a tri_status: why it failed, "" when it succeeded. Functions that
+ * return none (closing, freeing, asking) leave it as it is. Valid until the thread's next call. */
 TRI_API const char *tri_error(void);
 TRI_API const char *tri_version(void);
 

@@ -1,5 +1,5 @@
-/* test_error.c - tri_error() after every public function: empty when the call succeeded, whatever failed before it and whatever it tried on
- * its way; kept by what tidies up after a failure. */
+/* test_error.c - tri_error() after every public function: empty when the call succeeded, whatever failed before it and
+ * whatever it tried on its way; kept by what tidies up after a failure. */
 #include "session_data.h"
 
 #include <stdatomic.h>
@@ -14,7 +14,8 @@ static void break_text(void) {
     if (tri_test(NULL, 0, &done) == TRI_OK || !*tri_error()) dirty++;
 }
 
-/* CALL(barrier, group): tri_barrier(group) succeeds after a failure and leaves no text. Rank threads use it too: no assertions. */
+/* CALL(barrier, group): tri_barrier(group) succeeds after a failure and leaves no text. Rank threads use it too: no
+ * assertions. */
 #define CALL(name, ...) (break_text(), clean("tri_" #name, tri_##name(__VA_ARGS__)))
 static int clean(const char *name, tri_status status) {
     int known = 0, good = status == TRI_OK && !*tri_error();
@@ -136,7 +137,8 @@ static void a_call_that_succeeds_leaves_no_text(void **state) {
     size_t size;
     int n = 0;
     OK(tri__file_read("include/trident.h", 1 << 20, &header, &size));
-    for (const char *at = strstr(header, "TRI_API tri_status tri_"); at; at = strstr(at + 1, "TRI_API tri_status tri_"), n++) {
+    for (const char *at = strstr(header, "TRI_API tri_status tri_"); at;
+         at = strstr(at + 1, "TRI_API tri_status tri_"), n++) {
         char name[40];
         int seen = 0;
         at += strlen("TRI_API tri_status ");
@@ -149,6 +151,7 @@ static void a_call_that_succeeds_leaves_no_text(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(a_call_that_succeeds_leaves_no_text, make_data, remove_data)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_call_that_succeeds_leaves_no_text, make_data, remove_data)};
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
 }

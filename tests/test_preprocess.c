@@ -1,6 +1,5 @@
-/* test_preprocess.c - numbers, categories, labels, statistics, quantiles, their JSON, and column_info.json. */
+/* test_preprocess.c - numbers, categories, labels, statistics, quantiles and their JSON. */
 #include "base/file.h"
-#include "data/column_info.h"
 #include "data/columns.h"
 #include "data/quantile.h"
 
@@ -581,36 +580,6 @@ static void joins_texts(void **state) {
     tri__table_close(table);
 }
 
-static void reads_column_info(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *error;
-    } cases[] = {
-        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": [\"Class\"], "
-         "\"label_col\": \"y\", \"label_list\": [\"No\", 1, true], \"note\": {}}",
-         NULL},
-        {"{\"text_cols\": [\"t\"], \"label_col\": \"y\"}", NULL},
-        {"{\"text_cols\": [\"t\"]}", "label_col must name"},
-        {"{\"text_cols\": [], \"label_col\": \"y\"}", "text_cols must name"},
-        {"{\"text_cols\": \"t\", \"label_col\": \"y\"}", "text_cols must be an array"},
-        {"{\"text_cols\": [\"t\"], \"num_cols\": [1], \"label_col\": \"y\"}", "num_cols must hold column names only"},
-        {"{\"text_cols\": [\"t\"], \"label_list\": [null], \"label_col\": \"y\"}", "label_list must hold labels only"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tri_column_info info;
-        assert_int_equal(tri__file_write(path, cases[i].text, strlen(cases[i].text)), TRI_OK);
-        assert_int_equal(tri__column_info_read(path, &info), cases[i].error ? TRI_USAGE : TRI_OK);
-        if (cases[i].error) assert_error(cases[i].error);
-        if (i == 0) {
-            assert_true(info.text.n == 2 && info.columns.n == 3 && info.categorical.n == 1 && info.labels.n == 3);
-            assert_string_equal(info.columns.at[2], "Class");
-            assert_string_equal(info.labels.at[1], "1");
-            assert_string_equal(info.labels.at[2], "true");
-        }
-        tri__column_info_free(&info);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes_statistics),    cmocka_unit_test(fills_missing_numbers_as_told),
@@ -621,7 +590,7 @@ int main(void) {
         cmocka_unit_test(a_list_of_labels_fixes_the_classes), cmocka_unit_test(needs_columns_and_rows),
         cmocka_unit_test(comes_back_from_json),   cmocka_unit_test(damaged_json_is_refused),
         cmocka_unit_test(texts_for_missing_values), cmocka_unit_test(recognises_decimal_commas),
-        cmocka_unit_test(joins_texts),            cmocka_unit_test(reads_column_info),
+        cmocka_unit_test(joins_texts),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

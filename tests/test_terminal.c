@@ -1,4 +1,5 @@
-/* test_terminal.c - a run on a terminal: Ctrl-C is answered at once, pressed twice it ends the run at once, however close together. */
+/* test_terminal.c - a run on a terminal: Ctrl-C is answered at once, pressed twice it ends the run at once, however
+ * close together. */
 #include "session_data.h"
 
 #include <fcntl.h>
@@ -26,7 +27,8 @@ static pid_t start(const char *program, const char *ranks, int *master) {
     int slave = open(name, O_RDWR); /* the first terminal that a session opens is its own */
     for (int fd = 0; fd < 3; fd++) dup2(slave, fd);
     setenv("TERM", "xterm", 1);
-    execl(program, "trident", "train", config, data, models, out, "--epochs=5000", "--threads=1", "--save-every=1000000", ranks, NULL);
+    execl(program, "trident", "train", config, data, models, out, "--epochs=5000", "--threads=1",
+          "--save-every=1000000", ranks, NULL);
     _exit(127);
 }
 
@@ -82,7 +84,8 @@ static void a_key_is_answered(void **state) {
             if (key > cases[i].keys) assert_true(await(master, "stopping")); /* else two may become one */
             assert_int_equal(write(master, key, 1), 1);
         }
-        if (!await(master, cases[i].answer)) fail_msg("%s: \"%s\" instead of \"%s\"", cases[i].ranks, seen, cases[i].answer);
+        if (!await(master, cases[i].answer))
+            fail_msg("%s: \"%s\" instead of \"%s\"", cases[i].ranks, seen, cases[i].answer);
         while (await(master, "\001never")) continue; /* until it closes the terminal */
         assert_int_equal(end_of(pid), cases[i].code);
         close(master);

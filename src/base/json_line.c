@@ -1,4 +1,5 @@
-/* json_line.c - where a key stands in a file that was parsed: values that a parser accepted and a program refuses are named with their line. */
+/* json_line.c - where a key stands in a file that was parsed: values that a parser accepted and a program refuses are
+ * named with their line. */
 #include "base/json.h"
 
 #include <string.h>

@@ -103,7 +103,7 @@ static int hex4(const reader *r, size_t at) {
     return code;
 }
 
-/* \uXXXX, of which text[at] is the backslash: a character, two of them for one beyond 0xFFFF, or a byte (json.h). */
+/* \u and four digits, of which text[at] is the backslash: a character, two of them for one beyond 0xFFFF, or a byte (json.h). */
 static int unicode_escape(reader *r) {
     size_t at = r->at;
     int code = hex4(r, at + 2), low = -1;

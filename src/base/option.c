@@ -168,8 +168,10 @@ static void free_texts(tri_texts *texts) {
     *texts = (tri_texts){0};
 }
 
-/* Appends the `length` bytes at `text`, where the row has choices the name of the one that they are; the caller made room. */
-static tri_status add_text(const tri_option *row, const char *origin, tri_texts *texts, const char *text, size_t length) {
+/* Appends the `length` bytes at `text`, where the row has choices the name of the one that they are; the caller made
+ * room. */
+static tri_status add_text(const tri_option *row, const char *origin, tri_texts *texts, const char *text,
+                           size_t length) {
     if (row->kind == TRI_OPTION_TEXTS && row->choices) {
         int index = find_choice(row->choices, text, length);
         if (index < 0) return not_a_choice(row, origin, text, length);

@@ -34,8 +34,8 @@ typedef struct tri_option {
     const char *value;     /* default, as text; NULL: unset / 0 / empty */
     double min, max;       /* INT and REAL; both 0: any */
     int repeats;           /* TEXTS: 1: given again on the command line, it adds to the list */
-    const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" accepts a as another name of b; INT: "auto=0", words for
-                              numbers */
+    const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" accepts a as another name of b;
+                              INT: "auto=0", words for numbers */
     tri_status (*check)(const char *text); /* TEXT with a form of its own: refuses what has another; NULL: any */
     const char *alias;     /* another name, e.g. PyTorch's; NULL */
     const char *scope;     /* where it is listed: "model", "train", "eval", ...; comma-separated */

@@ -116,7 +116,8 @@ char *tri__text_quoted(const char *word) {
         int32_t code = tri__utf8_next(word, length, &at);
         int odd = code < 32 || (code >= 127 && code < 160);
         for (size_t i = begin; i < at; i++) {
-            if (need == ESCAPED && (odd || word[i] == '\'' || word[i] == '\\')) to += sprintf(to, "\\%03o", (unsigned char)word[i]);
+            if (need == ESCAPED && (odd || word[i] == '\'' || word[i] == '\\'))
+                to += sprintf(to, "\\%03o", (unsigned char)word[i]);
             else if (need == IN_QUOTES && word[i] == '\'') to = stpcpy(to, "'\\''");
             else *to++ = word[i];
         }

@@ -204,7 +204,8 @@ static tri_status print_table(const demo *d) {
             "Margin over the best of the others: %.3f. %.0f s in all.\n",
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
     char *folder = tri__text_quoted(d->asked->output_dir), *data = tri__text_quoted(d->data);
-    if (folder && data) fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", folder, data);
+    if (folder && data)
+        fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", folder, data);
     status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     free(folder);
     free(data);

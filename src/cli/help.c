@@ -71,10 +71,14 @@ void tri__help_command(FILE *out, const tri_command *command) {
     print_group(out, "Options  [default]", tri__run_options, command, command->name, "");
     for (int i = 0; i < GROUPS; i++) print_group(out, groups[i].heading, tri__run_options, command, command->name, groups[i].word);
     if (command->model) print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", "");
-    fputs("\nDashes and underscores are equal; --name value and --name=value too. A switch takes true or false, or nothing.\n", out);
+    fputs("\nDashes and underscores are equal; --name value and --name=value too. A switch takes true or false, or "
+          "nothing.\n",
+          out);
     if (command->model)
-        fputs("The command line wins over the configuration file. Options of torchrun, Lightning, Hugging Face, DeepSpeed and Megatron\n"
-              "are taken where they mean something, else refused with the option that does it: docs/coming-from-pytorch.md.\n",
+        fputs("The command line wins over the configuration file. Options of torchrun, Lightning, Hugging Face, "
+              "DeepSpeed and Megatron\n"
+              "are taken where they mean something, else refused with the option that does it: "
+              "docs/coming-from-pytorch.md.\n",
               out);
 }
 

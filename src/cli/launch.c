@@ -76,7 +76,8 @@ tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *
 
 static void say(void *context, tri_log_level level, const char *text) {
     tri_cli *cli = context;
-    fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", level == TRI_LOG_WARN ? "warning: " : "", text);
+    const char *kind = level == TRI_LOG_WARN ? "warning: " : "";
+    fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", kind, text);
 }
 
 static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX], tri_rank_logs *logs) {
@@ -139,7 +140,8 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
     tri_signal_words words = settings->save_every || settings->save_steps ? TRI_SIGNAL_RANKS : TRI_SIGNAL_RANKS_UNSAVED;
     tri_supervised what = {.argv = cli->argv, .environment = cli->environment, .n = (int)settings->nproc_per_node, .heap_bytes = heap_bytes,
                            .progress_timeout = settings->progress_timeout, .bind_cores = settings->bind_cores, .out = fileno(cli->out),
-                           .err = fileno(cli->err), .stop = cli->stop, .log = &log, .stopping = folder ? tri__signals_text(words) : NULL};
+                           .err = fileno(cli->err), .stop = cli->stop, .log = &log,
+                           .stopping = folder ? tri__signals_text(words) : NULL};
     char **resuming = NULL; /* the environment after a commit */
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {

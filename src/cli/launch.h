@@ -10,8 +10,8 @@
 tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch);
 /* 1: this process is to start the ranks; 0: it is one, or alone. */
 int tri__launch_starts(const tri_settings *settings, const tri_launch *launch);
-/* Of the processes that have one command line, does this one speak? Of those that a launcher started the first does; our own has spoken
- * before it starts any. */
+/* Of the processes that have one command line, does this one speak? Of those that a launcher started the first does;
+ * our own has spoken before it starts any. */
 int tri__launch_speaks(char *(*lookup)(const char *name));
 /* Starts the ranks, each this program with the same arguments, and waits for all. A failure is shown, and written to error.json in
  * `folder`; after a crash they are started again, --max-restarts times, with TRI_RESUME_VARIABLE set once they have committed a checkpoint.

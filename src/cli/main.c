@@ -91,7 +91,8 @@ tri_status tri__cli_settings(tri_settings *settings, const char *command, int n,
     if (folder)
         TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
     TRI_TRY(tri__settings_parse(settings, command, n, args, words, max_words, n_words));
-    for (int i = 0; i < settings->notes.n && tri__launch_speaks(getenv); i++) fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
+    for (int i = 0; i < settings->notes.n && tri__launch_speaks(getenv); i++)
+        fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
     return TRI_OK;
 }
 

@@ -1,5 +1,5 @@
-/* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. All that a handler may do to
- * answer is to write a constant text. */
+/* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. All that a
+ * handler may do to answer is to write a constant text. */
 #include "cli/signals.h"
 #include "cli/launch.h"
 
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Process groups, control groups and launchers may each pass on one and the same wish; a key that is pressed twice is two. */
+/* Process groups, control groups and launchers may each pass on one and the same wish; a key that is pressed twice is
+ * two. */
 static const double SAME_WISH = 0.5; /* seconds */
 
 static struct {
@@ -28,8 +29,10 @@ static const char *const texts[] = {
     [TRI_SIGNAL_EARLY] = "stopping before the first step; once more ends it at once",
     [TRI_SIGNAL_STEP] = "stopping: the step in progress is finished and saved" AGAIN,
     [TRI_SIGNAL_STEP_UNSAVED] = "stopping after the step in progress; nothing is saved, since checkpoints are off",
-    [TRI_SIGNAL_RANKS] = "stopping: the ranks finish the step in progress, or the next one if they have to agree, and save" AGAIN,
-    [TRI_SIGNAL_RANKS_UNSAVED] = "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
+    [TRI_SIGNAL_RANKS] =
+        "stopping: the ranks finish the step in progress, or the next one if they have to agree, and save" AGAIN,
+    [TRI_SIGNAL_RANKS_UNSAVED] =
+        "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
     [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
 };
 
@@ -50,7 +53,8 @@ static void put(const char *text) {
 /* SIGUSR1 comes from `trident supervise`, which has spoken, or from a scheduler. */
 static void note(int signal, siginfo_t *info, void *context) {
     (void)context;
-    int none = 0, key = info->si_code == SI_KERNEL, words = atomic_load(&taken.words), silent = words == TRI_SIGNAL_SILENT || (signal == SIGUSR1 && taken.ranks);
+    int none = 0, key = info->si_code == SI_KERNEL, words = atomic_load(&taken.words),
+        silent = words == TRI_SIGNAL_SILENT || (signal == SIGUSR1 && taken.ranks);
     if (atomic_compare_exchange_strong(&taken.stop.signal, &none, signal)) {
         atomic_store(&taken.first, tri__clock());
         taken.key = key;

@@ -15,9 +15,9 @@ typedef enum tri_signal_words {
     TRI_SIGNAL_PASSED_ON     /* supervise: to the job */
 } tri_signal_words;
 
-/* From now on SIGTERM, SIGINT, SIGHUP and SIGUSR1 are noted in cli->stop, which is set here, and answered on stderr with `words`, unless
- * another process speaks. A second one, more than a moment after the first or pressed on the keyboard as that was, ends the process at
- * once. Looks SLURM_JOB_END_TIME up, and the variables of launchers. */
+/* From now on SIGTERM, SIGINT, SIGHUP and SIGUSR1 are noted in cli->stop, which is set here, and answered on stderr
+ * with `words`, unless another process speaks. A second one, more than a moment after the first or pressed on the
+ * keyboard as that was, ends the process at once. Looks SLURM_JOB_END_TIME up, and the variables of launchers. */
 void tri__signals_take(tri_cli *cli, tri_signal_words words);
 /* What a signal would mean has changed: training began. Of a process that is silent nothing changes. */
 void tri__signals_say(tri_signal_words words);

@@ -110,7 +110,9 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     if (world && tri_world_rank(world) > 0) return train_quietly(cli, settings, world);
     int unsaved = !settings->save_every && !settings->save_steps, ranks = world && tri_world_size(world) > 1;
     watch w = {.outcome = outcome,
-               .words = ranks ? (unsaved ? TRI_SIGNAL_RANKS_UNSAVED : TRI_SIGNAL_RANKS) : unsaved ? TRI_SIGNAL_STEP_UNSAVED : TRI_SIGNAL_STEP};
+               .words = ranks     ? (unsaved ? TRI_SIGNAL_RANKS_UNSAVED : TRI_SIGNAL_RANKS)
+                        : unsaved ? TRI_SIGNAL_STEP_UNSAVED
+                                  : TRI_SIGNAL_STEP};
     tri_sink sinks[SINKS] = {0}, tee = {0};
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
     tri_status status = open_all(cli, settings, &w, sinks);

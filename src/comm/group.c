@@ -112,7 +112,8 @@ tri_status tri_group_make(tri_world *world, int n, const int *ranks, tri_group *
     if (!world || !group) return tri__fail(TRI_USAGE, "tri_group_make needs a world and a place for the group");
     TRI_TRY(tri__world_check(world));
     int spans = ranks && spans_machines(world, n, ranks);
-    return tri__done(tri__group_make_on(world, n, ranks, spans ? &tri__transport_exchange : &tri__transport_shm, group));
+    return tri__done(
+        tri__group_make_on(world, n, ranks, spans ? &tri__transport_exchange : &tri__transport_shm, group));
 }
 
 tri_group *tri_group_world(tri_world *world) { return world->all; }

@@ -295,8 +295,8 @@ static char *describe_rest(const tri_preprocess *preprocess, int first, const ch
         missing += preprocess->column[c].missing > 0;
     }
     char *longer;
-    int length = asprintf(&longer, "%s; and %d more: %d numeric, %d of categories, %d with missing values", text, n - first,
-                          n - first - categorical, categorical, missing);
+    int length = asprintf(&longer, "%s; and %d more: %d numeric, %d of categories, %d with missing values", text,
+                          n - first, n - first - categorical, categorical, missing);
     return length < 0 ? NULL : longer;
 }
 
@@ -308,9 +308,11 @@ char *tri__preprocess_describe(const tri_preprocess *preprocess) {
         const tri_column_stats *stats = &preprocess->column[c];
         char missing[48] = "";
         if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
-        int n = stats->category ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
-                                           stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
-                                : asprintf(&longer, "%s%s%.80s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
+        int n =
+            stats->category
+                ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
+                           stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
+                : asprintf(&longer, "%s%s%.80s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
         free(text);
         if (n < 0) return NULL;
     }

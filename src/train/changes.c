@@ -1,5 +1,5 @@
-/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's length is one of the
- * others, unless the run had ended: then more steps can follow. */
+/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's
+ * length is one of the others, unless the run had ended: then more steps can follow. */
 #include "train/changes.h"
 
 #include "base/text.h"
@@ -70,7 +70,8 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
     int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
     double lr = tri__json_number_value(tri__json_get(c->now, "lr"));
     tri__say(log, TRI_LOG_INFO,
-             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld steps: it had fallen "
+             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld "
+             "steps: it had fallen "
              "to 0, is %.3g in the next step and falls to 0 again at the new end",
              (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
 }

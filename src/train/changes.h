@@ -5,10 +5,11 @@
 #include "base/log.h"
 #include "train/settings.h"
 
-/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every difference, and
- * refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless --allow-change names them. `data`: 1
- * when the training data is another; batch: samples of a step, then and now; step: steps taken; batches: of an epoch. path: the checkpoint,
- * for words. A run whose last step was taken may get more epochs or max_steps; what that does to its learning rate is said. */
+/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every
+ * difference, and refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless
+ * --allow-change names them. `data`: 1 when the training data is another; batch: samples of a step, then and now; step:
+ * steps taken; batches: of an epoch. path: the checkpoint, for words. A run whose last step was taken may get more
+ * epochs or max_steps; what that does to its learning rate is said. */
 typedef struct tri_changes {
     const tri_json *was, *now;
     int data;

@@ -28,8 +28,10 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
     *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
         if (max_tokens > 0 && max_tokens < max->of[sym])
-            return tri__fail(TRI_USAGE, "--max-tokens %lld: the largest microbatch has %lld tokens of one text; give at least that, or 0",
-                             (long long)max_tokens, (long long)max->of[sym]);
+            return tri__fail(
+                TRI_USAGE,
+                "--max-tokens %lld: the largest microbatch has %lld tokens of one text; give at least that, or 0",
+                (long long)max_tokens, (long long)max->of[sym]);
         if (max_tokens > 0 && max->of[sym] > 0) max->of[sym] = max_tokens;
         max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer */
     }

@@ -1,6 +1,6 @@
-/* foreign.c - the table of other programs' options. A row takes one as an option of ours, says that it holds anyway, or refuses it
- * with the option that does it. Of several rows of one name the first whose value fits counts. An option of ours is not listed, unless
- * others write its value in a way that its own row does not know. */
+/* foreign.c - the table of other programs' options. A row takes one as an option of ours, says that it holds anyway, or
+ * refuses it with the option that does it. Of several rows of one name the first whose value fits counts. An option of
+ * ours is not listed, unless others write its value in a way that its own row does not know. */
 #include "train/foreign.h"
 
 #include <string.h>
@@ -14,10 +14,13 @@
 /* A switch: on, it sets an option; off, it asks for nothing. */
 #define SWITCH(name_, option_, to_) TAKE(name_, "true", option_, to_), HELD(name_, "false", "off changes nothing")
 
-#define ACCUMULATE "a step's whole batch is --batch-size, and --num-microbatches says in how many parts it is computed: for N parts of B " \
-                   "samples give --batch-size NxB --num-microbatches N"
-#define BACKEND "ranks on GPUs (--device cuda) talk through NCCL, ranks on CPUs through shared memory, and MPI between machines, " \
-                "without being told; leave it out, or see --transport"
+#define ACCUMULATE \
+    "a step's whole batch is --batch-size, and --num-microbatches says in how many parts it is computed: for N parts " \
+    "of B " \
+    "samples give --batch-size NxB --num-microbatches N"
+#define BACKEND \
+    "ranks on GPUs (--device cuda) talk through NCCL, ranks on CPUs through shared memory, and MPI between machines, " \
+    "without being told; leave it out, or see --transport"
 #define ENCODER "an encoder's architecture is its config.json, or the key primary_encoder of the configuration file: " \
                 "--primary-tokenizer names the folder"
 #define UNUSED "the plan knows the parameters of a step: none is unused"
@@ -25,21 +28,26 @@
 #define SCHEDULE "the learning rate rises for --warmup-steps and then falls linearly to 0; there is no other schedule"
 #define PLANNED "a step is planned before it runs: there is nothing to compile"
 #define VALIDATED "validation takes place at each epoch's end, on the validation table of --data-path"
-#define DECLARED "ZeRO is --shard zero1, zero2 or zero3, its offload --offload optimizer,params, its 16 bits --precision bf16 or fp16"
+#define DECLARED \
+    "ZeRO is --shard zero1, zero2 or zero3, its offload --offload optimizer,params, its 16 bits --precision bf16 or " \
+    "fp16"
 #define OVERLAPPED "transfers overlap with computing by the plan"
 
 const tri_foreign tri__foreign[] = {
     /* precision */
     SWITCH("bf16", "precision", "bf16"),
     SWITCH("fp16", "precision", "fp16"),
-    NOT("precision", "bf16-true", "weights and optimizer state stay in fp32; --precision bf16 computes in bf16 with them"),
-    NOT("precision", "16-true", "weights and optimizer state stay in fp32; --precision fp16 computes in fp16 with them"),
+    NOT("precision", "bf16-true",
+        "weights and optimizer state stay in fp32; --precision bf16 computes in bf16 with them"),
+    NOT("precision", "16-true",
+        "weights and optimizer state stay in fp32; --precision fp16 computes in fp16 with them"),
     TAKE("mixed_precision", "no", "precision", "fp32"),
     NOT("mixed_precision", "fp8", "there are --precision fp32, bf16 and fp16"),
     SAME("mixed_precision", "precision"),
     HELD("tf32", "false", "fp32 is fp32 here"),
     NOT("tf32", NULL, "fp32 is fp32 here; --precision bf16 is fast on tensor cores"),
-    NOT("fp16_opt_level", NULL, "--precision fp16 is all there is: fp32 weights and optimizer state, the loss scaled as needed"),
+    NOT("fp16_opt_level", NULL,
+        "--precision fp16 is all there is: fp32 weights and optimizer state, the loss scaled as needed"),
     NOT("loss_scale", NULL, "with --precision fp16 the loss scale follows the gradients"),
     NOT("initial_loss_scale", NULL, "with --precision fp16 the loss scale follows the gradients"),
     SAME("grad_reduce_dtype", "reduce_dtype"),
@@ -53,22 +61,28 @@ const tri_foreign tri__foreign[] = {
     SWITCH("checkpoint_activations", "recompute", "full"),
     SAME("recompute_granularity", "recompute"),
     NOT("recompute_method", NULL, "--recompute full recomputes every layer, selective what is cheap and large in each"),
-    NOT("recompute_num_layers", NULL, "--recompute full recomputes every layer, selective what is cheap and large in each"),
+    NOT("recompute_num_layers", NULL,
+        "--recompute full recomputes every layer, selective what is cheap and large in each"),
     SWITCH("cpu_offload", "offload", "params"),
     TAKE("offload_optimizer_device", "cpu", "offload", "optimizer"),
     HELD("offload_optimizer_device", "none", "nothing is offloaded unless --offload says so"),
-    NOT("offload_optimizer_device", NULL, "--offload optimizer keeps it in the host's memory (of a GPU), or in a file of the run folder"),
+    NOT("offload_optimizer_device", NULL,
+        "--offload optimizer keeps it in the host's memory (of a GPU), or in a file of the run folder"),
     TAKE("offload_param_device", "cpu", "offload", "params"),
     HELD("offload_param_device", "none", "nothing is offloaded unless --offload says so"),
-    NOT("offload_param_device", NULL, "--offload params keeps them in the host's memory (of a GPU), or in a file of the run folder"),
+    NOT("offload_param_device", NULL,
+        "--offload params keeps them in the host's memory (of a GPU), or in a file of the run folder"),
     SWITCH("optimizer_cpu_offload", "offload", "optimizer"),
     HELD("auto_find_batch_size", "false", "trident plan says what a batch needs"),
-    NOT("auto_find_batch_size", NULL, "trident plan says to the byte what a --batch-size needs, before anything is allocated"),
+    NOT("auto_find_batch_size", NULL,
+        "trident plan says to the byte what a --batch-size needs, before anything is allocated"),
 
     /* batches */
-    HELD("gradient_accumulation_steps", "1", "a step's batch is computed in one part unless --num-microbatches says otherwise"),
+    HELD("gradient_accumulation_steps", "1",
+         "a step's batch is computed in one part unless --num-microbatches says otherwise"),
     NOT("gradient_accumulation_steps", NULL, ACCUMULATE),
-    HELD("accumulate_grad_batches", "1", "a step's batch is computed in one part unless --num-microbatches says otherwise"),
+    HELD("accumulate_grad_batches", "1",
+         "a step's batch is computed in one part unless --num-microbatches says otherwise"),
     NOT("accumulate_grad_batches", NULL, ACCUMULATE),
     NOT("micro_batch_size", NULL, ACCUMULATE),
     SAME("per_device_train_batch_size", "batch_size"),
@@ -81,10 +95,13 @@ const tri_foreign tri__foreign[] = {
     HELD("dataloader_pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
     HELD("pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
     HELD("dataloader_drop_last", "false", "the last batch of an epoch has the rows that are left"),
-    NOT("dataloader_drop_last", NULL, "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
+    NOT("dataloader_drop_last", NULL,
+        "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
     HELD("drop_last", "false", "the last batch of an epoch has the rows that are left"),
-    NOT("drop_last", NULL, "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
-    HELD("group_by_length", NULL, "texts are packed without padding, so there is nothing to group; --seed orders the rows"),
+    NOT("drop_last", NULL,
+        "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
+    HELD("group_by_length", NULL,
+         "texts are packed without padding, so there is nothing to group; --seed orders the rows"),
 
     /* DDP */
     TAKE("backend", "mpi", "transport", "mpi"),
@@ -121,8 +138,11 @@ const tri_foreign tri__foreign[] = {
     TAKE("fsdp", "hybrid_shard", "shard", "hybrid"),
     TAKE("fsdp", "hybrid_shard auto_wrap", "shard", "hybrid"),
     TAKE("fsdp", "no_shard", "shard", "none"),
-    NOT("fsdp", NULL, "--shard zero3 is its full_shard, zero2 its shard_grad_op, hybrid its hybrid_shard; --offload params its offload"),
-    NOT("fsdp_config", NULL, "its settings are options: --shard, --wrap, --prefetch, --reshard-after-forward, --offload, --recompute"),
+    NOT("fsdp", NULL,
+        "--shard zero3 is its full_shard, zero2 its shard_grad_op, hybrid its hybrid_shard; --offload params its "
+        "offload"),
+    NOT("fsdp_config", NULL,
+        "its settings are options: --shard, --wrap, --prefetch, --reshard-after-forward, --offload, --recompute"),
     SAME("fsdp_sharding_strategy", "shard"),
     SWITCH("fsdp_offload_params", "offload", "params"),
     TAKE("fsdp_auto_wrap_policy", "transformer_based_wrap", "wrap", "layer"),
@@ -146,7 +166,8 @@ const tri_foreign tri__foreign[] = {
     HELD("sync_module_states", "true", "ranks begin with the same weights, and compare them"),
     NOT("sync_module_states", NULL, "ranks always begin with the same weights, and compare them; see --check-replicas"),
     HELD("fsdp_sync_module_states", "true", "ranks begin with the same weights, and compare them"),
-    NOT("fsdp_sync_module_states", NULL, "ranks always begin with the same weights, and compare them; see --check-replicas"),
+    NOT("fsdp_sync_module_states", NULL,
+        "ranks always begin with the same weights, and compare them; see --check-replicas"),
     HELD("use_orig_params", NULL, "parameters keep their names and shapes under every --shard"),
     HELD("fsdp_use_orig_params", NULL, "parameters keep their names and shapes under every --shard"),
     HELD("fsdp_cpu_ram_efficient_loading", NULL, "every rank reads its own share of the weights only"),
@@ -156,7 +177,8 @@ const tri_foreign tri__foreign[] = {
     TAKE("reshard_after_forward", "true", "reshard_after_forward", "yes"),
     TAKE("reshard_after_forward", "false", "reshard_after_forward", "no"),
     HELD("fsdp_state_dict_type", "sharded_state_dict", "ranks save their shares, and any mesh reads them"),
-    NOT("fsdp_state_dict_type", NULL, "ranks save their shares, which any mesh reads; trident export writes whole tensors"),
+    NOT("fsdp_state_dict_type", NULL,
+        "ranks save their shares, which any mesh reads; trident export writes whole tensors"),
     NOT("fsdp_*", NULL, "--shard zero3 is FSDP, with --wrap, --prefetch, --reshard-after-forward and --offload"),
 
     /* DeepSpeed */
@@ -176,7 +198,8 @@ const tri_foreign tri__foreign[] = {
 
     /* torchrun and accelerate */
     HELD("local_rank", "-1", "ranks learn their number from the launcher"),
-    NOT("local_rank", NULL, "ranks learn their number from the launcher (LOCAL_RANK); --nproc-per-node starts them here"),
+    NOT("local_rank", NULL,
+        "ranks learn their number from the launcher (LOCAL_RANK); --nproc-per-node starts them here"),
     NOT("rank", NULL, "ranks learn their number from the launcher (RANK); --nproc-per-node starts them here"),
     HELD("use_env", NULL, "ranks learn their number from the launcher"),
     NOT("no_python", NULL, "trident is the program itself; torchrun --no-python starts it, or --nproc-per-node here"),
@@ -205,7 +228,8 @@ const tri_foreign tri__foreign[] = {
     TAKE("strategy", "deepspeed_stage_1", "shard", "zero1"),
     TAKE("strategy", "deepspeed_stage_2", "shard", "zero2"),
     TAKE("strategy", "deepspeed_stage_3", "shard", "zero3"),
-    NOT("strategy", NULL, "--shard says what replicas share out (none is DDP, zero3 FSDP), --pp-size and --tp-size cut the model"),
+    NOT("strategy", NULL,
+        "--shard says what replicas share out (none is DDP, zero3 FSDP), --pp-size and --tp-size cut the model"),
     SAME("max_epochs", "epochs"),
     NOT("min_epochs", NULL, "a run takes all of its --epochs"),
     SAME("gradient_clip_val", "max_grad_norm"),
@@ -226,7 +250,8 @@ const tri_foreign tri__foreign[] = {
     NOT("val_check_interval", NULL, VALIDATED),
     NOT("limit_train_batches", NULL, "--max-steps ends a run early"),
     NOT("fast_dev_run", NULL, "--max-steps 1 --tiny tries a run"),
-    NOT("max_time", NULL, "a signal ends a run with a checkpoint, and Slurm's time limit is watched; --max-steps bounds steps"),
+    NOT("max_time", NULL,
+        "a signal ends a run with a checkpoint, and Slurm's time limit is watched; --max-steps bounds steps"),
     NOT("profiler", NULL, "--profile wait=1,warmup=1,active=3 traces steps"),
 
     /* Hugging Face */
@@ -261,12 +286,14 @@ const tri_foreign tri__foreign[] = {
     SAME("logging_steps", "log_every"),
     NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files lie in the run folder: --output-dir"),
     HELD("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl lie in the run folder"),
-    NOT("report_to", NULL, "TensorBoard's files and metrics.jsonl lie in the run folder (--output-dir); nothing is sent anywhere"),
+    NOT("report_to", NULL,
+        "TensorBoard's files and metrics.jsonl lie in the run folder (--output-dir); nothing is sent anywhere"),
     SWITCH("disable_tqdm", "quiet", "true"),
     HELD("load_best_model_at_end", NULL, "the best checkpoint is kept beside the newest --keep"),
     HELD("metric_for_best_model", "loss", "the best checkpoint is that of the lowest validation loss"),
     HELD("metric_for_best_model", "eval_loss", "the best checkpoint is that of the lowest validation loss"),
-    NOT("metric_for_best_model", NULL, "the best checkpoint is that of the lowest validation loss; --keep N keeps others to compare"),
+    NOT("metric_for_best_model", NULL,
+        "the best checkpoint is that of the lowest validation loss; --keep N keeps others to compare"),
     NOT("early_stopping_patience", NULL, "a run takes all of its --epochs; the best checkpoint is kept"),
     NOT("warmup_ratio", NULL, "give --warmup-steps"),
     SAME("num_warmup_steps", "warmup_steps"),
@@ -277,7 +304,8 @@ const tri_foreign tri__foreign[] = {
     NOT("optim", NULL, "the optimizer is AdamW: --lr, --weight-decay, --adam-beta1, --adam-beta2, --adam-eps"),
     SAME("adam_epsilon", "adam_eps"),
     HELD("label_smoothing_factor", "0", "labels are not smoothed"),
-    NOT("label_smoothing_factor", NULL, "labels are not smoothed; --class-weights gives classes other weights in the loss"),
+    NOT("label_smoothing_factor", NULL,
+        "labels are not smoothed; --class-weights gives classes other weights in the loss"),
     NOT("data_seed", NULL, "--seed is that of weights, order and dropout together"),
     HELD("do_train", "true", "trident train trains"),
     NOT("do_train", NULL, "trident train trains; trident eval --checkpoint RUN and predict do not"),
@@ -299,11 +327,13 @@ const tri_foreign tri__foreign[] = {
     SAME("pipeline_parallel_size", "pp_size"),
     SAME("data_parallel_size", "dp_size"),
     HELD("context_parallel_size", "1", "texts are not cut over ranks"),
-    NOT("context_parallel_size", NULL, "texts are not cut over ranks; --tp-size with --sequence-parallel shares out activations"),
+    NOT("context_parallel_size", NULL,
+        "texts are not cut over ranks; --tp-size with --sequence-parallel shares out activations"),
     HELD("expert_model_parallel_size", "1", "the model has no experts"),
     NOT("expert_model_parallel_size", NULL, "the model has no experts; --tp-size shares each layer"),
     NOT("num_layers_per_virtual_pipeline_stage", NULL,
-        "--schedule interleaved --virtual-stages V gives each rank V stages: V is the layers of a rank divided by this number"),
+        "--schedule interleaved --virtual-stages V gives each rank V stages: V is the layers of a rank divided by this "
+        "number"),
     SAME("num_virtual_stages_per_pipeline_rank", "virtual_stages"),
     TAKE("sequence_parallel", "true", "sequence_parallel", "yes"),
     TAKE("sequence_parallel", "false", "sequence_parallel", "no"),

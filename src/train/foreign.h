@@ -1,5 +1,5 @@
-/* foreign.h - options that people bring from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: one row says what a name
- * (and value) is here. docs/coming-from-pytorch.md lists the rows. */
+/* foreign.h - options that people bring from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: one
+ * row says what a name (and value) is here. docs/coming-from-pytorch.md lists the rows. */
 #ifndef TRI_TRAIN_FOREIGN_H
 #define TRI_TRAIN_FOREIGN_H
 
@@ -16,7 +16,7 @@ typedef struct tri_foreign {
 
 extern const tri_foreign tri__foreign[]; /* ends with a NULL name */
 
-/* The row for a name with a value (NULL: none given on the command line, or one that is not a single value in a file); NULL: there is none. */
+/* The row for a name with a value (NULL: none was given, as for a switch); NULL: there is none. */
 const tri_foreign *tri__foreign_find(const char *name, const char *value);
 /* Does the name take true, false or nothing? */
 int tri__foreign_is_switch(const char *name);

@@ -91,7 +91,8 @@ const tri_option tri__run_options[] = {
     ROW(REAL, max_grad_norm, .value = "1.0", FROM(0), .scope = "train,config,optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
     ROW(CHOICE, precision, .value = "fp32", .scope = "train,plan,simulate,bench,config",
-        .choices = "fp32|bf16|fp16|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16|16-mixed=fp16|float16=fp16",
+        .choices = "fp32|bf16|fp16|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16|16-mixed=fp16"
+                   "|float16=fp16",
         .help = "arithmetic"),
     ROW(CHOICE, reduce_dtype, .value = "fp32", .scope = "train,plan,simulate,config",
         .choices = "fp32|bf16|fp16|float32=fp32|bfloat16=bf16|float16=fp16",
@@ -114,7 +115,8 @@ const tri_option tri__run_options[] = {
     ROW(INT, max_restarts, .value = "0", .min = 0, .max = 1e6, .scope = "train,supervise,config",
         .help = "times that all ranks are started again from the last checkpoint after one crashed"),
 
-    ROW(TEXT, device, .value = "cpu", .check = tri__device_check, .scope = "train,eval,predict,plan,simulate,bench,config",
+    ROW(TEXT, device, .value = "cpu", .check = tri__device_check,
+        .scope = "train,eval,predict,plan,simulate,bench,config",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, .value = "0", .min = 0, .max = 4096, .scope = "train,eval,predict,inspect,tokenize,vocab,demo,bench,config",
         .help = "threads of a rank; 0: the cores this process may use"),
@@ -184,7 +186,8 @@ const tri_option tri__run_options[] = {
         .help = "with tp_size above 1: norms, dropout and residuals on shards of the tokens; auto: yes"),
     ROW(CHOICE, recompute, .value = "none", .choices = "none|selective|full", .scope = "train,plan,simulate,bench,config",
         .help = "activations to compute again instead of keeping"),
-    ROW(TEXTS, offload, .value = "none", .choices = "none|optimizer|gradients|params|activations", .scope = "train,plan,simulate,bench,config",
+    ROW(TEXTS, offload, .value = "none", .choices = "none|optimizer|gradients|params|activations",
+        .scope = "train,plan,simulate,bench,config",
         .help = "none, or what to keep in the second memory (a file in the run folder; of a GPU: the host's memory): optimizer, gradients, params, activations"),
 
     ROW(TEXT, memory_limit, .check = check_limit, .scope = "train,plan,simulate,bench,config",
@@ -195,7 +198,8 @@ const tri_option tri__run_options[] = {
 
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
-    ROW(TEXT, profile, .check = tri__recorder_check, .scope = "train,config", .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
+    ROW(TEXT, profile, .check = tri__recorder_check, .scope = "train,config",
+        .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
     ROW(BOOL, timeline, .value = "false", .scope = "plan,simulate", .help = "draw the step: a row a rank, what it computes when"),

@@ -24,8 +24,10 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     if (status == TRI_OK)
         status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
     if (status == TRI_OK) {
-        int64_t batches = tri__sampler_batches(&sampler), short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
-        status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens, s->model.max_sen_len, max);
+        int64_t batches = tri__sampler_batches(&sampler),
+                short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+        status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
+                              s->model.max_sen_len, max);
         *columns = preprocess->width;
     }
     tri__sampler_close(&sampler);

@@ -36,10 +36,13 @@ static void say(void *context, tri_log_level level, const char *text) {
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     const char *path = s->settings->data_path;
     TRI_TRY(tri__data_files(path, files));
-    return files->train[0] ? TRI_OK : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+    return files->train[0]
+               ? TRI_OK
+               : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
 }
 
-/* A warm-up that the run does not reach the end of, once. Where --max-steps ends the run it was said when options were read. */
+/* A warm-up that the run does not reach the end of, once. Where --max-steps ends the run it was said when options were
+ * read. */
 static void say_warmup(tri_session *s, int64_t steps) {
     const tri_settings *set = s->settings;
     int known = set->max_steps && set->max_steps <= steps;

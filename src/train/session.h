@@ -97,6 +97,7 @@ tri_status tri__session_compare_replicas(tri_session *session);
 double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s);
 /* Steps of warm-up and of the run, the learning rate reached and that asked for. */
 #define TRI_WARMUP_WORDS \
-    "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to %.3g"
+    "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to " \
+    "%.3g"
 
 #endif

@@ -166,7 +166,8 @@ static tri_status note_warmup(tri_settings *s) {
     char *text = NULL;
     if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
     double reached = tri__learning_rate(s->lr, s->warmup_steps, s->max_steps, s->max_steps - 1);
-    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0) text = NULL;
+    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0)
+        text = NULL;
     return add_note(s, text);
 }
 
@@ -226,8 +227,8 @@ static tri_status hear(heard *h, const tri_option *row, const char *origin, cons
     for (int i = 0; i < h->n; i++) {
         if (h->at[i].row != row) continue;
         if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* given again: the last one counts */
-        return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin, other + (origin[0] == '-' ? 0 : 2),
-                         tri__option_flag(row->name, ours));
+        return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
+                         other + (origin[0] == '-' ? 0 : 2), tri__option_flag(row->name, ours));
     }
     if (h->n == ROWS_MAX) return TRI_OK;
     h->at[h->n].row = row;
@@ -246,7 +247,8 @@ static const char *typed(const tri_json *value, char out[static 64]) {
     return tri__json_is_number(value) ? out : NULL;
 }
 
-static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key, const tri_json *value) {
+static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key,
+                           const tri_json *value) {
     char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64];
     const char *text = typed(value, number);
     meaning meant;
@@ -337,8 +339,8 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     }
     if (!row) return TRI_OK;
     if (!tri__option_listed(row, scope))
-        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help lists them", length, text, scope,
-                         scope);
+        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help lists them", length, text,
+                         scope, scope);
     if (!out->value && row->kind == TRI_OPTION_BOOL) out->value = "true";
     return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
 }
@@ -432,7 +434,8 @@ static tri_status check_texts(const tri_settings *s) {
         if (strcmp(s->offload.at[i], "none") == 0)
             return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
     if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
-        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", s->resume);
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
+                         s->resume);
     return TRI_OK;
 }
 
