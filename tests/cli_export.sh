@@ -76,6 +76,10 @@ expect_text export-cased/primary/tokenizer_config.json '"do_lower_case": false' 
 expect_text export-alone/primary/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
 expect_text export-beside/primary/tokenizer_config.json '"<x>"' '"<y>"' "\"$((pieces + 1))\"" '"lstrip": true' '"do_lower_case": true'
 for kind in cased alone; do expect "$kind: tokenizer.json as it was" cmp -s $kind/tokenizer.json export-$kind/primary/tokenizer.json; done
+sed "s,$work/cased,$work/model,; s,\"model_type\": \"bert\",\"model_type\": \"roberta\"," kind.json >odd.json
+run train --config odd.json --data-path data --output-dir odd --max-steps 1 --batch-size 16
+expect_code 0
+expect_text "$err" 'pad_token_id 1 is "[UNK]"' "not trained"
 rm cased/tokenizer_config.json
 refuses 2 lowercase do_lower_case -- tokenize --tokenizer cased words.txt
 

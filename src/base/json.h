@@ -16,7 +16,10 @@
 
 typedef struct tri_json tri_json;
 typedef long long tri_json_int;
-typedef enum tri_json_type { TRI_JSON_OBJECT, TRI_JSON_ARRAY, TRI_JSON_STRING, TRI_JSON_INTEGER, TRI_JSON_REAL, TRI_JSON_TRUE, TRI_JSON_FALSE, TRI_JSON_NULL } tri_json_type;
+typedef enum tri_json_type {
+    TRI_JSON_OBJECT, TRI_JSON_ARRAY, TRI_JSON_STRING, TRI_JSON_INTEGER, TRI_JSON_REAL,
+    TRI_JSON_TRUE, TRI_JSON_FALSE, TRI_JSON_NULL
+} tri_json_type;
 
 /* New references; NULL: no memory. Values are counted; the count may be changed from several threads, the value may not. */
 tri_json *tri__json_object(void);

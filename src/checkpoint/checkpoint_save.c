@@ -30,11 +30,11 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
         const tri_piece *piece = &pieces[i];
         tri_json *slices = tri__json_get(slices_of, piece->name);
         if (!slices) {
-            slices = tri__json_array();
-            failed |= tri__json_set_new(slices_of, piece->name, slices);
+            tri_json *made = tri__json_array();
             tri_json *row = tri__json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype", tri__dtype_file_name(piece->dtype), "shape",
-                                    sizes_json(piece->shape.dim, piece->shape.n), "slices", slices);
-            failed |= tri__json_append_new(tensors, row);
+                                    sizes_json(piece->shape.dim, piece->shape.n), "slices", made);
+            failed |= tri__json_set_new(slices_of, piece->name, made) | tri__json_append_new(tensors, row);
+            slices = tri__json_get(slices_of, piece->name);
         }
         tri_json *slice = tri__json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
                                   sizes_json(piece->slice.start, piece->shape.n), "extent",

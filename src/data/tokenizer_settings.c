@@ -72,6 +72,9 @@ static tri_status refuse_keys(const tri_json *config, const char *path) {
         key = "auto_map", why = "names Python code, which is not run here";
     for (size_t i = 0; i < tri__json_size(files); i++)
         if (!has_text(tri__json_at(files, i), "tokenizer.json")) key = "fast_tokenizer_files";
+    if (tri__json_is_object(tri__tokenizer_extras(config)) && is_filled(tri__json_get(config, "extra_special_tokens")) &&
+        is_filled(tri__json_get(config, "additional_special_tokens")))
+        key = "additional_special_tokens", why = "beside named extra_special_tokens is not known here";
     if (tri__json_is_true(tri__json_get(config, "split_special_tokens"))) key = "split_special_tokens";
     const tri_json *clean = tri__json_get(config, "clean_text");
     if (tri__json_is_boolean(clean) && !tri__json_is_true(clean))

@@ -67,6 +67,18 @@ static tri_status find_folders(const tri_settings *s, const char *name, const ch
     return TRI_OK;
 }
 
+/* The embedding of the token that pads is not trained: it should not be one that texts are made of. */
+static void check_pad(int branch, const tri_log *log, const tri_assets *a) {
+    int64_t pad = a->encoder[branch].pad_token_id;
+    if (pad < 0 || pad >= tri__tokenizer_size(a->tokenizer[branch])) return;
+    const char *piece = tri__tokenizer_piece(a->tokenizer[branch], (int32_t)pad);
+    if (!strcasestr(piece, "pad"))
+        tri__say(log, TRI_LOG_WARN,
+                 "%s text: pad_token_id %lld is \"%.80s\": as in transformers its embedding starts at zero and is not trained; "
+                 "if that is not meant, set pad_token_id of the encoder",
+                 tri__branch_name(branch), (long long)pad, piece);
+}
+
 static tri_status load_vocabulary(const char *folder, int branch, int fixed, const tri_log *log, tri_assets *a) {
     tri_encoder *e = &a->encoder[branch];
     TRI_TRY(tri__tokenizer_load(folder, &a->tokenizer[branch]));
@@ -77,6 +89,7 @@ static tri_status load_vocabulary(const char *folder, int branch, int fixed, con
         return tri__fail(TRI_USAGE,
                          "%s: the vocabulary has %d pieces, the last is \"%.80s\", but the encoder's vocab_size is %lld",
                          folder, size, tri__tokenizer_piece(a->tokenizer[branch], size - 1), (long long)e->vocab_size);
+    check_pad(branch, log, a);
     return TRI_OK;
 }
 
