@@ -183,7 +183,7 @@ static const struct {
     {"a\\nb", TRI_DATA, "plain file name"},
     {"a\\u007fb", TRI_DATA, "plain file name"},
     {"a\\u0000b", TRI_DATA, "u0000"},
-    {"\xff", TRI_DATA, "decode byte"},
+    {"\xff", TRI_DATA, "is not UTF-8"},
     {"pipe", TRI_DATA, "no regular file"},
     {"zero", TRI_DATA, "symbolic link"},
     {"loop", TRI_DATA, "symbolic link"},

@@ -338,8 +338,10 @@ static void test_launched(void **state) {
 /* ---- options that people bring ---- */
 
 static const tri_option *own_row(const char *name) {
-    const tri_option *row = tri__option_find(tri__model_options, name);
-    return row ? row : tri__option_find(tri__run_options, name);
+    const tri_option *row = tri__option_find(tri__model_options, name), *first = tri__option_find(tri__run_options, name);
+    if (!row) row = first;
+    while (row && !tri__option_listed(row, "train")) row = tri__option_find(row + 1, name); /* predict has a --keep, too */
+    return row ? row : first;
 }
 
 /* A value that an option of ours takes. */

@@ -22,7 +22,7 @@
 
 /* Places in the header (docs/data.md). */
 enum { AT_BODY_HASH = 64, AT_SECTIONS = 88, AT_HEADER_HASH = 248, BODY = 256 };
-enum { ROWS = 40, PIECES = 8, MAX_LEN = 16, CLASSES = 2 };
+enum { ROWS = 40, PIECES = 9, MAX_LEN = 16, CLASSES = 2 };
 
 static char said[4096], cache[128], path[128];
 static tri_tokenizer *tokenizer[2];
@@ -35,7 +35,7 @@ static void hear(void *context, tri_log_level level, const char *text) {
 static const tri_log ears = {hear, NULL};
 
 static int setup_table(void **state) {
-    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n##a\n##b\n";
+    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n";
     char file[128], table[ROWS * 32] = "text,x,label\n";
     if (setup(state)) return -1;
     snprintf(cache, sizeof cache, "%s/cache", folder);

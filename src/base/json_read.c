@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_MAX = 1024 }; /* bytes of a number's text */
 
 /* Bytes of memory, at most, for what such a character begins: an object, a list, another member (a value under a key). Long strings take
  * at most what their text does, twice. */
@@ -159,11 +158,23 @@ static size_t digits(reader *r) {
     return r->at - from;
 }
 
+/* text: a number's, and its own. */
+static tri_json *number_of(reader *r, size_t start, char *text, int real) {
+    errno = 0;
+    if (!real) {
+        tri_json_int integer = strtoll(text, NULL, 10);
+        return errno ? fault(r, start, "an integer that does not fit in 64 bits") : tri__json_integer(integer);
+    }
+    char *point = strchr(text, '.');
+    if (point) *point = *localeconv()->decimal_point;
+    double number = strtod(text, NULL);
+    return isfinite(number) ? tri__json_real(number) : fault(r, start, "a number that is too large for a double");
+}
+
 /* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
 static tri_json *read_number(reader *r) {
     size_t start = r->at, whole;
     int real = 0;
-    char text[NUMBER_MAX + 1];
     if (peek(r) == '-') r->at++;
     whole = r->at;
     if (!digits(r)) return unexpected(r, "a digit");
@@ -177,18 +188,15 @@ static tri_json *read_number(reader *r) {
         if (peek(r) == '+' || peek(r) == '-') r->at++;
         if (!digits(r)) return unexpected(r, "a digit");
     }
-    if (r->at - start > NUMBER_MAX) return fault(r, start, "a number of more than %d bytes", NUMBER_MAX);
-    memcpy(text, r->text + start, r->at - start);
-    text[r->at - start] = 0;
-    errno = 0;
-    if (!real) {
-        tri_json_int integer = strtoll(text, NULL, 10);
-        return errno ? fault(r, start, "an integer that does not fit in 64 bits") : tri__json_integer(integer);
-    }
-    char *point = strchr(text, '.');
-    if (point) *point = *localeconv()->decimal_point;
-    double number = strtod(text, NULL);
-    return isfinite(number) ? tri__json_real(number) : fault(r, start, "a number that is too large for a double");
+    char usual[64];
+    size_t length = r->at - start;
+    char *text = length < sizeof usual ? usual : malloc(length + 1);
+    if (!text) return NULL;
+    memcpy(text, r->text + start, length);
+    text[length] = 0;
+    tri_json *number = number_of(r, start, text, real);
+    if (text != usual) free(text);
+    return number;
 }
 
 static tri_json *read_word(reader *r) {

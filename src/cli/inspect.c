@@ -58,12 +58,20 @@ static tri_status find_model(const tri_settings *settings, const char *name, tri
     return TRI_OK;
 }
 
+/* A tokenizer that cannot be used stops inspect only where it was asked for by name. */
+static tri_status load_model(const tri_cli *cli, const tri_settings *settings, tri_inspect_model *model) {
+    tri_status status = tri__tokenizer_load(model->folder, &model->tokenizer);
+    if (settings->tokenizer || (status != TRI_USAGE && status != TRI_DATA)) return status;
+    fprintf(cli->err, "warning: %s; lengths are estimated\n", tri_error());
+    return TRI_OK;
+}
+
 static tri_status open_models(const tri_cli *cli, const tri_settings *settings, tri_inspect_model model[static 2]) {
     const char *const names[] = {settings->model.primary_tokenizer, settings->model.secondary_tokenizer};
     for (int t = 0; t < 2; t++) {
         TRI_TRY(find_model(settings, names[t] ? names[t] : names[0], &model[t]));
         if (t == 1 && strcmp(model[0].folder, model[1].folder) == 0) break; /* the same one: model[1] has no tokenizer of its own */
-        if (model[t].folder[0]) TRI_TRY(tri__tokenizer_load(model[t].folder, &model[t].tokenizer));
+        if (model[t].folder[0]) TRI_TRY(load_model(cli, settings, &model[t]));
         if (settings->quiet) continue;
         if (model[t].tokenizer) fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
         else if (model[t].name[0])

@@ -6,12 +6,14 @@ static tri_json *share(double value) { return tri__json_real((double)(int64_t)(v
 
 static tri_json *splits_json(const tri_inspection *in) {
     tri_json *all = tri__json_object();
-    for (int s = 0; s < TRI_SPLITS; s++)
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        char separator[2] = {in->split[s].separator, 0};
         if (in->split[s].path)
             tri__json_set_new(all, tri__split_name(s),
-                                tri__json_pack("{s:s, s:I, s:I, s:s#}", "path", in->split[s].path, "rows",
-                                          (tri_json_int)in->split[s].rows, "bad_rows", (tri_json_int)in->split[s].bad,
-                                          "separator", &in->split[s].separator, in->split[s].separator != 0));
+                              tri__json_pack("{s:s, s:I, s:I, s:s}", "path", in->split[s].path, "rows",
+                                             (tri_json_int)in->split[s].rows, "bad_rows", (tri_json_int)in->split[s].bad,
+                                             "separator", separator));
+    }
     return all;
 }
 

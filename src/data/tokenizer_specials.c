@@ -207,6 +207,14 @@ static tri_status add_unlisted(void *to, tri_added_token *token) {
                                                                  : add(a->tokenizer, a->settings->path, token, -1);
 }
 
+/* What has a name is special, also where a file lists it otherwise: so it is saved, and read again the same. */
+static tri_status mark_special(void *to, tri_added_token *named) {
+    tri_added_tokens *added = to;
+    for (int i = 0; i < added->n; i++)
+        if (!strcmp(added->all[i].content, named->content)) added->all[i].special = 1;
+    return TRI_OK;
+}
+
 tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *s, const char *path,
                                      const tri_json *file) {
     const tri_json *list = tri__json_get(file, "added_tokens"), *extras = tri__tokenizer_extras(s->config);
@@ -224,6 +232,7 @@ tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_set
         TRI_TRY(each_named(s, file, take_name, &(unnamed){extra, &token}));
         TRI_TRY(add_unlisted(&a, &token));
     }
+    TRI_TRY(each_named(s, file, mark_special, &tokenizer->added));
     return tri__added_tokens_sort(&tokenizer->added, path, &tokenizer->normaliser);
 }
 
