@@ -102,10 +102,12 @@ expect "no rank is left" gone 1000 "${ranks[@]}"
 
 # Ranks on this machine: the first lines.
 rm -rf run
+cores=$(nproc) each="$((cores / 4)) threads"
+[ "$cores" -ge 8 ] || each="1 thread"
 run $(train) --nproc-per-node 4 --warmup-steps 0
 expect_code 0
 expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" "batch      8 on each replica, 32 in all" \
-    "transport  shm" "device     cpu, 1 thread a rank"
+    "transport  shm" "device     cpu, $each a rank"
 expect "the first line is the launcher's" test "$(head -c 8 "$err")" = launcher
 run $(train) --nproc-per-node 2 --quiet
 expect "--quiet leaves the first lines out" test "$(grep -c ^launcher "$err")" = 0

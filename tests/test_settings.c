@@ -1,5 +1,6 @@
 /* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
 #include "base/file.h"
+#include "base/machine.h"
 #include "train/foreign.h"
 #include "train/settings.h"
 
@@ -185,6 +186,7 @@ static void test_parse(void **state) {
         }
         tri_status status = tri__settings_parse(&s, parse_cases[i].scope, n, args, NULL, 0, &n_words);
         const char *error = parse_cases[i].error;
+        if (error && strstr(error, "no NVIDIA GPU") && tri__gpus() > 0) error = NULL; /* this machine has one */
         if (error && (status != TRI_USAGE || !strstr(tri_error(), error)))
             fail_msg("%s: expected \"%s\", got %d \"%s\"", what, error, status, tri_error());
         if (!error && status != TRI_OK) fail_msg("%s: %s", what, tri_error());
