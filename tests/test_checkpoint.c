@@ -227,6 +227,24 @@ static void a_slice_of_another_tensor(void **state) {
     assert_non_null(strstr(tri_error(), "a slice is of another tensor"));
 }
 
+/* Counting on from it would overflow. */
+static void a_step_beyond_all_counting(void **state) {
+    (void)state;
+    model m;
+    make_model(&m, 1);
+    assert_int_equal(save(&m, 1, NULL), TRI_OK);
+    char folder[TRI_PATH_MAX];
+    tri_json *manifest;
+    tri_checkpoint *checkpoint;
+    assert_int_equal(tri__path_join(folder, run, "checkpoint-1"), TRI_OK);
+    assert_int_equal(tri__manifest_load(folder, &manifest), TRI_OK);
+    assert_int_equal(tri__json_set_new(manifest, "step", tri__json_integer(INT64_MAX)), 0);
+    assert_int_equal(tri__manifest_save(folder, manifest), TRI_OK);
+    tri__json_decref(manifest);
+    assert_int_equal(tri__checkpoint_open(folder, 0, &checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "names no step"));
+}
+
 enum { ROWS = 7, COLS = 11, CUTS = 20 };
 
 /* Cuts `all` [ROWS, COLS] as ranks do: into blocks of rows or of columns, the last smaller or empty, and each into ranges, some empty.
@@ -511,7 +529,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(round_trip), TEST(slices),         TEST(resharded), TEST(a_slice_of_another_tensor), TEST(any_cut_reads_any_other), TEST(thousands_of_slices),
-        TEST(digests),    TEST(too_long_a_manifest), TEST(replaced), TEST(failed_save),         TEST(best_and_prune),
+        TEST(digests),    TEST(too_long_a_manifest), TEST(a_step_beyond_all_counting), TEST(replaced), TEST(failed_save),         TEST(best_and_prune),
         TEST(damaged),    TEST(nothing_there),  TEST(killed),    TEST(links),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);

@@ -196,11 +196,13 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
     return TRI_OK;
 }
 
+static const int64_t STEP_MAX = (int64_t)1 << 53; /* whoever counts on from it stays far from the end of 64 bits */
+
 static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
     TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, part, of));
     const tri_json *step = tri__json_get(checkpoint->manifest, "step");
-    if (!tri__json_is_integer(step) || tri__json_integer_value(step) < 0)
+    if (!tri__json_is_integer(step) || tri__json_integer_value(step) < 0 || tri__json_integer_value(step) > STEP_MAX)
         return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);
     checkpoint->step = tri__json_integer_value(step);
     TRI_TRY(open_shards(checkpoint));
