@@ -112,6 +112,7 @@ static void free_piece(tri_piece *piece) {
     free(piece->count);
     free(piece->value);
     free(piece->fault);
+    free(piece->bad_after);
 }
 
 /* Long random records, most of them plain: each way of scanning finds the same. */
