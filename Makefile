@@ -158,8 +158,8 @@ parity:
 asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
-TSAN_LONG := reload session_meshes
-TSAN_TESTS := collectives exchange far join loader messages mismatch parallel pipeline ranks replicas segment session_ranks shard tensor $(TSAN_LONG)
+TSAN_LONG := reload session_meshes pipeline replicas
+TSAN_TESTS := collectives exchange far join loader messages mismatch parallel ranks segment session_ranks shard tensor $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
