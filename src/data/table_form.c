@@ -131,34 +131,17 @@ tri_status tri__table_separate(tri_table *table) {
     return status;
 }
 
-/* A path as a word of a command line; `out` is returned. One too long to be quoted stays as it is. */
-static const char *shell_word(const char *path, char out[static TRI_PATH_MAX]) {
-    const char *plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+:@%,=";
-    if (path[strspn(path, plain)] == 0) return path;
-    size_t used = 0;
-    out[used++] = '\'';
-    for (const char *at = path; *at; at++) {
-        if (used + 8 > TRI_PATH_MAX) return path;
-        if (*at == '\'') memcpy(out + used, "'\\''", 4), used += 4;
-        else out[used++] = *at;
-    }
-    out[used++] = '\'';
-    out[used] = 0;
-    return out;
-}
-
 static int ends(const char *path, const char *ending) {
     size_t n = strlen(path), k = strlen(ending);
     return n >= k && strcmp(path + n - k, ending) == 0;
 }
 
-/* The path with another ending, in a word for a command line. */
+/* The path with another ending; "" when it is too long. */
 static const char *renamed(const char *path, const char *ending, char out[static TRI_PATH_MAX]) {
-    char name[TRI_PATH_MAX];
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     int length = dot ? (int)(dot - path) : (int)strlen(path);
-    if (snprintf(name, sizeof name, "%.*s%s", length, path, ending) >= (int)sizeof name) name[0] = 0;
-    return shell_word(name, out) == out ? out : strcpy(out, name);
+    if (snprintf(out, TRI_PATH_MAX, "%.*s%s", length, path, ending) >= TRI_PATH_MAX) out[0] = 0;
+    return out;
 }
 
 /* Files that are not tables, by their first bytes. "%1$s": the file, "%2$s": a file beside it, with the ending
@@ -191,9 +174,14 @@ static const struct {
 };
 
 static tri_status name_foreign(const char *path, const char *words, const char *becomes) {
-    char word[TRI_PATH_MAX], other[TRI_PATH_MAX], text[2048];
-    snprintf(text, sizeof text, words, shell_word(path, word), renamed(path, becomes, other));
-    return tri__fail(TRI_DATA, "%s %s", path, text);
+    char beside[TRI_PATH_MAX], text[2048];
+    char *word = tri__text_quoted(path), *other = tri__text_quoted(renamed(path, becomes, beside));
+    if (word && other) snprintf(text, sizeof text, words, word, other);
+    tri_status status = word && other ? tri__fail(TRI_DATA, "%s %s", path, text)
+                                      : tri__fail(TRI_RESOURCE, "no memory to say what %s is", path);
+    free(word);
+    free(other);
+    return status;
 }
 
 /* JSON that is not JSON lines, or is not named as such. */
@@ -224,7 +212,7 @@ tri_status tri__table_form(const tri_table *table) {
 }
 
 tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
-    char bytes[4], word[TRI_PATH_MAX], other[TRI_PATH_MAX];
+    char bytes[4], beside[TRI_PATH_MAX];
     uint64_t left = table->source.size - fault->at;
     size_t n = left < 4 ? (size_t)left : 4, at = 0;
     tri_status status = tri__table_fail(table, fault->at, "%s", fault->why);
@@ -234,8 +222,12 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     char said[2048];
     int windows = (unsigned char)bytes[0] < 0xA0;
     snprintf(said, sizeof said, "%s", tri_error());
-    return tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
-                     windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1",
-                     shell_word(table->path, word),
-                     renamed(table->path, table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl", other));
+    const char *ending = table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl";
+    char *word = tri__text_quoted(table->path), *other = tri__text_quoted(renamed(table->path, ending, beside));
+    if (word && other) /* without memory for it, what was said stands */
+        status = tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
+                           windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1", word, other);
+    free(word);
+    free(other);
+    return status;
 }
