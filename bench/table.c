@@ -1,7 +1,7 @@
 /* table.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field asked for once).
  *   table FILE [THREADS]      prints one JSON object. Without a file: says what it is for. */
 #include "base/clock.h"
-#include "data/table.h"
+#include "data/table/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

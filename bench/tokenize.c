@@ -2,8 +2,8 @@
  *   tokenize             a table: one thread, two threads, medians
  *   tokenize FOLDER      for each number of threads on stdin: a line with seconds and the ids' count and sum. bench/tokenizing.py asks. */
 #include "base/file.h"
-#include "data/table.h"
-#include "data/tokenizer.h"
+#include "data/table/table.h"
+#include "data/text/tokenizer.h"
 
 #include "measure.h"
 

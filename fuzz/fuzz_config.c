@@ -1,7 +1,7 @@
 /* fuzz_config.c - a configuration file: settings, checks, encoder objects, and what is recorded reads again as the same. */
 #include "fuzz.h"
 
-#include "train/settings.h"
+#include "settings/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #include "fuzz.h"
 
 #include "base/text.h"
-#include "data/bpe.h"
-#include "data/pre_tokenize.h"
+#include "data/text/bpe.h"
+#include "data/text/pre_tokenize.h"
 
 #include <string.h>
 

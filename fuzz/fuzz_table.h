@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "base/text.h"
-#include "data/table.h"
+#include "data/table/table.h"
 
 #include <stdio.h>
 #include <string.h>

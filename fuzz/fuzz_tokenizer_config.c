@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <string.h>
 

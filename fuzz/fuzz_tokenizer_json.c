@@ -1,7 +1,7 @@
 /* fuzz_tokenizer_json.c - a tokenizer.json, up to the first 0 byte; then a text to encode, alone and with itself. */
 #include "fuzz.h"
 
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <string.h>
 

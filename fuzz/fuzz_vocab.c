@@ -1,7 +1,7 @@
 /* fuzz_vocab.c - vocabularies: a vocab.txt, or a vocab.json when it begins with {, up to the first 0 byte; then a text to encode. */
 #include "fuzz.h"
 
-#include "data/wordpiece.h"
+#include "data/text/wordpiece.h"
 
 #include <stdlib.h>
 #include <string.h>

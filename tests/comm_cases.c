@@ -2,8 +2,8 @@
 #include "comm_cases.h"
 
 #include "base/status.h"
-#include "comm/kind.h"
-#include "comm/reduce.h"
+#include "comm/ops/kind.h"
+#include "comm/ops/reduce.h"
 #include "layout/float16.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef FAKE_REMOTE_H
 #define FAKE_REMOTE_H
 
-#include "comm/remote.h"
+#include "comm/link/remote.h"
 
 #include <pthread.h>
 #include <stdio.h>

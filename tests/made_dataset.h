@@ -2,7 +2,7 @@
 #ifndef TRI_TESTS_MADE_DATASET_H
 #define TRI_TESTS_MADE_DATASET_H
 
-#include "data/dataset_rows.h"
+#include "data/dataset/dataset_rows.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_RANK_WAITS_H
 #define TESTS_RANK_WAITS_H
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 #include <time.h>
 

@@ -4,7 +4,7 @@
 #define TESTS_SUPERVISED_RANK_H
 
 #include "base/clock.h"
-#include "comm/join.h"
+#include "comm/start/join.h"
 
 #include <fcntl.h>
 #include <sched.h>

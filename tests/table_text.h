@@ -3,7 +3,7 @@
 #define TRI_TESTS_TABLE_TEXT_H
 
 #include "base/json.h"
-#include "data/table.h"
+#include "data/table/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads and as processes;
  * random programs whose waits come in any order; more operations under way than there is room for. */
 #include "base/status.h"
-#include "comm/kind.h"
+#include "comm/ops/kind.h"
 #include "comm/shm/cells.h"
 #include "layout/dtype.h"
 

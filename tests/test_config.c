@@ -1,7 +1,7 @@
 /* test_config.c - option rows, the model's keys, encoder architectures, and settings from files and command lines. */
 #include "base/file.h"
 #include "model/config.h"
-#include "train/settings.h"
+#include "settings/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

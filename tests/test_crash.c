@@ -1,6 +1,6 @@
 /* test_crash.c - a job is killed whole, at any moment from its first instruction on: no process stays, no name, no descriptor. */
 #include "base/clock.h"
-#include "comm/ranks.h"
+#include "comm/start/ranks.h"
 
 #include <poll.h>
 #include <signal.h>

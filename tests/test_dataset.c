@@ -2,8 +2,8 @@
  * are left out, and stores that are found again, made again when damaged, made by several at once, and never larger in memory than
  * their rows need. */
 #include "base/file.h"
-#include "data/dataset.h"
-#include "data/store.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* test_environment.c - which launcher counts, what it says, and what is refused; Slurm's grammars. */
-#include "comm/environment.h"
-#include "comm/slurm.h"
+#include "comm/start/environment.h"
+#include "comm/start/slurm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,8 +4,8 @@
  *     test_exchange local N           digests of the program on N forks that share memory, one line a rank
  *     test_exchange join WHAT [SECONDS]    joins the ranks that a launcher started and does WHAT (see `acts`); SECONDS: progress timeout */
 #include "base/clock.h"
-#include "comm/group.h"
-#include "comm/link.h"
+#include "comm/world/group.h"
+#include "comm/link/link.h"
 #include "comm/mpi/load.h"
 #include "comm/mpi/mpi.h"
 

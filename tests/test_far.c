@@ -4,8 +4,8 @@
 #include "tensor_job.h"
 
 #include "base/clock.h"
-#include "comm/group.h"
-#include "comm/request.h"
+#include "comm/world/group.h"
+#include "comm/ops/request.h"
 #include "far_device.h"
 #include "program/transfer.h"
 #include "rank_waits.h"

@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
-#include "train/engine.h"
+#include "engine/engine.h"
 #include "train/session.h"
 
 #include <math.h>

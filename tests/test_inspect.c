@@ -2,7 +2,7 @@
  * earns it beside one that does not. */
 #include "scratch.h"
 #include "base/file.h"
-#include "data/inspect_parts.h"
+#include "data/inspect/inspect_parts.h"
 
 #include <math.h>
 #include <setjmp.h>

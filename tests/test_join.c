@@ -2,7 +2,7 @@
  * variables; and what the watcher finds where no supervisor of ours is. */
 #include "rank_waits.h"
 #include "base/clock.h"
-#include "comm/join.h"
+#include "comm/start/join.h"
 
 #include <setjmp.h>
 #include <signal.h>

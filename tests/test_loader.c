@@ -1,6 +1,6 @@
 /* test_loader.c - what a batch holds, that neither timing nor the number of threads changes anything, where a run resumes, and closing
  * at any moment. */
-#include "data/loader.h"
+#include "data/dataset/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

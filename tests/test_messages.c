@@ -2,7 +2,7 @@
  * work. */
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/segment.h"
+#include "comm/world/segment.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_metrics.c - scores against scikit-learn 1.9.1: precision_recall_curve + auc, average_precision_score,
  * roc_auc_score, precision_recall_fscore_support, f1_score(average="macro"), confusion_matrix and log_loss of the same
  * rows. */
-#include "train/metrics.h"
+#include "engine/metrics.h"
 
 #include <math.h>
 #include <setjmp.h>

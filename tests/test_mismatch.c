@@ -1,8 +1,8 @@
 /* test_mismatch.c - ranks that ask for different things. A program of 50 operations, changed in one place on one rank: every rank gets
  * TRI_DISAGREE with both descriptors in its words, and no byte of an output was written. */
 #include "base/status.h"
-#include "comm/kind.h"
-#include "comm/transport.h"
+#include "comm/ops/kind.h"
+#include "comm/ops/transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * threads; programs of all ranks of all meshes fit together and print as the committed texts. SOAK_STEPS=100: all of it. */
 #include "tensor_job.h"
 
-#include "plan/stage.h"
+#include "plan/pipeline/stage.h"
 #include "program_text.h"
 #include "sim/timeline.h"
 #include "soak.h"

@@ -1,7 +1,7 @@
 /* test_preprocess.c - numbers, categories, labels, statistics, quantiles and their JSON. */
 #include "base/file.h"
-#include "data/columns.h"
-#include "data/quantile.h"
+#include "data/table/columns.h"
+#include "data/dataset/quantile.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_ranks.c - ranks as threads and as forks: how they start, wait, fail, die, hang and leave. A wait is a loop of tri__idle here. */
 #include "rank_waits.h"
 #include "base/clock.h"
-#include "comm/ranks.h"
+#include "comm/start/ranks.h"
 
 #include <errno.h>
 #include <setjmp.h>

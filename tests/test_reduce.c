@@ -1,7 +1,7 @@
 /* test_reduce.c - reductions: fast rows give the plain rows' bits, plain rows give the definition's, and 16-bit floats round as they
  * should. */
 #include "base/random.h"
-#include "comm/reduce.h"
+#include "comm/ops/reduce.h"
 #include "layout/float16.h"
 
 #include <math.h>

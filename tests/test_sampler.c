@@ -1,6 +1,6 @@
 /* test_sampler.c - the order of rows, the split into parts, and the maxima that size buffers. */
 #include "base/clock.h"
-#include "data/sampler.h"
+#include "data/dataset/sampler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

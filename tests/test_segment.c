@@ -1,8 +1,8 @@
 /* test_segment.c - the shared memory, its heaps, what a damaged or hostile one does, and ranks that meet for it. */
 #include "base/clock.h"
 #include "base/machine.h"
-#include "comm/heap.h"
-#include "comm/rendezvous.h"
+#include "comm/world/heap.h"
+#include "comm/start/rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>

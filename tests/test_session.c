@@ -4,10 +4,10 @@
 #include "checkpoint/manifest.h"
 #include "session_data.h"
 
-#include "data/store.h"
-#include "train/metrics.h"
+#include "data/dataset/store.h"
+#include "engine/metrics.h"
 #include "train/run.h"
-#include "train/trained.h"
+#include "engine/trained.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
 #include "base/file.h"
 #include "base/machine.h"
-#include "train/foreign.h"
-#include "train/settings.h"
+#include "settings/foreign.h"
+#include "settings/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* test_store.c - what a cache of token stores loses when the next one is made: what dead builders left and stores of a table's
  * former content; and what it keeps: whatever is in use, of other tables, of other settings, or not ours. */
 #include "scratch.h"
-#include "data/store.h"
+#include "data/dataset/store.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_table_any.c - hostile tables are read the same by 1 to 4 threads and pieces of any size, and as Python reads them. */
 #include "base/limits.h"
-#include "data/csv.h"
+#include "data/table/csv.h"
 #include "table_text.h"
 
 static tri_json *cases(const char *path, tri_json **root) {

@@ -1,6 +1,6 @@
 /* test_table_bytes.c - what vectors see in bytes, against plain code: UTF-8, exhaustively, and records of CSV. */
-#include "data/csv.h"
-#include "data/utf8.h"
+#include "data/table/csv.h"
+#include "data/text/utf8.h"
 #include "table_text.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* test_tokenizer.c - WordPiece folders: cutting, configurations, bad vocabularies, time, training. Ids: test_tokenizer_golden.c */
 #include "base/clock.h"
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

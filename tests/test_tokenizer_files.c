@@ -1,7 +1,7 @@
 /* test_tokenizer_files.c - tokenizers from vocab.json with merges.txt and from tokenizer.json: hostile files are refused with file and
  * reason, hostile texts take linear time, hashes tell tokenizers apart, threads give the ids that one gives. */
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  * then passed over; "save": F that its tokenizer is saved there. */
 #include "base/file.h"
 #include "base/json.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * wait without end. */
 #include "scratch.h"
 #include "base/clock.h"
-#include "data/loader.h"
-#include "data/store.h"
+#include "data/dataset/loader.h"
+#include "data/dataset/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>

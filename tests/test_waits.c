@@ -1,6 +1,6 @@
 /* test_waits.c - ranks that wait for each other where something is in the way: a name that somebody else holds, a
  * signal, a long name. Each wait ends by its deadline, and before it when a signal asks for the end. */
-#include "comm/rendezvous.h"
+#include "comm/start/rendezvous.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* test_wisdom.c - products chosen by timing: the file that remembers them, read and refused, and who times what when a run opens, on a
  * device that only pretends to. No GPU is needed. */
-#include "comm/ranks.h"
+#include "comm/start/ranks.h"
 #include "scratch.h"
 #include "tiny.h"
-#include "train/tune.h"
+#include "engine/tune.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 """Makes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
-    tools/golden_tokenizer.py --classes   prints src/data/unicode_classes.c
+    tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
 
 A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}, or a pair:
 {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The full
@@ -408,7 +408,7 @@ def golden():
 
 
 def classes():
-    """The table of src/data/unicode_classes.c: what the library makes of each code point."""
+    """The table of src/data/text/unicode_classes.c: what the library makes of each code point."""
     clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
     strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
     marks, bert_split = normalizers.StripAccents(), pre_tokenizers.BertPreTokenizer()
@@ -438,7 +438,7 @@ def classes():
     print("""\
 /* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about each code
  * point: tools/golden_tokenizer.py --classes prints this file. */
-#include "data/unicode.h"
+#include "data/text/unicode.h"
 
 const uint8_t tri__ascii_class[128] = {""")
     rows(str(value) for value in each[:128])

@@ -3,7 +3,7 @@
 #ifndef TRI_CLI_CLI_H
 #define TRI_CLI_CLI_H
 
-#include "train/settings.h"
+#include "settings/settings.h"
 #include "train/events.h"
 #include "train/stop.h"
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "report/sinks.h"
 #include "report/table.h"
-#include "train/metrics.h"
+#include "engine/metrics.h"
 #include "train/run.h"
 
 #include <math.h>

@@ -2,9 +2,9 @@
 #include "cli/inspect.h"
 #include "cli/sinks.h"
 
-#include "train/assets.h"
-#include "train/engine.h"
-#include "train/files.h"
+#include "engine/assets.h"
+#include "engine/engine.h"
+#include "engine/files.h"
 #include "train/run.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
-#include "data/inspect.h"
+#include "data/inspect/inspect.h"
 
 /* A tokenizer as it was asked for or found. */
 typedef struct tri_inspect_model {

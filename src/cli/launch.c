@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
-#include "comm/join.h"
-#include "train/rank_process.h"
-#include "train/supervisor.h"
+#include "comm/start/join.h"
+#include "launch/rank_process.h"
+#include "launch/supervisor.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #define TRI_CLI_LAUNCH_H
 
 #include "cli/cli.h"
-#include "comm/environment.h"
+#include "comm/start/environment.h"
 
 /* Who launched this process, and what follows for the settings: sizes from the launcher. TRI_USAGE where it disagrees with the options, and
  * where several machines are asked for without MPI: then the lines that would do it are printed. */

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "comm/mpi/load.h"
-#include "comm/slurm.h"
-#include "train/foreign.h"
+#include "comm/start/slurm.h"
+#include "settings/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>

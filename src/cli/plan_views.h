@@ -1,4 +1,4 @@
-/* plan_views.h - what `trident plan` and `trident simulate` print beside tables of memory, from the facts of train/views.h. */
+/* plan_views.h - what `trident plan` and `trident simulate` print beside tables of memory, from the facts of study/views.h. */
 #ifndef TRI_CLI_PLAN_VIEWS_H
 #define TRI_CLI_PLAN_VIEWS_H
 

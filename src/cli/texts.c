@@ -2,8 +2,8 @@
 #include "cli/texts.h"
 
 #include "base/limits.h"
-#include "data/table.h"
-#include "data/utf8.h"
+#include "data/table/table.h"
+#include "data/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

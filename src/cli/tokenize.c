@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "data/table.h"
-#include "data/tokenizer.h"
-#include "train/assets.h"
-#include "train/inputs.h"
+#include "data/table/table.h"
+#include "data/text/tokenizer.h"
+#include "engine/assets.h"
+#include "engine/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

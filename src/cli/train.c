@@ -5,8 +5,8 @@
 #include "cli/sinks.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "train/changes.h"
-#include "train/files.h"
+#include "settings/changes.h"
+#include "engine/files.h"
 #include "train/run.h"
 
 #include <stdlib.h>

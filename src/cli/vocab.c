@@ -2,9 +2,9 @@
 #include "cli/texts.h"
 
 #include "base/text.h"
-#include "data/table.h"
-#include "data/tokenizer.h"
-#include "train/inputs.h"
+#include "data/table/table.h"
+#include "data/text/tokenizer.h"
+#include "engine/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

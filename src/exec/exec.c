@@ -3,7 +3,7 @@
  * the same classes in its own memory, and the host copies of those that it fills and reads. */
 #include "exec/exec.h"
 #include "base/clock.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include "exec/lanes.h"
 #include "exec/replay.h"
 #include "exec/transfer.h"

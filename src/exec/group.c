@@ -9,8 +9,8 @@
 #include "exec/group.h"
 
 #include "base/clock.h"
-#include "comm/request.h"
-#include "comm/world.h"
+#include "comm/ops/request.h"
+#include "comm/world/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TRI_EXEC_GROUP_H
 #define TRI_EXEC_GROUP_H
 
-#include "comm/control.h"
+#include "comm/world/control.h"
 #include "device/device.h"
 #include "program/transfer.h"
 

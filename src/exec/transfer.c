@@ -1,7 +1,7 @@
 /* transfer.c - posts and waits of programs as operations of the transport, or of the devices themselves. */
 #include "exec/transfer.h"
 
-#include "comm/request.h"
+#include "comm/ops/request.h"
 
 void tri__transfer_bind(tri_group_table *table, const tri_program *program, const tri_instr *post, void *y, void *x, int64_t *counts,
                         int number, tri_bound_transfer *out) {

@@ -1,5 +1,5 @@
 /* plan.c - the passes, in order. */
-#include "plan/stage.h"
+#include "plan/pipeline/stage.h"
 
 tri_status tri__passes_template(tri_pass *pass, int training) {
     tri__pass_forward(pass, training);

@@ -96,7 +96,7 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_pla
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
 
-typedef struct tri_stages tri_stages; /* plan/stage.h */
+typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */
 
 /* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena: nothing yet. */
 typedef struct tri_places {

@@ -6,7 +6,7 @@
  * stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run
  * are planned, and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory
  * is used again for each; of the programs that are kept, what is equal is kept once. */
-#include "plan/stage.h"
+#include "plan/pipeline/stage.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
 #include "train/figures.h"
-#include "train/metrics.h"
+#include "engine/metrics.h"
 #include "train/run.h"
 #include "train/stage_report.h"
 #include "base/clock.h"

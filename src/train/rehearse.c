@@ -2,9 +2,9 @@
  * encoders and their weights, columns, numbers and labels. The same functions decide as in a run, so the words are
  * those of the run. */
 #include "checkpoint/huggingface.h"
-#include "data/columns.h"
-#include "train/files.h"
-#include "train/inputs.h"
+#include "data/table/columns.h"
+#include "engine/files.h"
+#include "engine/inputs.h"
 #include "train/run.h"
 
 #include <stdlib.h>

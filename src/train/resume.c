@@ -3,7 +3,7 @@
  * memory, no descriptors, a disk that fails) ends the run: it may be whole, and nothing may be built on an older one. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
-#include "train/changes.h"
+#include "settings/changes.h"
 #include "train/session.h"
 
 #include <math.h>

@@ -2,9 +2,9 @@
 #ifndef TRI_TRAIN_RUN_H
 #define TRI_TRAIN_RUN_H
 
-#include "data/table.h"
+#include "data/table/table.h"
 #include "train/events.h"
-#include "train/settings.h"
+#include "settings/settings.h"
 #include "train/stop.h"
 
 /* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts of the END event: the
@@ -45,7 +45,7 @@ tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`, with --csv `csv`, with
- * --params `params` (train/views.h). `program`: text of --print-program, or NULL; the caller frees it. */
+ * --params `params` (study/views.h). `program`: text of --print-program, or NULL; the caller frees it. */
 tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri_json **facts, char **program);
 
 #endif

@@ -1,6 +1,6 @@
 /* save.c - what a checkpoint says of a run beside its tensors, and committing one. */
 #include "train/session.h"
-#include "train/trained.h"
+#include "engine/trained.h"
 
 #include "checkpoint/folders.h"
 

@@ -7,7 +7,7 @@
 #define TRI_TRAIN_SAVER_H
 
 #include "checkpoint/checkpoint.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 typedef struct tri_saver tri_saver;
 

@@ -2,11 +2,11 @@
 #include "train/session.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "train/inputs.h"
-#include "train/metrics.h"
-#include "train/room.h"
-#include "train/staging.h"
-#include "train/tune.h"
+#include "engine/inputs.h"
+#include "engine/metrics.h"
+#include "engine/memory_fit.h"
+#include "engine/staging.h"
+#include "engine/tune.h"
 
 #include <math.h>
 #include <stdio.h>

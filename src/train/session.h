@@ -2,9 +2,9 @@
 #ifndef TRI_TRAIN_SESSION_H
 #define TRI_TRAIN_SESSION_H
 
-#include "train/evaluate.h"
+#include "engine/evaluate.h"
 #include "train/events.h"
-#include "train/files.h"
+#include "engine/files.h"
 #include "train/loss_scale.h"
 #include "train/saver.h"
 #include "train/stop.h"

@@ -3,7 +3,7 @@
 #include "train/stage_report.h"
 
 #include "base/clock.h"
-#include "train/staging.h"
+#include "engine/staging.h"
 
 #include <math.h>
 #include <stdlib.h>

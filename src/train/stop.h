@@ -4,7 +4,7 @@
 #define TRI_TRAIN_STOP_H
 
 #include "base/stop.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 /* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a checkpoint take; so
  * many, three times, are left before the deadline, and half a minute more. */

@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "comm/link.h"
+#include "comm/link/link.h"
 #include "comm/mpi/load.h"
-#include "comm/rendezvous.h"
-#include "comm/watcher.h"
+#include "comm/start/rendezvous.h"
+#include "comm/world/watcher.h"
 
 #include <stddef.h>
 #include <stdio.h>

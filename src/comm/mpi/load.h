@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_MPI_LOAD_H
 #define TRI_COMM_MPI_LOAD_H
 
-#include "comm/environment.h"
+#include "comm/start/environment.h"
 #include "comm/mpi/plugin.h"
 
 /* Beside the program or the library, ../lib, and where the system looks: the plug-in of the launcher's MPI where there

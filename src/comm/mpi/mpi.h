@@ -2,8 +2,8 @@
 #ifndef TRI_COMM_MPI_MPI_H
 #define TRI_COMM_MPI_MPI_H
 
-#include "comm/environment.h"
-#include "comm/world.h"
+#include "comm/start/environment.h"
+#include "comm/world/world.h"
 
 /* Loads the plug-in, starts MPI, finds out which ranks share a machine and gives those one segment: MPI carries only what crosses
  * machines. Once in a process. `how` with its defaults filled in. TRI_USAGE: no plug-in, or the launcher and MPI do not fit together;

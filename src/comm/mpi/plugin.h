@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_MPI_PLUGIN_H
 #define TRI_COMM_MPI_PLUGIN_H
 
-#include "comm/remote.h"
+#include "comm/link/remote.h"
 
 enum { TRI_MPI_PLUGIN_VERSION = 2 };
 #define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"

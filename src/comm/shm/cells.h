@@ -7,7 +7,7 @@
 #ifndef TRI_COMM_SHM_CELLS_H
 #define TRI_COMM_SHM_CELLS_H
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 enum {
     TRI_RING = 16,           /* operations under way in a group */

@@ -8,7 +8,7 @@
  *
  * Results do not depend on who did what, because a task reduces its elements whole and in the group's order. */
 #include "base/clock.h"
-#include "comm/kind.h"
+#include "comm/ops/kind.h"
 #include "comm/shm/cells.h"
 #include "comm/shm/shm.h"
 #include "comm/shm/work.h"

@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_SHM_PAIRS_H
 #define TRI_COMM_SHM_PAIRS_H
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 /* Announces or looks for the message, and moves it. A send is done once its receiver has the data. TRI_DISAGREE, recorded for all, when the
  * two ends differ. At most TRI_SEGMENT_PAIR_ENTRIES sends from one rank to another are announced at a time; more wait for their turn. */

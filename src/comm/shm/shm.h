@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_SHM_SHM_H
 #define TRI_COMM_SHM_SHM_H
 
-#include "comm/world.h"
+#include "comm/world/world.h"
 
 /* Whether inputs travel with the descriptors, so that peers never touch this rank's buffers. The same on all members. */
 int tri__shm_small(const tri_group *group, const tri_pending *pending);

@@ -5,8 +5,8 @@
  *     all_to_all                      a segment for each pair i <= j: what the two exchange, so that it may happen in place */
 #include "comm/shm/work.h"
 
-#include "comm/control.h"
-#include "comm/reduce.h"
+#include "comm/world/control.h"
+#include "comm/ops/reduce.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef TRI_COMM_SHM_WORK_H
 #define TRI_COMM_SHM_WORK_H
 
-#include "comm/transport.h"
+#include "comm/ops/transport.h"
 
 typedef struct tri_work {
     int kind, n, root;

@@ -1,0 +1,67 @@
+/* api.c - the public interface over a session. */
+#include "settings/changes.h"
+#include "engine/metrics.h"
+#include "train/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *tri_version(void) { return TRI_VERSION; }
+
+tri_status tri_session_open(int n_options, const char *const *options, tri_session **out) {
+    return tri_session_join(NULL, n_options, options, out);
+}
+
+tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **out) {
+    return tri__done(tri__session_join(world, n_options, options, 0, out));
+}
+
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out) {
+    tri_settings *settings = malloc(sizeof *settings);
+    const char *word;
+    int n_words = 0;
+    *out = NULL;
+    if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__settings_init(settings);
+    settings->guard = guard;
+    if (status == TRI_OK) status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
+    if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
+    if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
+    if (status == TRI_OK) status = tri__settings_adopt(settings);
+    if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);
+    if (status == TRI_OK) { /* the session owns them from here on */
+        (*out)->own = *settings;
+        (*out)->settings = &(*out)->own;
+    } else {
+        tri__settings_free(settings);
+    }
+    free(settings);
+    return status;
+}
+
+tri_status tri_evaluate(tri_session *session, tri_result *out) {
+    tri_scores scores = {0};
+    TRI_TRY(tri__session_scores(session, &scores));
+    *out = (tri_result){.rows = scores.rows,
+                        .loss = scores.loss,
+                        .log_loss = scores.log_loss,
+                        .accuracy = scores.accuracy,
+                        .f1_macro = scores.f1_macro,
+                        .pr_auc = scores.pr_auc,
+                        .average_precision = scores.average_precision,
+                        .roc_auc = scores.roc_auc};
+    tri__scores_free(&scores);
+    return tri__done(TRI_OK);
+}
+
+const char *tri_positive_label(const tri_session *session) {
+    return session->positive < 0 ? NULL : session->preprocess->label[session->positive];
+}
+
+tri_status tri_save(tri_session *session, char *folder, size_t size) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__session_save(session, path));
+    if (folder && (size_t)snprintf(folder, size, "%s", path) >= size)
+        return tri__fail(TRI_USAGE, "the checkpoint is saved, but its path does not fit %zu bytes: %s", size, path);
+    return tri__done(TRI_OK);
+}

@@ -1,0 +1,102 @@
+/* ceiling.c - times one large matrix product on a device. */
+#include "cli/bench/ceiling.h"
+
+#include "base/clock.h"
+#include "layout/float16.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { Y, X, W, B, OPERANDS, WARMUP = 3, TIMED = 10 };
+
+typedef struct product {
+    const tri_device *device;
+    void *context;
+    tri_kernel_table table;
+    tri_call call;
+    tri_attr attr;
+    size_t bytes[OPERANDS], work_bytes;
+} product;
+
+/* Numbers in -1 .. 1, of which `block` are made and repeated. */
+static tri_status fill(product *p, int k, tri_dtype dtype) {
+    enum { BLOCK = 1 << 20 };
+    size_t bytes = p->bytes[k];
+    char *from = malloc(bytes);
+    if (!from) return tri__fail(TRI_RESOURCE, "out of memory");
+    size_t width = tri__dtype_bytes(dtype), n = bytes / width;
+    uint32_t random = (uint32_t)k + 1;
+    for (size_t i = 0; i < n && i < BLOCK; i++) {
+        random = random * 1664525u + 1013904223u;
+        float value = (float)(int32_t)random * 0x1p-31f;
+        uint16_t half = dtype == TRI_BF16 ? tri__to_bf16(value) : tri__to_f16(value);
+        memcpy(from + i * width, width == 2 ? (void *)&half : (void *)&value, width);
+    }
+    for (size_t at = BLOCK * width; at < bytes; at += BLOCK * width)
+        memcpy(from + at, from, bytes - at < BLOCK * width ? bytes - at : BLOCK * width);
+    tri_status status = TRI_OK;
+    if (p->device->apart) status = p->device->apart->copy(p->context, p->call.t[k].data, from, bytes);
+    else memcpy(p->call.t[k].data, from, bytes);
+    free(from);
+    return status;
+}
+
+static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
+    const tri_device *d = p->device;
+    int64_t rows[OPERANDS] = {n, n, n, 1};
+    p->call = (tri_call){.op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = threads, .context = p->context};
+    for (int k = 0; k < OPERANDS; k++) {
+        p->bytes[k] = (size_t)rows[k] * (size_t)n * tri__dtype_bytes(dtype);
+        p->call.t[k] = (tri_tensor){NULL, rows[k], n};
+        p->call.dtype[k] = (uint8_t)dtype;
+        TRI_TRY(d->alloc(p->context, p->bytes[k], &p->call.t[k].data));
+        TRI_TRY(fill(p, k, dtype));
+    }
+    int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * (int64_t)n * n + n : 0;
+    p->work_bytes = (size_t)tri__workspace_bytes(&p->table.work[TRI_OP_linear][dtype], n, n, halves);
+    return d->alloc(p->context, p->work_bytes, &p->call.work);
+}
+
+static tri_status time_products(product *p, tri_kernel *run, tri_time *times) {
+    const tri_apart *apart = p->device->apart;
+    for (int i = 0; i < WARMUP; i++) run(&p->call);
+    for (int i = 0; i < TIMED; i++) {
+        if (apart) apart->mark(p->context, i);
+        times[i].begin = tri__clock();
+        run(&p->call);
+        times[i].end = tri__clock();
+    }
+    if (!apart) return TRI_OK;
+    apart->mark(p->context, TIMED);
+    TRI_TRY(apart->finish(p->context));
+    apart->times(p->context, TIMED, times);
+    return TRI_OK;
+}
+
+static int shorter(const void *a, const void *b) {
+    const tri_time *x = a, *y = b;
+    double difference = (x->end - x->begin) - (y->end - y->begin);
+    return (difference > 0) - (difference < 0);
+}
+
+tri_status tri__ceiling(const tri_device *device, tri_dtype dtype, int n, int threads, double *flops) {
+    tri_time times[TIMED] = {{0}};
+    product *p = calloc(1, sizeof *p);
+    *flops = 0;
+    if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
+    p->device = device;
+    device->kernels(&p->table);
+    tri_kernel *run = p->table.run[TRI_OP_linear][dtype];
+    tri_status status = run ? device->open(&tri__core, 0, 0, &p->context) : TRI_OK;
+    if (run && status == TRI_OK) status = prepare(p, dtype, n, threads);
+    if (run && status == TRI_OK) status = time_products(p, run, times);
+    if (run && status == TRI_OK) {
+        qsort(times, TIMED, sizeof *times, shorter);
+        *flops = 2.0 * n * n * n / (times[TIMED / 2].end - times[TIMED / 2].begin);
+    }
+    for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[k].data, p->bytes[k]);
+    device->free(p->context, p->call.work, p->work_bytes);
+    device->close(p->context);
+    free(p);
+    return status;
+}

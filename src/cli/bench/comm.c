@@ -1,0 +1,344 @@
+/* comm.c - `trident bench comm`: how fast ranks talk.
+ *
+ * For every operation and size, a number of calls. Before each, every rank writes its buffer anew (else small ones stay in the cache of
+ * whoever reduced them last and look twice as fast) and all meet. A call's time is the slowest rank's, the median of the calls counts, and
+ * each result is looked at. In between, so that all see the same weather, two threads copy 128 MiB (memcpy_ratio), and under an MPI
+ * launcher MPI does the same operation on the same buffers.
+ *
+ * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for what an operation must move. */
+#include "cli/bench/bench.h"
+#include "cli/launch.h"
+
+#include "base/machine.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/start/join.h"
+#include "comm/mpi/mpi.h"
+#include "report/table.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    WARM = 3,                /* calls before those that count */
+    CALLS_MAX = 500,
+    CALLS_MIN = 11,
+    CALL_BYTES = 512 << 20,  /* calls of a size: so many bytes in all, between the two above */
+    COPIES = 5,              /* memcpy samples of a size, at least, spread over its calls; one each of up to FEW calls */
+    FEW = 20,
+    COPY_BYTES = 128 << 20,
+    HEAP_SLACK = 4 << 20     /* staging of the times */
+};
+static const int64_t SIZE_LEAST = 4, SIZE_MOST = (int64_t)8 << 30;
+
+typedef struct op_row {
+    const char *name;
+    tri_collective_kind kind;
+    int split;        /* each rank has bytes / ranks, and all of them together bytes */
+    int all_in, all_out; /* `in` / `out` holds the parts of all ranks */
+    int in_place;
+    int rooted;       /* only rank 0 has a result */
+    int steps;        /* busbw = steps * (n - 1) / n * algbw; 0: the same */
+} op_row;
+
+static const op_row op_rows[] = {
+    {.name = "all_reduce", .kind = TRI_ALL_REDUCE, .in_place = 1, .steps = 2},
+    {.name = "reduce_scatter", .kind = TRI_REDUCE_SCATTER, .split = 1, .all_in = 1, .steps = 1},
+    {.name = "all_gather", .kind = TRI_ALL_GATHER, .split = 1, .all_out = 1, .steps = 1},
+    {.name = "broadcast", .kind = TRI_BROADCAST, .in_place = 1},
+    {.name = "reduce", .kind = TRI_REDUCE, .in_place = 1, .rooted = 1},
+    {.name = "gather", .kind = TRI_GATHER, .split = 1, .all_out = 1, .rooted = 1, .steps = 1},
+    {.name = "scatter", .kind = TRI_SCATTER, .split = 1, .all_in = 1, .steps = 1},
+    {.name = "all_to_all", .kind = TRI_ALL_TO_ALL, .split = 1, .all_in = 1, .all_out = 1, .steps = 1},
+    {.name = "sendrecv", .kind = TRI_SEND}, /* to the next rank, from the previous one */
+    {.name = "barrier", .kind = TRI_BARRIER},
+};
+enum { OPS = sizeof op_rows / sizeof *op_rows };
+
+/* What is measured; the same on all ranks. */
+typedef struct plan {
+    tri_cli *cli;
+    const tri_settings *settings;
+    int asked[OPS];
+    int64_t *bytes; /* [n_sizes] */
+    int n_sizes;
+    int native;     /* compare with MPI's own */
+} plan;
+
+/* One rank at work. */
+typedef struct rig {
+    const plan *plan;
+    tri_world *world;
+    tri_group *all;
+    int n, me;
+    float *in, *out;      /* [largest size] in the shared heap; out NULL where every operation is in place */
+    char *from, *to;      /* [COPY_BYTES] of rank 0 */
+    tri_text_table table;
+} rig;
+
+/* Times of the calls of one operation and size. */
+typedef struct samples {
+    double own[CALLS_MAX], native[CALLS_MAX], copy[CALLS_MAX];
+    int calls, copies;
+} samples;
+
+/* ---- The yardstick: a copy by two threads ---- */
+
+typedef struct copier {
+    char *to;
+    const char *from;
+    size_t bytes;
+    _Atomic int ready, go, done;
+} copier;
+
+static void *copy_half(void *context) {
+    copier *half = context;
+    atomic_store(&half->ready, 1);
+    while (!atomic_load(&half->go)) sched_yield();
+    memcpy(half->to, half->from, half->bytes);
+    atomic_store(&half->done, 1);
+    return NULL;
+}
+
+static tri_status time_copy(const rig *r, double *seconds) {
+    size_t half = COPY_BYTES / 2;
+    copier other = {.to = r->to + half, .from = r->from + half, .bytes = half};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, copy_half, &other)) return tri__fail(TRI_RESOURCE, "cannot start a thread that copies memory");
+    while (!atomic_load(&other.ready)) sched_yield();
+    double begin = tri__clock();
+    atomic_store(&other.go, 1);
+    memcpy(r->to, r->from, half);
+    while (!atomic_load(&other.done)) sched_yield();
+    *seconds = tri__clock() - begin;
+    pthread_join(thread, NULL);
+    return TRI_OK;
+}
+
+/* ---- One call ---- */
+
+static float value(int rank, int call) { return (float)((rank + call + WARM) % 7 + 1); }
+
+/* What element `part` of the result must be, exactly. */
+static float expected(const rig *r, const op_row *op, int part, int call) {
+    float sum = 0;
+    switch (op->kind) {
+    case TRI_ALL_GATHER:
+    case TRI_GATHER:
+    case TRI_ALL_TO_ALL: return value(part, call);
+    case TRI_BROADCAST:
+    case TRI_SCATTER: return value(0, call);
+    case TRI_SEND: return value((r->me + r->n - 1) % r->n, call);
+    default: break;
+    }
+    for (int rank = 0; rank < r->n; rank++) sum += value(rank, call);
+    return sum;
+}
+
+static tri_status verify(const rig *r, const op_row *op, int64_t count, int call) {
+    const float *out = op->in_place ? r->in : r->out; /* [all] */
+    int64_t all = op->all_out ? count * r->n : count;
+    const int64_t places[] = {0, all / 2, all - 1};
+    if (op->rooted && r->me) return TRI_OK;
+    for (int i = 0; i < 3 && all; i++) {
+        float want = expected(r, op, (int)(places[i] / count), call), got = out[places[i]];
+        if (got != want)
+            return tri__fail(TRI_INTERNAL, "%s of %lld elements on rank %d: element %lld is %g, not %g", op->name, (long long)count, r->me,
+                             (long long)places[i], (double)got, (double)want);
+    }
+    return TRI_OK;
+}
+
+/* Writes the inputs anew and lets all ranks begin together. The second meeting is for those that slept through the first. */
+static tri_status prepare(const rig *r, const op_row *op, int64_t count, int call) {
+    int64_t all = op->all_in ? count * r->n : count;
+    float mine = value(r->me, call);
+    for (int64_t i = 0; i < all; i++) r->in[i] = mine;
+    TRI_TRY(tri_barrier(r->all));
+    return tri_barrier(r->all);
+}
+
+static tri_collective what(const rig *r, const op_row *op, int64_t count) {
+    return (tri_collective){.kind = op->kind, .dtype = TRI_F32, .reduction = TRI_SUM, .in = r->in, .out = op->in_place ? r->in : r->out,
+                            .count = count};
+}
+
+static tri_status carry_out(const rig *r, const op_row *op, int64_t count) {
+    tri_collective first = what(r, op, count);
+    tri_request request, receive;
+    if (op->kind == TRI_BARRIER) return tri_barrier(r->all);
+    if (op->kind == TRI_SEND) {
+        tri_collective second = first;
+        first.out = NULL, first.root = (r->me + 1) % r->n;
+        second.kind = TRI_RECV, second.in = NULL, second.root = (r->me + r->n - 1) % r->n;
+        TRI_TRY(tri_post(r->all, &second, &receive));
+        TRI_TRY(tri_post(r->all, &first, &request));
+        TRI_TRY(tri_wait(r->world, request));
+        return tri_wait(r->world, receive);
+    }
+    TRI_TRY(tri_post(r->all, &first, &request));
+    return tri_wait(r->world, request);
+}
+
+static tri_status one_call(const rig *r, const op_row *op, int64_t count, int call, int native, double *seconds) {
+    tri_collective same = what(r, op, count);
+    TRI_TRY(prepare(r, op, count, call));
+    double begin = tri__clock();
+    TRI_TRY(native ? tri__mpi_native(r->world, &same) : carry_out(r, op, count));
+    *seconds = tri__clock() - begin;
+    return verify(r, op, count, call);
+}
+
+/* ---- One operation and size ---- */
+
+static int has_native(const rig *r, const op_row *op) { return r->plan->native && op->kind != TRI_SEND; }
+
+static tri_status take_samples(const rig *r, const op_row *op, int64_t count, int64_t bytes, samples *s) {
+    int64_t calls = bytes ? CALL_BYTES / bytes : CALLS_MAX;
+    double ignored;
+    s->calls = (int)(calls < CALLS_MIN ? CALLS_MIN : calls > CALLS_MAX ? CALLS_MAX : calls);
+    s->copies = 0;
+    int every = s->calls > FEW ? s->calls / COPIES : 1;
+    for (int call = -WARM; call < s->calls; call++) {
+        TRI_TRY(one_call(r, op, count, call, 0, call < 0 ? &ignored : &s->own[call]));
+        if (has_native(r, op)) TRI_TRY(one_call(r, op, count, call, 1, call < 0 ? &ignored : &s->native[call]));
+        if (call < 0 || call % every) continue;
+        if (r->me == 0) TRI_TRY(time_copy(r, &s->copy[s->copies]));
+        s->copies++;
+    }
+    TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64, TRI_MAX)); /* a call takes as long as its slowest rank */
+    return has_native(r, op) ? tri_all_reduce(r->all, NULL, s->native, s->calls, TRI_F64, TRI_MAX) : TRI_OK;
+}
+
+static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
+    FILE *out = r->plan->cli->out;
+    double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds, copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
+    double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1, native = has_native(r, op) ? tri__bench_median(s->native, s->calls) : 0;
+    if (!r->plan->settings->json) {
+        char mpi[64] = "";
+        if (r->plan->native) snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
+        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6,
+                            rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
+        return TRI_OK;
+    }
+    tri_json *line = tri__json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes", (tri_json_int)bytes, "ranks", r->n,
+                             "time_us", seconds * 1e6, "algbw_gbs", rate / 1e9, "busbw_gbs", bus * rate / 1e9,
+                             "memcpy_ratio", rate / copy_rate, "memcpy_gbs", copy_rate / 1e9);
+    if (line && native) {
+        tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
+        tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
+    }
+    tri_status status = tri__print_json(out, line);
+    tri__json_decref(line);
+    fflush(out);
+    return status;
+}
+
+static tri_status measure(rig *r, const op_row *op, int64_t bytes, samples *s) {
+    int64_t count = op->kind == TRI_BARRIER ? 0 : bytes / 4 / (op->split ? r->n : 1);
+    if (count == 0 && op->kind != TRI_BARRIER) count = 1;
+    int64_t moved = count * 4 * (op->split ? r->n : 1);
+    TRI_TRY(take_samples(r, op, count, moved, s));
+    return r->me == 0 ? report(r, op, moved, s) : TRI_OK;
+}
+
+/* ---- A rank from beginning to end ---- */
+
+static int64_t largest(const plan *p) {
+    int64_t most = 0;
+    for (int i = 0; i < p->n_sizes; i++)
+        if (p->bytes[i] > most) most = p->bytes[i];
+    return most;
+}
+
+/* Bytes of one buffer: a few more than the largest size, where its parts are rounded up. */
+static size_t buffer_bytes(const plan *p, int n) { return (size_t)largest(p) + 4 * (size_t)n; }
+
+static int needs_out(const plan *p) {
+    for (int i = 0; i < OPS; i++)
+        if (p->asked[i] && !op_rows[i].in_place && op_rows[i].kind != TRI_BARRIER) return 1;
+    return 0;
+}
+
+static tri_status set_up(rig *r) {
+    void *memory;
+    TRI_TRY(tri_heap_alloc(r->world, buffer_bytes(r->plan, r->n), &memory));
+    r->in = memory;
+    if (needs_out(r->plan)) TRI_TRY(tri_heap_alloc(r->world, buffer_bytes(r->plan, r->n), &memory));
+    r->out = memory;
+    if (r->me) return TRI_OK;
+    char *both = mmap(NULL, 2 * (size_t)COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (both == MAP_FAILED) return tri__fail(TRI_RESOURCE, "no memory for two copies of 128 MiB, the measure of memory's speed");
+    memset(both, 1, 2 * (size_t)COPY_BYTES);
+    r->from = both, r->to = both + COPY_BYTES;
+    tri__text_table_add(&r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
+                                              : "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy");
+    return TRI_OK;
+}
+
+static tri_status run_rank(tri_world *world, const plan *p) {
+    rig r = {.plan = p, .world = world, .all = tri_group_world(world), .n = tri_world_size(world), .me = tri_world_rank(world)};
+    samples *s = malloc(sizeof *s);
+    tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
+    for (int i = 0; i < OPS; i++)
+        for (int k = 0; p->asked[i] && k < (op_rows[i].kind == TRI_BARRIER ? 1 : p->n_sizes) && status == TRI_OK; k++)
+            status = measure(&r, &op_rows[i], p->bytes[k], s);
+    if (status == TRI_OK && r.me == 0 && !p->settings->json) status = tri__text_table_print(&r.table, p->cli->out, p->cli->out_color);
+    tri__text_table_free(&r.table);
+    if (r.from) munmap(r.from, 2 * (size_t)COPY_BYTES);
+    free(s);
+    return status;
+}
+
+/* ---- What is asked for ---- */
+
+static tri_status read_plan(const tri_settings *settings, plan *p) {
+    for (int k = 0; k < settings->op.n; k++) {
+        int found = 0;
+        for (int i = 0; i < OPS; i++)
+            if (strcmp(settings->op.at[k], op_rows[i].name) == 0 || strcmp(settings->op.at[k], "all") == 0) found = p->asked[i] = 1;
+        if (!found) return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help lists them", settings->op.at[k]);
+    }
+    p->bytes = calloc((size_t)settings->sizes.n + 1, sizeof *p->bytes);
+    if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", settings->sizes.n);
+    for (int k = 0; k < settings->sizes.n; k++) {
+        p->bytes[p->n_sizes++] = tri__text_size(settings->sizes.at[k]);
+        if (p->bytes[k] < SIZE_LEAST || p->bytes[k] > SIZE_MOST)
+            return tri__fail(TRI_USAGE, "--sizes %s: expected bytes from 4 to 8G, e.g. 4096, 64K, 25M", settings->sizes.at[k]);
+    }
+    return p->n_sizes && settings->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
+}
+
+static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, const plan *p) {
+    tri_world *world;
+    TRI_TRY(tri__world_join_launch(how, launch, &world));
+    return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
+}
+
+static tri_status run_plan(tri_settings *settings, plan *p) {
+    tri_launch launch;
+    int here;
+    TRI_TRY(read_plan(settings, p));
+    TRI_TRY(tri__launch_settle(p->cli, settings, &launch));
+    TRI_TRY(tri__bench_ranks(settings, &here));
+    if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
+    tri_ranks how = {.progress_timeout = settings->progress_timeout,
+                     .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
+    if (launch.launcher == TRI_LAUNCHER_NONE) {
+        settings->nproc_per_node = here;
+        settings->bind_cores = here <= tri__cores(); /* two ranks on one core would time the scheduler */
+        return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
+    }
+    p->native = tri__launcher_has_mpi(launch.launcher);
+    return run_joined(&how, &launch, p);
+}
+
+tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings) {
+    plan p = {.cli = cli, .settings = settings};
+    tri_status status = run_plan(settings, &p);
+    free(p.bytes);
+    return status;
+}

@@ -1,0 +1,315 @@
+/* lab.c - `trident bench lab`: one model, every layout of its parallelism, one line each.
+ *
+ * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then trains on it as
+ * `trident train` does, one thread a rank where ranks compute themselves, and its run folder says what it took: summary.json memory and
+ * transfers, metrics.jsonl time. A layout that does not fit is refused before it starts, or killed by the system when others take the memory
+ * meanwhile; its line says so. */
+#include "cli/bench/bench.h"
+#include "cli/bench/runs.h"
+#include "cli/bench/lab_data.h"
+#include "cli/launch.h"
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "report/table.h"
+#include "train/run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { ALONE /* one rank: what the others are compared with */, DATA, PIPELINE, TENSOR } kind;
+
+static const struct layout {
+    const char *name, *title, *options[3]; /* options end with NULL */
+    kind kind;
+} layouts[] = {
+    {"one", "one rank", {NULL}, ALONE},
+    {"ddp", "DDP", {"--shard=none"}, DATA},
+    {"zero1", "ZeRO-1", {"--shard=zero1"}, DATA},
+    {"zero2", "ZeRO-2", {"--shard=zero2"}, DATA},
+    {"zero3", "ZeRO-3", {"--shard=zero3"}, DATA},
+    {"zero3_no_prefetch", "ZeRO-3, no prefetch", {"--shard=zero3", "--prefetch=0"}, DATA},
+    {"zero3_recompute", "ZeRO-3, recomputation", {"--shard=zero3", "--recompute=full"}, DATA},
+    {"zero3_offload", "ZeRO-3, offload", {"--shard=zero3", "--offload=optimizer"}, DATA},
+    {"pipeline", "pipeline, 1F1B", {"--schedule=1f1b"}, PIPELINE},
+    {"tensor", "tensor", {NULL}, TENSOR},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "recv"};
+enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 /* without progress: large weights take long to make */ };
+
+/* What became of a layout. Bytes are those of the rank that has most, seconds and shares means over ranks and timed steps. */
+typedef struct result {
+    int ran;
+    char refusal[1024];
+    double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without second memory */
+    double device;                                     /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
+    tri_run_steps steps;
+    double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */
+    struct { double seconds, exposed; } kind[KINDS];   /* of a step */
+} result;
+
+typedef struct lab {
+    tri_cli *cli;
+    const tri_settings *asked;
+    const tri_lab_model *model;
+    int n, sharing;            /* ranks; those that share a GPU */
+    int chosen[LAYOUTS];
+    int64_t steps;             /* of a run, warm-up included */
+    char folder[TRI_PATH_MAX];
+    result result[LAYOUTS];
+} lab;
+
+/* ---- One layout as a command line ---- */
+
+static const char *const always[] = {"--save-every=0", "--resume=never", "--json", "--quiet"};
+enum { ALWAYS = sizeof always / sizeof *always };
+
+static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
+
+static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
+    int n = layout->kind == ALONE ? 1 : b->n, warmup = b->model->warmup;
+    tri__line_add(l, "%s", b->cli->argv[0]);
+    tri__line_add(l, "train");
+    tri__line_add(l, "--config=%s/config.json", b->folder);
+    tri__line_add(l, "--data-path=%s/data", b->folder);
+    tri__line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
+    tri__line_add(l, "--nproc-per-node=%d", n);
+    tri__line_add(l, "--global-batch-size=%d", n * b->model->samples);
+    if (layout->kind == PIPELINE) tri__line_add(l, "--pp-size=%d", n), tri__line_add(l, "--num-microbatches=%d", 2 * n);
+    if (layout->kind == TENSOR) tri__line_add(l, "--tp-size=%d", n);
+    tri__line_add(l, "--threads=%d", b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
+    tri__line_add(l, "--max-steps=%lld", (long long)b->steps);
+    tri__line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
+    tri__line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
+    tri__line_add(l, "--progress-timeout=%d", RUN_SECONDS);
+    for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
+    tri__line_add(l, "--device=%s", b->asked->device);
+    tri__line_add(l, "--precision=%s", precisions[b->asked->precision]);
+    if (b->asked->memory_limit) tri__line_add(l, "--memory-limit=%s", b->asked->memory_limit);
+    for (int i = 0; layout->options[i]; i++) tri__line_add(l, "%s", layout->options[i]);
+}
+
+/* ---- What a run left behind ---- */
+
+static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
+
+static void take_planned(const tri_json *ranks, result *r) {
+    size_t i;
+    tri_json *rank;
+    tri__json_each(ranks, i, rank) {
+        raise_to(&r->second, number(rank, "second_bytes"));
+        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
+    }
+}
+
+static tri_status read_summary(const char *folder, result *r) {
+    char path[TRI_PATH_MAX];
+    tri_json *summary, *rank;
+    size_t i;
+    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
+    const tri_json *ranks = tri__json_get(summary, "ranks");
+    double n = (double)tri__json_size(ranks);
+    tri__json_each(ranks, i, rank) {
+        const tri_json *transfers = tri__json_get(rank, "transfers");
+        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
+        raise_to(&r->held, number(rank, "held_bytes"));
+        raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
+        raise_to(&r->device, number(rank, "device_bytes"));
+        for (int k = 0; k < KINDS; k++) {
+            r->kind[k].seconds += number(tri__json_get(transfers, kinds[k]), "seconds") / n;
+            r->kind[k].exposed += number(tri__json_get(transfers, kinds[k]), "exposed_seconds") / n;
+        }
+    }
+    tri__json_decref(summary);
+    return n > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no ranks", path);
+}
+
+/* ---- Running ---- */
+
+/* The plan's bytes, whether or not they fit. */
+static tri_status plan(tri_settings *settings, result *r) {
+    tri_json *facts;
+    char *program, *limit = settings->memory_limit;
+    settings->memory_limit = NULL;
+    tri_status status = tri__run_plan(settings, NULL, &facts, &program);
+    settings->memory_limit = limit;
+    if (status == TRI_OK) take_planned(tri__json_get(facts, "ranks"), r);
+    tri__json_decref(facts);
+    free(program);
+    return status;
+}
+
+static tri_status run(const lab *b, tri_line *l, tri_settings *settings, result *r) {
+    TRI_TRY(plan(settings, r));
+    tri_status status = tri__run_prepare(settings, b->cli->stop);
+    if (status == TRI_RESOURCE) {
+        snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
+        return TRI_OK;
+    }
+    if (status == TRI_OK) status = tri__line_start(b->cli, l, settings);
+    if (status == TRI_OK) status = read_summary(settings->output_dir, r);
+    if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &r->steps);
+    tri__bench_remove(settings->output_dir);
+    if (status == TRI_RESOURCE) { /* a GPU's memory is looked at by its rank */
+        snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
+        return TRI_OK;
+    }
+    if (b->sharing) r->device /= settings->nproc_per_node < b->sharing ? (double)settings->nproc_per_node : b->sharing;
+    if ((int)status == 128 + SIGKILL) { /* the others may fit all the same */
+        snprintf(r->refusal, sizeof r->refusal,
+                 "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
+        return TRI_OK;
+    }
+    r->ran = status == TRI_OK;
+    r->rate = r->ran ? (double)settings->nproc_per_node * b->model->samples / r->steps.seconds : 0;
+    return status;
+}
+
+static tri_status run_layout(lab *b, int which) {
+    tri_settings settings;
+    int n_words;
+    tri_line *l = calloc(1, sizeof *l);
+    if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
+    line_of(b, &layouts[which], l);
+    tri_status status = tri__settings_init(&settings);
+    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
+    result *r = &b->result[which];
+    if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);
+    tri__settings_free(&settings);
+    free(l);
+    return status;
+}
+
+/* ---- Telling ---- */
+
+/* The largest share of a step; what does not fit is bound by memory. */
+static const char *binds(const result *r) {
+    double talking = r->steps.moving + r->steps.idle, computing = 1 - talking - r->steps.loading;
+    if (!r->ran) return "memory";
+    if (computing >= talking && computing >= r->steps.loading) return "compute";
+    return talking >= r->steps.loading ? "communication" : "loading";
+}
+
+static tri_status print_json(const lab *b, int which) {
+    const result *r = &b->result[which];
+    tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
+                          layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned,
+                          "second_bytes", r->second);
+    if (o && !r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
+    if (o && r->ran) {
+        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
+                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate,
+                                 "loader_share", r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
+        tri__json_update(o, more);
+        tri__json_decref(more);
+        if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
+        if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
+        for (int k = 0; k < KINDS; k++)
+            tri__json_set_new(o, kinds[k],
+                                tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+    }
+    tri_status status = tri__print_json(b->cli->out, o);
+    tri__json_decref(o);
+    fflush(b->cli->out);
+    return status;
+}
+
+static void add_row(const lab *b, int which, tri_text_table *table) {
+    const result *r = &b->result[which];
+    char planned[32], held[32], share[32] = "-", text[KINDS][64];
+    tri__text_bytes(r->planned, planned);
+    if (!r->ran) {
+        tri__text_table_add(table, "%s\t%s\t-\t-\t-\t-\t-\t-\t-\t%s", layouts[which].title, planned, binds(r));
+        return;
+    }
+    if (r->efficiency > 0) snprintf(share, sizeof share, "%.2f", r->efficiency);
+    for (int k = 0; k < KINDS; k++) {
+        if (r->kind[k].seconds > 0) snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
+        else snprintf(text[k], sizeof text[k], "-");
+    }
+    tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned,
+                        tri__text_bytes(r->device > 0 ? r->device : r->held, held), r->rate, share, text[0], text[1], text[2], text[3], binds(r));
+}
+
+static tri_status print_table(const lab *b) {
+    const tri_lab_model *m = b->model;
+    FILE *out = b->cli->out;
+    tri_text_table table = {0};
+    fprintf(out,
+            "%d layers x %d, %d ranks, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n", m->layers,
+            m->width, b->n, m->samples, m->tokens);
+    tri__text_table_add(&table, "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
+    for (int i = 0; i < LAYOUTS; i++)
+        if (b->chosen[i]) add_row(b, i, &table);
+    tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
+    tri__text_table_free(&table);
+    for (int i = 0; i < LAYOUTS; i++)
+        if (b->chosen[i] && !b->result[i].ran) fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
+    return status;
+}
+
+/* ---- From beginning to end ---- */
+
+static tri_status make_inputs(lab *b) {
+    TRI_TRY(tri__bench_folder(b->cli, "lab", b->folder));
+    return tri__lab_write(b->model, 1, b->folder, b->n * b->model->samples * b->steps);
+}
+
+static tri_status run_all(lab *b) {
+    tri_status status = make_inputs(b);
+    for (int i = 0; i < LAYOUTS && status == TRI_OK; i++) {
+        if (!b->chosen[i]) continue;
+        status = run_layout(b, i);
+        if (status == TRI_OK && b->asked->json) status = print_json(b, i);
+    }
+    if (status == TRI_OK && !b->asked->json) status = print_table(b);
+    if (b->folder[0]) tri__bench_remove(b->folder);
+    return status;
+}
+
+/* Heads, and layers with what comes before and after them, can be shared by so many. */
+static int is_possible(const lab *b, const struct layout *layout) {
+    return layout->kind == TENSOR ? b->model->heads % b->n == 0 : layout->kind != PIPELINE || b->model->layers + 2 >= b->n;
+}
+
+static tri_status choose(lab *b) {
+    const tri_texts *asked = &b->asked->layouts;
+    for (int k = 0; k < asked->n; k++) {
+        int known = strcmp(asked->at[k], "all") == 0;
+        for (int i = 0; i < LAYOUTS; i++) {
+            int named = strcmp(asked->at[k], layouts[i].name) == 0;
+            if ((named || strcmp(asked->at[k], "all") == 0) && is_possible(b, &layouts[i])) b->chosen[i] = 1;
+            known |= named;
+        }
+        if (!known) return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help` names them", asked->at[k]);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
+    tri_launch launch;
+    TRI_TRY(tri__launch_settle(cli, settings, &launch));
+    if (launch.launcher != TRI_LAUNCHER_NONE)
+        return tri__fail(TRI_USAGE, "bench lab starts its own ranks, one layout after another: run it without a launcher");
+    lab *b = calloc(1, sizeof *b);
+    if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
+    *b = (lab){.cli = cli, .asked = settings, .model = &tri__lab_models[settings->lab_model]};
+    b->steps = settings->max_steps ? settings->max_steps : b->model->warmup + b->model->timed;
+    tri_status status = tri__bench_ranks(settings, &b->n);
+    if (status == TRI_OK) status = choose(b);
+    int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
+    if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
+    if (status == TRI_OK && b->steps <= b->model->warmup)
+        status = tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps, b->model->warmup);
+    if (status == TRI_OK) status = run_all(b);
+    free(b);
+    return status;
+}

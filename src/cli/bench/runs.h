@@ -1,0 +1,31 @@
+/* runs.h - benches that train: a run as a command line, started on its ranks, and what it left in its run folder. */
+#ifndef TRI_CLI_BENCH_RUNS_H
+#define TRI_CLI_BENCH_RUNS_H
+
+#include "cli/cli.h"
+
+#include "base/file.h"
+
+enum { TRI_LINE_WORDS = 32, TRI_LINE_WORD = TRI_PATH_MAX + 32 };
+typedef struct tri_line {
+    char text[TRI_LINE_WORDS][TRI_LINE_WORD];
+    char *argv[TRI_LINE_WORDS + 1]; /* ends with NULL */
+    int n;
+} tri_line;
+void tri__line_add(tri_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Starts the ranks of `settings`, which the line was parsed to, and waits for them. What they print is not the bench's result; a failure's
+ * words come back in tri_error. */
+tri_status tri__line_start(const tri_cli *cli, tri_line *line, const tri_settings *settings);
+
+/* Of the steps after warm-up, from metrics.jsonl: the median's seconds, and mean shares of a step. */
+typedef struct tri_run_steps {
+    double seconds;
+    double loading, moving, idle;
+} tri_run_steps;
+tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out);
+
+/* A folder of the bench's own under TMPDIR, and its removal with all that is in it. */
+tri_status tri__bench_folder(const tri_cli *cli, const char *bench, char folder[static TRI_PATH_MAX]);
+void tri__bench_remove(const char *folder);
+
+#endif

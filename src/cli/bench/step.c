@@ -1,0 +1,236 @@
+/* step.c - `trident bench step`: a training step of each case on one device, against what its matrix products reach.
+ *
+ * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train` takes them, in this
+ * process. MFU counts only real tokens, and the model as it is written: three times the products of all layers' forward pass for every
+ * token, whatever is computed again or left out. */
+#include "cli/bench/bench.h"
+#include "cli/bench/runs.h"
+#include "cli/bench/ceiling.h"
+#include "cli/bench/step_cases.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "report/table.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made: they come again */ };
+
+typedef struct result {
+    double step, least;              /* seconds: median, least */
+    double opened, first;            /* from opening the run to its first batch; to the end of its first step */
+    double waited, host;             /* of a step: for the batch; until all but the update was queued */
+    double flops, rate, mfu;         /* of a step, by the definition above; of samples a second */
+    double executed;                 /* FLOPs of a step's operations, all of them */
+    int64_t tokens;                  /* of a step, both texts, median step's */
+    double planned, used;            /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
+    double by_op[TRI_OP_COUNT];      /* seconds of one more, marked step */
+    double loss[2];                  /* of the first and the last step */
+} result;
+
+typedef struct bench {
+    tri_cli *cli;
+    const tri_settings *asked;
+    const tri_step_case *at;
+    const tri_device *device;
+    double ceiling;                  /* FLOPs a second */
+    int64_t steps;                   /* with warm-up */
+    char folder[TRI_PATH_MAX];
+} bench;
+
+/* ---- A case as a run ---- */
+
+static tri_status parse_run(const bench *b, tri_settings *settings) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    static const char *const recomputes[] = {"none", "selective", "full"};
+    char text[20][TRI_PATH_MAX + 32], limit[64] = "";
+    const char *args[20];
+    int n = 0, n_words;
+#define ADD(...) (snprintf(text[n], sizeof text[n], __VA_ARGS__), args[n] = text[n], n++)
+    ADD("--config=%s/config.json", b->folder);
+    ADD("--data-path=%s/data", b->folder);
+    ADD("--output-dir=%s/run", b->folder);
+    ADD("--batch-size=%d", b->at->samples);
+    ADD("--max-steps=%lld", (long long)b->steps + 1); /* one more, marked */
+    ADD("--epochs=%lld", (long long)b->steps + 1);
+    ADD("--device=%s", b->asked->device);
+    ADD("--precision=%s", precisions[b->asked->precision]);
+    ADD("--recompute=%s", recomputes[b->asked->recompute]);
+    ADD("--save-every=0");
+    ADD("--resume=never");
+    if (b->asked->tune_products) ADD("--tune-products");
+    ADD("--seed=1");
+    ADD("--threads=%lld", (long long)b->asked->threads);
+    if (b->asked->memory_limit) snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
+    for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
+#undef ADD
+    TRI_TRY(tri__settings_init(settings));
+    return tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
+}
+
+/* ---- Steps ---- */
+
+/* Of a layer forward: query, key, value and output, the two feed-forward products; scores and what they weigh. */
+static double layer_flops(const tri_encoder *e, double tokens, double squares) {
+    double h = (double)e->hidden_size;
+    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
+}
+
+/* The formula of bench/torch_step.py. */
+static double model_flops(const tri_session *s) {
+    const tri_model *model = s->engine.plan.model;
+    double flops = 0;
+    for (int mb = 0; mb < s->engine.n_mb; mb++)
+        for (int text = 0; text < model->n_texts; text++) {
+            const tri_encoder *e = &model->encoder[text];
+            const tri_counts *counts = &s->feed[mb].counts;
+            flops += 3 * (double)e->num_hidden_layers * layer_flops(e, (double)counts->of[TRI_SYM_T0 + text], counts->squares[TRI_SYM_T0 + text]);
+        }
+    return flops;
+}
+
+static tri_status one_step(tri_session *s, double *host) {
+    int more;
+    double begin = tri__clock();
+    TRI_TRY(tri_next_batch(s, &more));
+    TRI_ASSERT(more);
+    TRI_TRY(tri_forward_backward(s, NULL));
+    *host = tri__clock() - begin - s->waited;
+    return tri_update(s);
+}
+
+static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
+    double *times = calloc((size_t)b->steps, sizeof *times), flops = 0, sum = 0;
+    if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = TRI_OK;
+    for (int64_t i = 0; i < b->steps && status == TRI_OK; i++) {
+        double begin = tri__clock(), host = 0;
+        status = one_step(s, &host);
+        if (status != TRI_OK) break;
+        double end = tri__clock();
+        if (i == 0) r->first = end - begun, r->loss[0] = s->last.loss;
+        if (i < WARMUP) continue;
+        times[i - WARMUP] = end - begin;
+        sum += end - begin;
+        flops += model_flops(s);
+        r->executed += s->last.flops;
+        r->tokens += s->last.tokens;
+        r->host += host;
+        r->waited += s->waited;
+    }
+    r->loss[1] = s->last.loss;
+    int64_t n = b->steps - WARMUP;
+    r->step = tri__bench_median(times, n);
+    r->least = times[0];
+    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n, r->executed /= (double)n;
+    r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
+    r->mfu = b->ceiling > 0 && sum > 0 ? flops / sum / b->ceiling : 0;
+    free(times);
+    return status;
+}
+
+/* One more step with a mark at each instruction. */
+static tri_status mark_step(tri_session *s, result *r) {
+    const tri_program *p = s->engine.plan.train.program;
+    double host;
+    s->times = calloc((size_t)p->n_instrs + 1, sizeof *s->times);
+    if (!s->times) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = one_step(s, &host);
+    for (int i = 0; i < p->n_instrs && status == TRI_OK; i++) r->by_op[p->instr[i].op] += s->times[i].end - s->times[i].begin;
+    free(s->times);
+    s->times = NULL;
+    return status;
+}
+
+static tri_status run(const bench *b, result *r) {
+    tri_settings settings;
+    tri_session *s = NULL;
+    int64_t before = 0, after = 0;
+    tri_status status = parse_run(b, &settings);
+    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &before);
+    double begun = tri__clock();
+    if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, NULL, &s);
+    r->opened = tri__clock() - begun;
+    if (status == TRI_OK) status = time_steps(b, s, begun, r);
+    if (status == TRI_OK) status = mark_step(s, r);
+    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &after);
+    if (s) r->planned = (double)tri__exec_bytes(s->engine.exec);
+    r->used = (double)(before - after);
+    tri_session_close(s);
+    tri__settings_free(&settings);
+    return status;
+}
+
+/* ---- Telling ---- */
+
+static tri_status print_json(const bench *b, const result *r) {
+    tri_json *by_op = tri__json_object();
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        if (r->by_op[op] > 0) tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
+    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
+                          "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min", 1e3 * r->least,
+                          "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
+                          "ceiling_tflops", b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12,
+                          "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
+                          "operations_ms", by_op);
+    tri_status status = tri__print_json(b->cli->out, o);
+    tri__json_decref(o);
+    fflush(b->cli->out);
+    return status;
+}
+
+static void add_row(const bench *b, const result *r, tri_text_table *table) {
+    char planned[32], used[32] = "-";
+    tri__text_bytes(r->planned, planned);
+    if (r->used > 0) tri__text_bytes(r->used, used);
+    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s", b->at->name, b->at->what, 1e3 * r->step, r->rate, 100 * r->mfu,
+                        r->first, planned, used);
+}
+
+/* ---- From beginning to end ---- */
+
+static tri_status run_case(bench *b, tri_text_table *table) {
+    result r = {0};
+    if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", b->at->name, b->at->what);
+    TRI_TRY(tri__bench_folder(b->cli, "step", b->folder));
+    tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
+    if (status == TRI_OK) status = run(b, &r);
+    tri__bench_remove(b->folder);
+    TRI_TRY(status);
+    if (b->asked->json) return print_json(b, &r);
+    add_row(b, &r, table);
+    return TRI_OK;
+}
+
+static tri_status run_cases(bench *b) {
+    tri_text_table table = {0};
+    tri_status status = TRI_OK;
+    tri__text_table_add(&table, "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device");
+    for (int i = 0; i < b->asked->cases.n && status == TRI_OK; i++) {
+        b->at = tri__step_case_find(b->asked->cases.at[i]);
+        if (b->at) status = run_case(b, &table);
+        else status = tri__fail(TRI_USAGE, "--cases %s: there are %s", b->asked->cases.at[i], tri__step_case_names());
+    }
+    if (status == TRI_OK && !b->asked->json) {
+        fprintf(b->cli->out, "%s; a large product reaches %.1f TFLOP/s\n\n", b->asked->device, b->ceiling / 1e12);
+        status = tri__text_table_print(&table, b->cli->out, b->cli->out_color);
+    }
+    tri__text_table_free(&table);
+    return status;
+}
+
+tri_status tri__bench_step(tri_cli *cli, tri_settings *settings) {
+    static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
+    bench b = {.cli = cli, .asked = settings, .steps = settings->max_steps ? settings->max_steps : WARMUP + TIMED};
+    if (b.steps <= WARMUP)
+        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps, WARMUP);
+    TRI_TRY(tri__device_get(settings->device, &b.device));
+    if (b.device->hollow)
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu", settings->device);
+    int threads = settings->threads ? (int)settings->threads : tri__cores();
+    TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->apart ? 8192 : 1024, threads, &b.ceiling));
+    return run_cases(&b);
+}

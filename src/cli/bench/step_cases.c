@@ -1,0 +1,90 @@
+/* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's configuration. */
+#include "cli/bench/step_cases.h"
+
+#include "base/json.h"
+#include "cli/bench/made_texts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* name, what, texts, layers, width, heads, vocabulary, samples, tokens, ragged */
+#define CASES(X)                                                                                                  \
+    X("tiny", "2 x (2 layers x 64), 4 x 16 tokens", 2, 2, 64, 4, 300, 4, 16, 0)                                   \
+    X("minilm", "2 x (6 layers x 384), 32 texts of up to 256 tokens, 27 % real", 2, 6, 384, 12, 28996, 32, 256, 1) \
+    X("base128", "2 x bert-base, 256 x 128 tokens", 2, 12, 768, 12, 28996, 256, 128, 0)                           \
+    X("base512", "2 x bert-base, 64 x 512 tokens", 2, 12, 768, 12, 28996, 64, 512, 0)                             \
+    X("base512real", "2 x bert-base, 64 texts of up to 512 tokens, 27 % real", 2, 12, 768, 12, 28996, 64, 512, 1) \
+    X("large512", "2 x bert-large, 32 x 512 tokens", 2, 24, 1024, 16, 28996, 32, 512, 0)                          \
+    X("oneb", "one encoder, 24 layers x 2048, 16 x 1024 tokens", 1, 24, 2048, 16, 28996, 16, 1024, 0)
+
+static const tri_step_case cases[] = {
+#define X(...) {__VA_ARGS__},
+    CASES(X)
+#undef X
+};
+
+const char *tri__step_case_names(void) {
+#define X(name, ...) ", " name
+    return &CASES(X)[2];
+#undef X
+}
+
+const tri_step_case *tri__step_case_find(const char *name) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(cases[i].name, name) == 0) return &cases[i];
+    return NULL;
+}
+
+/* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1 / 3.7. */
+static int length_of(const tri_step_case *at, int64_t k) {
+    double even = fmod(((double)k + 0.5) * 0.6180339887498949, 1);
+    int length = (int)(at->tokens * pow(even, 2.7));
+    return !at->ragged ? at->tokens : length < 4 ? 4 : length;
+}
+
+static tri_status write_table(const tri_step_case *at, const char *folder, int64_t rows) {
+    char path[TRI_PATH_MAX];
+    FILE *out;
+    uint32_t random = 1;
+    TRI_TRY(tri__made_open(folder, "train.csv", path, &out));
+    fprintf(out, "first,%sa,b,c,label\n", at->texts > 1 ? "second," : "");
+    for (int64_t row = 0; row < rows; row++) {
+        for (int text = 0; text < at->texts; text++) {
+            tri__made_text(out, length_of(at, row * at->texts + text), at->vocabulary, &random);
+            fputc(',', out);
+        }
+        fprintf(out, "%d,%d,%d,%d\n", (int)(row % 7), (int)(row % 11), (int)(row % 13), (int)(row % 2));
+    }
+    return tri__made_close(out, path);
+}
+
+static tri_json *encoder_json(const tri_step_case *at) {
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size", at->vocabulary, "hidden_size",
+                     at->width, "num_hidden_layers", at->layers, "num_attention_heads", at->heads, "intermediate_size", 4 * at->width,
+                     "max_position_embeddings", at->tokens, "type_vocab_size", 2, "hidden_dropout_prob", 0.1,
+                     "attention_probs_dropout_prob", 0.1);
+}
+
+static tri_status write_config(const tri_step_case *at, const char *folder, const char *vocab) {
+    char path[TRI_PATH_MAX];
+    tri_json *config = tri__json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}", "label_name", "label",
+                               "primary_text_name", "first", "tab_field_list", "a", "b", "c", "primary_tokenizer", vocab,
+                               "primary_encoder", encoder_json(at), "hidden_common_dim", 256, "fusion_hidden_dim", 128, "fusion_dropout",
+                               0.1, "is_binary", 1, "num_classes", 2, "max_sen_len", at->tokens, "lr", 1e-4);
+    if (config && at->texts > 1) {
+        tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
+        tri__json_set_new(config, "secondary_tokenizer", tri__json_string(vocab));
+        tri__json_set_new(config, "secondary_encoder", encoder_json(at));
+    }
+    tri_status status = config ? tri__path_join(path, folder, "config.json") : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__json_save(path, config);
+    tri__json_decref(config);
+    return status;
+}
+
+tri_status tri__step_case_write(const tri_step_case *at, const char *folder, int batches) {
+    char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
+    TRI_TRY(tri__made_folders(folder, at->vocabulary, vocab, data));
+    TRI_TRY(write_table(at, data, (int64_t)batches * at->samples));
+    return write_config(at, folder, vocab);
+}

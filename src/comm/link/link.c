@@ -1,0 +1,198 @@
+/* link.c - messages between machines: announced by notes, found by name, moved under tags. */
+#include "comm/link/link_parts.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NOTES_A_TURN = 256 };
+
+tri_status tri__link_try(tri_link *link, int error, int rank) {
+    char words[256];
+    if (!error) return TRI_OK;
+    link->remote->words(error, words, sizeof words);
+    return tri__fail(TRI_IO, "%s could not carry bytes between this rank and rank %d: %s. Is that machine up, and the network?",
+                     link->remote->name, rank, words);
+}
+
+tri_status tri__link_open(tri_world *world) {
+    tri_link *link = calloc(1, sizeof *link + (size_t)world->size * sizeof link->far[0]);
+    if (!link) return tri__fail(TRI_RESOURCE, "no memory for a link to %d ranks", world->size);
+    link->world = world;
+    link->remote = world->remote;
+    link->state = world->remote_state;
+    world->link = link;
+    return TRI_OK;
+}
+
+/* After a failure: those of this machine get the time that the remote names, those of others half of it. */
+static void let_others_report(const tri_world *world) {
+    double limit = world->remote->report_seconds;
+    for (double begun = tri__clock(); tri__clock() - begun < limit; usleep(1000)) {
+        int left = world->nodes.n == 1 || tri__clock() - begun > limit / 2;
+        for (int i = 0; i < world->segment.n; i++) left &= tri__world_left(world, i);
+        if (left) return;
+    }
+}
+
+void tri__link_close(tri_world *world) {
+    tri_link *link = world->link;
+    if (!link) return;
+    int done = 0, error = 0;
+    link->leaving = 1;
+    while (!done && !error && tri__remote_poll(world) == TRI_OK) {
+        error = link->remote->leave(link->state, &done);
+        if (!done) sched_yield();
+    }
+    if (!done) let_others_report(world);
+    link->remote->close(link->state, !done);
+    for (int r = 0; r < world->size; r++) {
+        for (tri_arrived *it = link->far[r].first, *next; it; it = next) {
+            next = it->next;
+            free(it);
+        }
+        free(link->far[r].tags);
+    }
+    free(link);
+    world->link = NULL;
+}
+
+/* ---- Tags: one for each send under way to a rank ---- */
+
+static int tag_take(tri_far *far) {
+    enum { WORDS = TRI_REMOTE_TAGS / 64 };
+    if (!far->tags) far->tags = calloc(WORDS, sizeof far->tags[0]);
+    for (int w = 0; w < WORDS && far->tags; w++)
+        if (~far->tags[w]) {
+            int bit = __builtin_ctzll(~far->tags[w]);
+            far->tags[w] |= (uint64_t)1 << bit;
+            return 64 * w + bit;
+        }
+    return -1;
+}
+
+static void tag_give(tri_far *far, int tag) { far->tags[tag / 64] &= ~((uint64_t)1 << tag % 64); }
+
+/* ---- Messages ---- */
+
+static tri_status keep(tri_link *link, int from, const tri_note *note, const char *data, int64_t bytes) {
+    tri_far *far = &link->far[from];
+    if (bytes != (note->tag < 0 ? note->bytes : 0))
+        return tri__fail(TRI_DISAGREE, "rank %d sent a note of %lld bytes that says %lld: do all machines run the same build?", from,
+                         (long long)bytes, (long long)note->bytes);
+    tri_arrived *it = malloc(sizeof *it + (size_t)bytes);
+    if (!it) return tri__fail(TRI_RESOURCE, "no memory for a message of %lld bytes from rank %d", (long long)bytes, from);
+    it->next = NULL;
+    it->note = *note;
+    memcpy(it->data, data, (size_t)bytes);
+    if (!far->first) far->last = &far->first;
+    *far->last = it;
+    far->last = &it->next;
+    return TRI_OK;
+}
+
+/* Takes the note of a message out of those that arrived; NULL: not yet there. */
+static tri_arrived *find(tri_far *far, const tri_message *message) {
+    for (tri_arrived **at = &far->first; *at; at = &(*at)->next) {
+        tri_arrived *it = *at;
+        const tri_note *note = &it->note;
+        if (note->what.group != message->what.group || note->channel != message->channel || note->number != message->number) continue;
+        *at = it->next;
+        if (far->last == &it->next) far->last = at;
+        return it;
+    }
+    return NULL;
+}
+
+static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
+    char bytes[TRI_NOTE_BYTES];
+    tri_note note = {.kind = TRI_NOTE_MESSAGE, .channel = message->channel, .tag = -1, .number = message->number, .bytes = message->bytes,
+                     .what = message->what};
+    int small = message->bytes <= TRI_NOTE_INLINE;
+    if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0) return TRI_OK; /* all in use: at a later turn */
+    memcpy(bytes, &note, sizeof note);
+    if (small && message->bytes) memcpy(bytes + sizeof note, message->data, (size_t)message->bytes);
+    TRI_TRY(tri__link_try(link, link->remote->note(link->state, rank, bytes, (int)sizeof note + (small ? (int)message->bytes : 0)), rank));
+    message->stage = small ? 2 : 1;
+    if (small) return TRI_OK;
+    return tri__link_try(link, link->remote->send(link->state, rank, note.tag, message->data, message->bytes, &message->state), rank);
+}
+
+static tri_status disagree(tri_link *link, tri_group *group, const tri_message *message, const tri_descriptor *theirs) {
+    char here[160], there[160];
+    int rank = group->rank[message->peer];
+    tri__describe(&message->what, group->n, here, sizeof here);
+    tri__describe(theirs, group->n, there, sizeof there);
+    link->mine = 1;
+    tri__control_fail(group->world->segment.control, rank, TRI_DISAGREE,
+                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->world->rank, here, rank,
+                      there);
+    return tri__world_check(group->world);
+}
+
+static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_message *message) {
+    tri_arrived *it = find(&link->far[rank], message);
+    if (!it) return TRI_OK;
+    int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes;
+    tri_status status = same ? TRI_OK : disagree(link, group, message, &it->note.what);
+    message->stage = it->note.tag < 0 ? 2 : 1;
+    if (status == TRI_OK && message->stage == 2 && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
+    if (status == TRI_OK && message->stage == 1)
+        status = tri__link_try(link, link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state),
+                               rank);
+    free(it);
+    return status;
+}
+
+tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved) {
+    tri_link *link = group->world->link;
+    int rank = group->rank[message->peer], stage = message->stage, done = 0;
+    if (link->dropped || stage == 2) return TRI_OK;
+    if (stage == 0) {
+        TRI_TRY(message->receive ? begin_receive(link, rank, group, message) : begin_send(link, rank, message));
+    } else {
+        TRI_TRY(tri__link_try(link, link->remote->test(link->state, message->state, &done), rank));
+        if (done) message->stage = 2;
+        if (done && !message->receive) tag_give(&link->far[rank], message->tag);
+    }
+    if (message->stage != stage) *moved = 1;
+    if (message->stage != 2) tri__link_waits(link, rank, &message->what, group->n);
+    return TRI_OK;
+}
+
+/* ---- Every turn ---- */
+
+static tri_status hear(tri_link *link) {
+    char bytes[TRI_NOTE_BYTES];
+    tri_note note;
+    for (int i = 0; i < NOTES_A_TURN; i++) {
+        int from = -1, n = link->remote->hear(link->state, &from, bytes, sizeof bytes);
+        if (n == 0) return TRI_OK;
+        if (n < 0) return tri__link_try(link, -n, from);
+        if (n < (int)sizeof note)
+            return tri__fail(TRI_DISAGREE, "rank %d sent a note of %d bytes: do all machines run the same build?", from, n);
+        memcpy(&note, bytes, sizeof note);
+        link->far[from].sign = tri__clock();
+        if (note.kind == TRI_NOTE_MESSAGE) {
+            TRI_TRY(keep(link, from, &note, bytes + sizeof note, n - (int)sizeof note));
+        } else {
+            bytes[n < TRI_NOTE_BYTES ? n : TRI_NOTE_BYTES - 1] = 0;
+            tri__link_take(link, from, &note, bytes + sizeof note);
+        }
+    }
+    return TRI_OK;
+}
+
+tri_status tri__remote_poll(tri_world *world) {
+    tri_link *link = world->link;
+    tri_control *control = world->segment.control;
+    if (!link || link->dropped || world->nodes.n == 1) return tri__world_check(world);
+    tri_status status = atomic_load_explicit(&control->abort, memory_order_relaxed) ? TRI_OK : hear(link);
+    if (status == TRI_OK) status = tri__link_watch(link);
+    if (status != TRI_OK && !atomic_load(&control->abort)) tri__control_fail(control, world->rank, status, "%s", tri_error());
+    if (atomic_load(&control->abort)) tri__link_drop(link);
+    return tri__world_check(world);
+}

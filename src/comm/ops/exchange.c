@@ -1,0 +1,250 @@
+/* exchange.c - every collective made of messages between pairs of members, for groups that span machines. Nothing blocks.
+ *
+ * First every member sends every other one its descriptor, and nothing is written before all are seen to agree. What is small travels
+ * with it, and each member computes its own output alone. Otherwise each sends to each the part of its input that goes into the other's
+ * output. All-reduce, reduce and broadcast of larger vectors take two steps, so that no member moves more than about twice the
+ * vector: member k's slice of every input goes to k; what k makes of them goes to those who need it.
+ *
+ * Every element is reduced in one place, of all inputs in the group's order, by the one function that shm uses too: the same bits.
+ *
+ * An operation that has begun holds room for what it reduces (as much as its input, in slices; all inputs when small),
+ * taken by malloc; at most WINDOW operations of a group have begun and not ended. */
+#include "comm/ops/reduce.h"
+#include "comm/world/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW = 8,
+    SMALL = 4096,            /* bytes from one member to another ... */
+    SMALL_IN_ALL = 32768,    /* ... and to all */
+    CARDS = 1, FIRST, SECOND /* steps, and channels of messages */
+};
+
+/* Elements [at, at + count) of a vector. */
+typedef struct span {
+    int64_t at, count;
+} span;
+
+/* One operation that has begun. */
+typedef struct job {
+    int step, left;          /* messages of this step that are not done */
+    int small, n_messages;
+    const void **in;         /* [n] what is reduced, in the group's order */
+    char *room;              /* [n][part] received parts of others' inputs */
+    int64_t part;            /* bytes */
+    tri_message message[];   /* [2 n] */
+} job;
+
+static const span NONE = {0, 0};
+
+static int reduces(const tri_pending *p) {
+    return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_REDUCE_SCATTER;
+}
+
+static int in_slices(const tri_pending *p) {
+    return p->what.kind == TRI_ALL_REDUCE || p->what.kind == TRI_REDUCE || p->what.kind == TRI_BROADCAST;
+}
+
+static span shard(const tri_pending *p, int k) {
+    if (p->shard) return (span){p->shard[k], p->shard[k + 1] - p->shard[k]};
+    return (span){k * p->what.count, p->what.count};
+}
+
+/* Member k's slice of a vector of `count`: sizes differ by one at most. */
+static span slice(const tri_pending *p, int k) {
+    int64_t n = p->group->n, each = p->what.count / n, more = p->what.count % n;
+    return (span){k * each + (k < more ? k : more), each + (k < more)};
+}
+
+/* The part of member from's input that goes into member to's output. */
+static span wanted(const tri_pending *p, int from, int to) {
+    int root = p->what.root;
+    if (p->bare) return NONE;
+    switch (p->what.kind) {
+    case TRI_ALL_REDUCE: return (span){0, p->what.count};
+    case TRI_REDUCE: return to == root ? (span){0, p->what.count} : NONE;
+    case TRI_BROADCAST: return from == root ? (span){0, p->what.count} : NONE;
+    case TRI_ALL_GATHER: return (span){0, shard(p, from).count};
+    case TRI_GATHER: return to == root ? (span){0, shard(p, from).count} : NONE;
+    case TRI_SCATTER: return from == root ? shard(p, to) : NONE;
+    case TRI_REDUCE_SCATTER:
+    case TRI_ALL_TO_ALL: return shard(p, to);
+    default: return NONE;
+    }
+}
+
+/* The part of `from`'s input that it sends in the first step; for what goes in slices, of what it made in the second. */
+static span first(const tri_pending *p, int from, int to) {
+    if (!in_slices(p)) return wanted(p, from, to);
+    return p->what.kind == TRI_BROADCAST && from != p->what.root ? NONE : slice(p, to);
+}
+
+static span second(const tri_pending *p, int from, int to) {
+    int root = p->what.root;
+    if (!in_slices(p) || (p->what.kind == TRI_REDUCE && to != root) || (p->what.kind == TRI_BROADCAST && to == root)) return NONE;
+    return slice(p, from);
+}
+
+/* First element of member from's part in this rank's output, where parts are moved. */
+static int64_t place(const tri_pending *p, int from) {
+    int gathers = p->what.kind == TRI_ALL_GATHER || p->what.kind == TRI_GATHER || p->what.kind == TRI_ALL_TO_ALL;
+    return gathers ? shard(p, from).at : 0;
+}
+
+static int64_t bytes_of(const tri_pending *p, int64_t elements) { return elements * (int64_t)tri__dtype_bytes(p->what.dtype); }
+static char *at_in(const tri_pending *p, int64_t element) { return p->in ? (char *)p->in + bytes_of(p, element) : NULL; }
+static char *at_out(const tri_pending *p, int64_t element) { return p->out ? (char *)p->out + bytes_of(p, element) : NULL; }
+
+/* The same answer on every member: it follows from the descriptor alone. */
+static int is_small(const tri_pending *p) {
+    int n = p->group->n;
+    if (p->bare) return 1;
+    int64_t most = in_slices(p) ? p->what.count : 0;
+    for (int k = 0; k < n && !in_slices(p); k++)
+        if (shard(p, k).count > most) most = shard(p, k).count;
+    return bytes_of(p, most) <= SMALL && bytes_of(p, most) * n <= SMALL_IN_ALL;
+}
+
+/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read. Nothing of a bare one. */
+static int through_room(const tri_pending *p, int small) {
+    return small || reduces(p) || (p->what.kind == TRI_ALL_TO_ALL && p->in == p->out);
+}
+
+/* ---- Steps: the messages of each, and what is done when they are there ---- */
+
+static void add(tri_pending *p, int peer, int receive, void *data, span part, int always) {
+    job *j = p->state;
+    if (!part.count && !always) return;
+    j->message[j->n_messages++] = (tri_message){.peer = peer, .channel = j->step, .number = p->what.sequence, .what = p->what, .data = data,
+                                                .bytes = bytes_of(p, part.count), .receive = receive};
+    j->left++;
+}
+
+/* Where this rank receives member from's part in the first step. */
+static void *target(const tri_pending *p, int from) {
+    const job *j = p->state;
+    if (through_room(p, 0)) return j->room + from * j->part;
+    return at_out(p, in_slices(p) ? slice(p, p->group->me).at : place(p, from));
+}
+
+/* What this rank makes in the first step and sends in the second: its slice of the output; on a rank that has none, in the room. */
+static char *made(const tri_pending *p) {
+    const job *j = p->state;
+    int me = p->group->me;
+    return p->what.kind == TRI_REDUCE && me != p->what.root ? j->room + me * j->part : at_out(p, slice(p, me).at);
+}
+
+static void begin_step(tri_pending *p, int step) {
+    job *j = p->state;
+    int me = p->group->me;
+    j->step = step;
+    j->n_messages = j->left = 0;
+    for (int i = 1; i < p->group->n; i++) {
+        int to = (me + i) % p->group->n, from = (me - i + p->group->n) % p->group->n;
+        if (step == CARDS) {
+            add(p, to, 0, at_in(p, wanted(p, me, to).at), j->small ? wanted(p, me, to) : NONE, 1);
+            add(p, from, 1, j->room + from * j->part, j->small ? wanted(p, from, me) : NONE, 1);
+        } else if (step == FIRST) {
+            add(p, to, 0, at_in(p, first(p, me, to).at), first(p, me, to), 0);
+            add(p, from, 1, target(p, from), first(p, from, me), 0);
+        } else {
+            add(p, to, 0, made(p), second(p, me, to), 0);
+            add(p, from, 1, at_out(p, slice(p, from).at), second(p, from, me), 0);
+        }
+    }
+}
+
+/* This rank's own part of the input, and those of the others when they are in the room, to the output. */
+static void move_parts(tri_pending *p, int from_room) {
+    job *j = p->state;
+    for (int from = 0; from < p->group->n; from++) {
+        span part = wanted(p, from, p->group->me);
+        char *source = from == p->group->me ? at_in(p, part.at) : j->room + from * j->part, *to = at_out(p, place(p, from));
+        if (part.count && source != to && (from == p->group->me || from_room)) memcpy(to, source, (size_t)bytes_of(p, part.count));
+    }
+}
+
+/* All inputs of `part`, mine where it stands and the others' from the room, into one. */
+static void reduce_parts(tri_pending *p, span part, void *out) {
+    job *j = p->state;
+    for (int from = 0; from < p->group->n; from++)
+        j->in[from] = from == p->group->me ? at_in(p, part.at) : j->room + from * j->part;
+    if (part.count) tri__reduce(p->what.dtype, p->what.reduction, p->group->n, j->in, 1, &out, part.count);
+}
+
+static void end_step(tri_pending *p) {
+    job *j = p->state;
+    int me = p->group->me;
+    if (j->step == CARDS && j->small) {
+        if (reduces(p)) reduce_parts(p, wanted(p, me, me), p->out);
+        else move_parts(p, 1);
+    } else if (j->step == FIRST) {
+        if (p->what.kind == TRI_REDUCE_SCATTER) reduce_parts(p, wanted(p, me, me), p->out);
+        else if (reduces(p)) reduce_parts(p, slice(p, me), made(p));
+        else move_parts(p, through_room(p, 0));
+    }
+}
+
+/* ---- The transport ---- */
+
+static tri_status exchange_open(tri_group *group) {
+    group->state = calloc(1, sizeof(int)); /* operations that have begun and not ended */
+    return group->state ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", group->n);
+}
+
+static void exchange_close(tri_group *group) { free(group->state); }
+
+static tri_status begin(tri_pending *p) {
+    int n = p->group->n, me = p->group->me, small = is_small(p);
+    int64_t part = 0;
+    for (int from = 0; from < n && through_room(p, small); from++) {
+        int64_t bytes = bytes_of(p, small ? wanted(p, from, me).count : first(p, from, me).count);
+        if (bytes > part) part = bytes;
+    }
+    part = (part + 63) / 64 * 64;
+    size_t head = (sizeof(job) + 2 * (size_t)n * sizeof(tri_message) + (size_t)n * sizeof(void *) + 63) / 64 * 64;
+    job *j = aligned_alloc(64, head + (size_t)(n * part));
+    if (!j) return tri__fail(TRI_RESOURCE, "no memory to receive %lld bytes from %d ranks", (long long)part, n - 1);
+    *j = (job){.small = small, .part = part, .in = (const void **)(j->message + 2 * n), .room = (char *)j + head};
+    p->state = j;
+    begin_step(p, CARDS);
+    return TRI_OK;
+}
+
+static tri_status progress(tri_group *group, tri_pending *p, int *moved) {
+    int *begun = group->state;
+    if (!p->state) {
+        if (*begun >= WINDOW) return TRI_OK;
+        TRI_TRY(begin(p));
+        ++*begun;
+        *moved = 1;
+    }
+    for (job *j = p->state; !p->done;) {
+        for (int i = 0; i < j->n_messages; i++) {
+            tri_message *message = &j->message[i];
+            if (message->stage == 2) continue;
+            TRI_TRY(tri__message_progress(group, message, moved));
+            j->left -= message->stage == 2;
+        }
+        if (j->left) return TRI_OK;
+        end_step(p);
+        *moved = 1;
+        p->done = j->step == SECOND || (j->step == CARDS && j->small) || (j->step == FIRST && !in_slices(p));
+        if (!p->done) begin_step(p, j->step + 1);
+    }
+    free(p->state);
+    p->state = NULL;
+    --*begun;
+    return TRI_OK;
+}
+
+static void cancel(tri_group *group, tri_pending *p) {
+    job *j = p->state;
+    for (int i = 0; j && i < j->n_messages; i++)
+        if (j->message[i].stage == 1) tri__message_cancel(group, &j->message[i]);
+}
+
+const tri_transport tri__transport_exchange = {.name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress,
+                                                  .cancel = cancel};

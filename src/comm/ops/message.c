@@ -1,0 +1,12 @@
+/* message.c - which way a message goes: through shared memory to a rank of this machine, over the link to others. */
+#include "comm/link/link.h"
+#include "comm/shm/pairs.h"
+
+tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved) {
+    return (group->local[message->peer] >= 0 ? tri__pair_progress : tri__link_progress)(group, message, moved);
+}
+
+/* The link gives up everything at once before a failed wait returns (tri__remote_poll). */
+void tri__message_cancel(tri_group *group, tri_message *message) {
+    if (group->local[message->peer] >= 0) tri__pair_cancel(group, message);
+}

@@ -1,0 +1,296 @@
+/* rendezvous.c - a meeting over an abstract local socket: everyone says who it is to local rank 0, which answers all at once, with
+ * the descriptor of the shared memory or with why there is none. */
+#include "comm/start/rendezvous.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char MAGIC[8] = "TRIMEET";
+static const double HELLO_SECONDS = 1;    /* for one who has connected to say who it is */
+static const double ANSWER_SECONDS = 1;   /* that the answer may come later than the meeting's end */
+enum { LOOK_MS = 50 };                    /* a wait looks so often whether a signal has ended it */
+
+typedef struct hello {
+    char magic[8];
+    uint32_t version;
+    int32_t local, n, world;
+    uint64_t heap_bytes;
+} hello;
+
+typedef struct answer {
+    int32_t status; /* TRI_OK: a descriptor comes with it */
+    char text[512];
+} answer;
+
+static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec) {
+    hello said = {.version = TRI_SEGMENT_VERSION,
+                  .local = meeting->local,
+                  .n = meeting->n,
+                  .world = spec->world,
+                  .heap_bytes = spec->heap_bytes};
+    memcpy(said.magic, MAGIC, sizeof MAGIC);
+    return said;
+}
+
+/* A key that is too long for the name of a socket stands there as its hash. */
+static socklen_t name_socket(const tri_meeting *meeting, struct sockaddr_un *name) {
+    char *text = name->sun_path + 1;
+    size_t room = sizeof name->sun_path - 1, length = strlen(meeting->key);
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* sun_path[0] = 0: abstract, without a file */
+    int used = snprintf(text, room, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
+    if (used >= (int)room) {
+        uint64_t low = tri__hash64(0, meeting->key, length), high = tri__hash64(low, meeting->key, length);
+        used = snprintf(text, room, "trident.%u.%016llx%016llx", (unsigned)geteuid(), (unsigned long long)high,
+                        (unsigned long long)low);
+    }
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+}
+
+/* No call on it blocks: connecting to a listener that accepts nobody would, for good. */
+static tri_status open_socket(int *fd) {
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return *fd >= 0 ? TRI_OK
+                    : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
+}
+
+static tri_status check_stop(const tri_meeting *meeting) {
+    return tri__stop_check(meeting->stop, "the %d ranks of this machine met", meeting->n);
+}
+
+static int same_user(int fd) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+/* Until the descriptor is readable; 0 when the time is over, or a signal asked for the end. A signal may reach another
+ * thread, so the wait is in short pieces. */
+static int readable(int fd, double deadline, const tri_stop *stop) {
+    for (;;) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        double left = deadline - tri__clock();
+        if (poll(&poll_fd, 1, left <= 0 ? 0 : left * 1e3 < LOOK_MS ? (int)(left * 1e3) + 1 : LOOK_MS) > 0) return 1;
+        if (tri__stop_signalled(stop) || tri__clock() >= deadline) return 0;
+    }
+}
+
+static void short_pause(void) {
+    struct timespec time = {.tv_nsec = 5 * 1000 * 1000};
+    nanosleep(&time, NULL);
+}
+
+/* ---- Local rank 0 ---- */
+
+static tri_status listen_on(const tri_meeting *meeting, double deadline, int *out) {
+    struct sockaddr_un name;
+    socklen_t length = name_socket(meeting, &name);
+    int fd;
+    TRI_TRY(open_socket(&fd));
+    while (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, meeting->n) != 0) {
+        int cause = errno;
+        if (cause == EADDRINUSE && tri__clock() < deadline && !tri__stop_signalled(meeting->stop)) {
+            short_pause(); /* a job that is just ending */
+            continue;
+        }
+        close(fd);
+        TRI_TRY(check_stop(meeting));
+        return cause == EADDRINUSE
+                   ? tri__fail(TRI_USAGE, "another job meets under \"%s\" on this machine: give each its own MASTER_PORT", meeting->key)
+                   : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
+    }
+    *out = fd;
+    return TRI_OK;
+}
+
+static tri_status name_missing(const tri_meeting *meeting, const int *fds) {
+    char text[256] = "", time[32];
+    for (int i = 1, used = 0; i < meeting->n && used < (int)sizeof text; i++)
+        if (fds[i] < 0) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", i);
+    return tri__fail(TRI_RESOURCE,
+                     "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same "
+                     "MASTER_PORT?",
+                     tri__text_seconds(meeting->seconds, time), meeting->n, text);
+}
+
+static tri_status compare(const hello *theirs, const hello *own) {
+    if (theirs->version != own->version)
+        return tri__fail(TRI_DISAGREE, "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary",
+                         theirs->version, own->version);
+    if (theirs->local < 1 || theirs->local >= own->n)
+        return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, and local rank 0 knows of %d", theirs->local, own->n);
+    if (theirs->n != own->n || theirs->world != own->world)
+        return tri__fail(TRI_DISAGREE, "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d", theirs->local,
+                         theirs->n, theirs->world, own->n, own->world);
+    if (theirs->heap_bytes != own->heap_bytes)
+        return tri__fail(TRI_DISAGREE, "local rank %d wants a shared heap of %llu bytes, local rank 0 one of %llu", theirs->local,
+                         (unsigned long long)theirs->heap_bytes, (unsigned long long)own->heap_bytes);
+    return TRI_OK;
+}
+
+/* One who connected. Strangers are dropped without a word; *place is where its socket belongs, 0 for none. */
+static tri_status greet(int fd, const tri_meeting *meeting, const hello *own, const int *fds, double deadline,
+                        int *place) {
+    hello theirs;
+    double soon = tri__clock() + HELLO_SECONDS;
+    *place = 0;
+    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline, meeting->stop) ||
+        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs || memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
+        return TRI_OK;
+    TRI_TRY(compare(&theirs, own));
+    if (fds[theirs.local] >= 0) return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
+    *place = theirs.local;
+    return TRI_OK;
+}
+
+static void say(int fd, const answer *words, int segment_fd) {
+    struct iovec part = {.iov_base = (void *)words, .iov_len = sizeof *words};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (segment_fd >= 0) {
+        message.msg_control = &control, message.msg_controllen = sizeof control.room;
+        control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        memcpy(CMSG_DATA(&control.head), &segment_fd, sizeof segment_fd);
+    }
+    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* one who is gone by now will be missed when all join */
+}
+
+/* Collects everyone's socket in fds[1..n-1]. Who says something wrong gets the answer too: fds[0] is its place. */
+static tri_status collect(int listener, const tri_meeting *meeting, const hello *own, double deadline, int *fds) {
+    for (int came = 1; came < meeting->n;) {
+        int place;
+        int there = readable(listener, deadline, meeting->stop);
+        TRI_TRY(check_stop(meeting));
+        if (!there) return name_missing(meeting, fds);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN)) continue;
+        if (fd < 0) return tri__fail(TRI_RESOURCE, "cannot accept a rank of this machine: %s (see ulimit -n)", strerror(errno));
+        tri_status status = greet(fd, meeting, own, fds, deadline, &place);
+        if (status != TRI_OK) fds[0] = fd;
+        else if (!place) close(fd);
+        else fds[place] = fd, came++;
+        TRI_TRY(status);
+    }
+    return TRI_OK;
+}
+
+static tri_status host(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+    double deadline = tri__clock() + meeting->seconds;
+    hello own = own_hello(meeting, spec);
+    int listener = -1, fds[TRI_RANKS_PER_NODE];
+    answer words = {0};
+    for (int i = 0; i < meeting->n; i++) fds[i] = -1;
+    TRI_TRY(listen_on(meeting, deadline, &listener));
+    words.status = collect(listener, meeting, &own, deadline, fds);
+    if (words.status == TRI_OK) words.status = tri__segment_create(spec, segment);
+    if (words.status != TRI_OK) snprintf(words.text, sizeof words.text, "%s", tri_error());
+    for (int i = 0; i < meeting->n; i++)
+        if (fds[i] >= 0) {
+            say(fds[i], &words, segment->fd);
+            close(fds[i]);
+        }
+    close(listener);
+    return (tri_status)words.status;
+}
+
+/* ---- The others ---- */
+
+/* cause: of the last attempt. Nobody there is another thing than somebody who accepts nobody. */
+static tri_status no_host(const tri_meeting *meeting, int cause) {
+    char time[32];
+    tri__text_seconds(meeting->seconds, time);
+    if (cause == EAGAIN)
+        return tri__fail(TRI_RESOURCE,
+                         "waited %s to meet under \"%s\": a process of this machine holds that name and accepts "
+                         "nobody. Is it local rank 0, "
+                         "and stopped? Otherwise give the job another MASTER_PORT",
+                         time, meeting->key);
+    return tri__fail(
+        TRI_RESOURCE,
+        "waited %s for local rank 0 of this machine; missing: local rank 0. Was it started, with the same MASTER_PORT?",
+        time);
+}
+
+static tri_status connect_to(const tri_meeting *meeting, double deadline, int *out) {
+    struct sockaddr_un name;
+    socklen_t length = name_socket(meeting, &name);
+    for (;;) {
+        int fd;
+        TRI_TRY(open_socket(&fd));
+        if (connect(fd, (struct sockaddr *)&name, length) == 0) {
+            *out = fd;
+            if (same_user(fd)) return TRI_OK;
+            close(fd);
+            return tri__fail(TRI_USAGE, "a process of another user holds the name \"%s\": give the job another MASTER_PORT", meeting->key);
+        }
+        int cause = errno;
+        close(fd);
+        if (cause != ECONNREFUSED && cause != EAGAIN && cause != EINTR)
+            return tri__fail(TRI_RESOURCE, "cannot meet the other ranks under \"%s\": %s", meeting->key, strerror(cause));
+        TRI_TRY(check_stop(meeting));
+        if (tri__clock() >= deadline) return no_host(meeting, cause);
+        short_pause();
+    }
+}
+
+/* The answer, and the descriptor that came with it or -1. */
+static tri_status hear(int fd, answer *words, int *segment_fd) {
+    struct iovec part = {.iov_base = words, .iov_len = sizeof *words};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+    *segment_fd = -1;
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(segment_fd, CMSG_DATA(head), sizeof *segment_fd);
+    words->text[sizeof words->text - 1] = 0;
+    if (got == (ssize_t)sizeof *words && (words->status != TRI_OK || *segment_fd >= 0)) return TRI_OK;
+    if (*segment_fd >= 0) close(*segment_fd);
+    return tri__fail(TRI_RESOURCE, "local rank 0 of this machine ended while the ranks met: see its messages");
+}
+
+static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+    double deadline = tri__clock() + meeting->seconds;
+    hello own = own_hello(meeting, spec);
+    int fd = -1, segment_fd = -1;
+    answer words = {0};
+    TRI_TRY(connect_to(meeting, deadline, &fd));
+    tri_status status = TRI_OK;
+    ssize_t sent = send(fd, &own, sizeof own, MSG_NOSIGNAL);
+    int answered =
+        sent == (ssize_t)sizeof own && readable(fd, tri__clock() + meeting->seconds + ANSWER_SECONDS, meeting->stop);
+    if (!answered) status = check_stop(meeting);
+    if (!answered && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "local rank 0 of this machine does not answer: is it stopped?");
+    if (status == TRI_OK) status = hear(fd, &words, &segment_fd);
+    close(fd);
+    TRI_TRY(status);
+    if (words.status != TRI_OK) return tri__fail((tri_status)words.status, "%s", words.text);
+    return tri__segment_attach(segment_fd, segment);
+}
+
+tri_status tri__rendezvous(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+    *segment = (tri_segment){.fd = -1};
+    if (meeting->n < 1 || meeting->n > TRI_RANKS_PER_NODE || meeting->local < 0 || meeting->local >= meeting->n)
+        return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local, meeting->n,
+                         TRI_RANKS_PER_NODE);
+    if (meeting->n == 1) return tri__segment_create(spec, segment);
+    return meeting->local == 0 ? host(meeting, spec, segment) : guest(meeting, spec, segment);
+}

@@ -1,0 +1,83 @@
+/* idle.c - waiting without burning the machine: spin, yield, sleep; and waking those who sleep.
+ *
+ * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word is still the
+ * same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes one of them see the other
+ * (__sync_synchronize: C11's atomic_thread_fence is refused by gcc under TSan). Who takes the asleep mark off also bumps the event
+ * word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
+#include "comm/world/control.h"
+
+#include "base/clock.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SPINS = 2000,  /* about 20 to 80 us */
+    YIELDS = 64    /* about 100 us when nobody else wants the core */
+};
+static const double SLEEP_SECONDS = 0.005;
+static const double YIELD_SECONDS = 0.0005; /* a yield that took longer gave the core to somebody busy */
+static const useconds_t AWAKE_MICROSECONDS = 50;
+
+void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
+    struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &time, NULL, 0);
+}
+
+void tri__futex_wake(const _Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0); }
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *idle) {
+    idle->event = atomic_load(&line->event);
+    if (!atomic_exchange(&line->asleep, 1)) atomic_fetch_add(&control->asleep, 1);
+    __sync_synchronize();
+}
+
+/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is something to do.
+ * With two busy processes on the only core, a rank's death was known to all in 0.6 ms at the median instead of 5 to 10. */
+static void yield_once(tri_idle *idle) {
+    double begin = tri__clock();
+    sched_yield();
+    if (tri__clock() - begin > YIELD_SECONDS) idle->round = SPINS + YIELDS - 1;
+}
+
+void tri__idle(tri_control *control, int local, tri_idle *idle) {
+    tri_rank_line *line = &control->line[local];
+    atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (idle->round == 0 && !atomic_load_explicit(&control->spin, memory_order_relaxed)) idle->round = SPINS;
+    if (atomic_load(&control->abort)) return;
+    if (idle->round < SPINS) relax();
+    else if (idle->round < SPINS + YIELDS) yield_once(idle);
+    else if (idle->awake) usleep(AWAKE_MICROSECONDS);
+    else {
+        if (idle->round > SPINS + YIELDS) tri__futex_wait(&line->event, idle->event, SLEEP_SECONDS);
+        announce_sleep(control, line, idle);
+    }
+    if (idle->round <= SPINS + YIELDS) idle->round++;
+}
+
+static void wake_one(tri_control *control, tri_rank_line *line) {
+    if (!atomic_load_explicit(&line->asleep, memory_order_relaxed) || !atomic_exchange(&line->asleep, 0)) return;
+    atomic_fetch_sub(&control->asleep, 1);
+    atomic_fetch_add(&line->event, 1);
+    tri__futex_wake(&line->event);
+}
+
+void tri__control_wake(tri_control *control, const int *local, int n) {
+    __sync_synchronize();
+    if (!atomic_load_explicit(&control->asleep, memory_order_relaxed)) return;
+    if (!local) n = *(const volatile int32_t *)&control->n; /* read once: a peer could change it in between */
+    if (!local && n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;
+    for (int i = 0; i < n; i++)
+        if (!local || local[i] >= 0) wake_one(control, &control->line[local ? local[i] : i]);
+}

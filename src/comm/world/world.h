@@ -1,0 +1,82 @@
+/* world.h - one rank's view of its job: its place, its machine's shared memory, its groups and the operations it has under way. */
+#ifndef TRI_COMM_WORLD_WORLD_H
+#define TRI_COMM_WORLD_WORLD_H
+
+#include "base/stop.h"
+#include "comm/world/heap.h"
+#include "comm/world/segment.h"
+#include "comm/ops/transport.h"
+
+/* Machines of the job, as every rank knows them. */
+typedef struct tri_nodes {
+    int *node_of;      /* [world] machine of each world rank */
+    int *local_of;     /* [world] its place on that machine */
+    int n;             /* machines */
+} tri_nodes;
+
+struct tri_world {
+    int rank, size;          /* in the world */
+    int local;               /* place on this machine: index of control->line */
+    tri_segment segment;
+    int owns_segment;        /* 1: closing the world unmaps it. Ranks of tri_ranks_run share what the runner mapped */
+    int kept;                /* 1: the struct outlives tri_world_close; tri_ranks_run frees it */
+    tri_heap heap;
+    tri_nodes nodes;
+    tri_group *all;          /* tri_group_world */
+    tri_group **group;       /* every group made, in order; closing the world closes and frees them (see tri_group) */
+    int n_groups, cap_groups;
+    struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
+    int n_pending, cap_pending;
+    void *spare;             /* blocks that no operation uses, each beginning with the address of the next; NULL: none */
+    uint64_t posted;         /* operations posted so far */
+    const struct tri_remote *remote; /* carries traffic between machines; NULL: no launcher of several machines */
+    void *remote_state;
+    struct tri_link *link;           /* this rank's use of remote; NULL: none */
+    struct tri_watcher *watcher;     /* thread that watches local peers where no supervisor does; NULL */
+    double wait_seconds;     /* in waits so far */
+    double idle_seconds;     /* of these, without anything to do */
+    tri_status failed;       /* what the first failure became for this rank; TRI_OK */
+};
+
+/* The arrays and the group itself are allocated one by one; tri_world_close calls transport->close and frees them. */
+struct tri_group {
+    tri_world *world;
+    int n, me;               /* members; this rank's place */
+    int *rank;               /* [n] world ranks */
+    int *local;              /* [n] places on this machine; -1: elsewhere */
+    int spans;               /* 1: has members on other machines */
+    uint64_t id;             /* of rank list and instance: the same on every member */
+    uint64_t sequence;       /* collectives posted on it by this rank */
+    uint64_t *sent, *received; /* [n] sends to, receives from each member posted by this rank */
+    const tri_transport *transport;
+    void *state;             /* the transport's own */
+};
+
+/* tri_ranks with its defaults filled in; TRI_USAGE for what is out of range. */
+tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
+
+/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine; copied.
+ * The segment stays the caller's unless owns_segment is set afterwards. */
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
+                           void *remote_state, tri_world **out);
+/* Memory of an operation under way, for a tri_message or the places of all members' shards (size + 1 int64_t), not cleared; NULL: there is
+ * none. What is given back is taken next: after the first step posting allocates nothing. */
+void *tri__block_take(tri_world *world);
+void tri__block_give(tri_world *world, void *block);
+/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
+ * each instruction. */
+void tri__world_beat(tri_world *world);
+void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
+/* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */
+void tri__world_waits(tri_world *world, int waiting);
+/* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */
+tri_status tri__world_check(tri_world *world);
+/* Whether a rank of this machine has closed its world: who waits for it gives up. */
+int tri__world_left(const tri_world *world, int local);
+/* Before the first step: all ranks compare a digest of what must be equal; TRI_DISAGREE naming the odd rank. */
+tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what);
+/* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing; TRI_STOPPED when
+ * a signal ended the wait. stop: NULL when nobody asks. */
+tri_status tri__world_meet(tri_world *world, double seconds, const tri_stop *stop);
+
+#endif

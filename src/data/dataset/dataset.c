@@ -1,0 +1,341 @@
+/* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the
+ * tokenizers, the length limit, the preprocessing (or what it is fitted by), the separator and the policy for bad rows:
+ * what changed any of them is another store, and no store is ever out of date. */
+#include "data/dataset/dataset.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "data/dataset/dataset_build.h"
+#include "data/dataset/dataset_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { KEY_VERSION = 3, READ_BYTES = 1 << 20 };
+
+/* A dataset, and the store it reads. */
+typedef struct whole {
+    tri_dataset data; /* first: what the outside sees */
+    tri_store store;
+    tri_json *notes;
+    tri_bad_row bad[TRI_BAD_DESCRIBED];
+} whole;
+
+/* What tells that a file is still the one that was hashed. */
+typedef struct stamp {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+} stamp;
+
+static tri_status take_stamp(const char *path, int fd, stamp *out) {
+    struct stat info;
+    if (fstat(fd, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+    *out = (stamp){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
+    return TRI_OK;
+}
+
+static tri_status check_stamp(const char *path, const stamp *was) {
+    stamp now = {0};
+    int fd;
+    size_t size;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    tri_status status = take_stamp(path, fd, &now);
+    close(fd);
+    TRI_TRY(status);
+    if (now.device == was->device && now.inode == was->inode && now.size == was->size && now.changed.tv_sec == was->changed.tv_sec &&
+        now.changed.tv_nsec == was->changed.tv_nsec)
+        return TRI_OK;
+    return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
+}
+
+static void add_bytes(XXH3_state_t *hash, const void *data, size_t bytes) {
+    uint64_t length = bytes;
+    XXH3_128bits_update(hash, &length, sizeof length); /* so that neighbours cannot trade bytes */
+    XXH3_128bits_update(hash, data, bytes);
+}
+
+static void add_text(XXH3_state_t *hash, const char *text) { add_bytes(hash, text, strlen(text)); }
+
+static tri_key digest(const XXH3_state_t *hash) {
+    XXH128_hash_t value = XXH3_128bits_digest(hash);
+    return (tri_key){value.low64, value.high64};
+}
+
+/* By read, not by a map: a file that shrinks meanwhile is only short. `hash` is used up. */
+static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
+    int fd;
+    size_t size;
+    TRI_TRY(tri__file_open(path, &fd, &size));
+    char *buffer = malloc(READ_BYTES);
+    tri_status status = buffer ? take_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    XXH3_128bits_reset(hash);
+    for (ssize_t n = 1; status == TRI_OK && n != 0;) {
+        n = read(fd, buffer, READ_BYTES);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        else XXH3_128bits_update(hash, buffer, (size_t)n);
+    }
+    *key = digest(hash);
+    free(buffer);
+    close(fd);
+    return status;
+}
+
+/* The same for every name of a file. */
+static uint64_t hash_place(const char *path) {
+    char real[TRI_PATH_MAX];
+    const char *text = tri__path_real(path, real) ? real : path;
+    return XXH3_64bits(text, strlen(text));
+}
+
+static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, const tri_key *table) {
+    const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
+    int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts, spec->separator};
+    add_bytes(hash, numbers, sizeof numbers);
+    add_text(hash, recipe);
+    add_text(hash, ending ? ending : "");
+    for (int t = 0; t < n_texts; t++) {
+        uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
+        add_bytes(hash, &tokenizer, sizeof tokenizer);
+    }
+    add_bytes(hash, table, sizeof *table);
+}
+
+static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin, stamp *stamp) {
+    tri_json *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
+    char *recipe = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17)) : NULL;
+    XXH3_state_t *hash = XXH3_createState();
+    int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
+    tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    if (recipe && hash) status = hash_file(hash, spec->path, stamp, &origin->table);
+    if (status == TRI_OK) {
+        XXH3_128bits_reset(hash);
+        add_text(hash, fit ? "fit" : "apply");
+        hash_all(hash, spec, recipe, n_texts, &origin->table);
+        origin->key = digest(hash);
+        origin->place = hash_place(spec->path);
+    }
+    XXH3_freeState(hash);
+    free(recipe);
+    tri__json_decref(json);
+    return status;
+}
+
+/* Rows left out, as the notes have them. */
+static tri_status read_bad(const char *path, whole *w) {
+    const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
+    size_t i;
+    w->data.n_bad = tri__json_integer_value(tri__json_get(bad, "count"));
+    tri__json_each(first, i, row) {
+        const char *why = tri__json_string_value(tri__json_get(row, "why"));
+        if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
+        w->bad[i] = (tri_bad_row){.line = tri__json_integer_value(tri__json_get(row, "line")),
+                                  .column = tri__json_integer_value(tri__json_get(row, "column")),
+                                  .why = why};
+        w->data.n_described = (int)i + 1;
+    }
+    w->data.bad = w->bad;
+    return TRI_OK;
+}
+
+static tri_status parse_notes(whole *w) {
+    const tri_store *store = &w->store;
+    size_t bytes = store->bytes[TRI_SECTION_NOTES];
+    char *text = malloc(bytes + 1);
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", store->path);
+    tri_status status = tri__store_read(store, TRI_SECTION_NOTES, 0, bytes, text);
+    if (status == TRI_OK) status = tri__json_parse(text, bytes, store->path, TRI_DATA, &w->notes);
+    free(text);
+    return status;
+}
+
+/* What the store's rows must keep to; preprocess: of these rows. */
+static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
+    tri_row_limits limits = {.max_len = spec->max_len,
+                             .n_classes = preprocess->n_classes,
+                             .n_texts = preprocess->text[1].n ? 2 : 1,
+                             .width = preprocess->width,
+                             .need_labels = spec->need_labels};
+    for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
+    return limits;
+}
+
+/* An open store as a dataset. fitted: preprocessing from the store, NULL: it is at hand. */
+static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const tri_preprocess *at_hand,
+                          whole *w, tri_preprocess **fitted) {
+    TRI_TRY(parse_notes(w));
+    TRI_TRY(read_bad(w->store.path, w));
+    if (fitted) TRI_TRY(tri__preprocess_parse(tri__json_get(w->notes, "preprocessing"), w->store.path, fitted));
+    const tri_preprocess *preprocess = fitted ? *fitted : at_hand;
+    if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
+        return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
+    tri_row_limits limits = find_limits(spec, preprocess);
+    return tri__dataset_take(&w->store, &limits, &w->data);
+}
+
+static void forget(whole *w) {
+    tri__dataset_drop(&w->data);
+    tri__store_close(&w->store);
+    tri__json_decref(w->notes);
+    *w = (whole){0};
+}
+
+static tri_json *bad_json(int64_t count, const tri_bad_row *rows, int n) {
+    tri_json *first = tri__json_array();
+    for (int i = 0; i < n; i++)
+        tri__json_append_new(first, tri__json_pack("{s:I, s:I, s:s}", "line", (tri_json_int)rows[i].line, "column", (tri_json_int)rows[i].column,
+                                               "why", rows[i].why));
+    return tri__json_pack("{s:I, s:o}", "count", (tri_json_int)count, "first", first);
+}
+
+tri_json *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
+
+/* What is unusual in a table's form, for people; "" when nothing is. */
+static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
+    const char *separated = tri__table_recognised(table) ? tri__separator_words(tri__table_separator(table)) : "";
+    const char *decimal =
+        preprocess->reading.decimal == ',' && preprocess->n_columns ? "numbers have decimal commas" : "";
+    snprintf(out, size, "%s%s%s%s", separated[0] ? "fields are separated by " : "", separated,
+             separated[0] && decimal[0] ? ", " : "", decimal);
+}
+
+static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted,
+                              tri_store_writer *writer) {
+    tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
+    if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
+    char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;
+    tri__json_decref(notes);
+    if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    tri_status status = tri__store_begin(writer, TRI_SECTION_NOTES);
+    if (status == TRI_OK) status = tri__store_append(writer, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* A place for the store, in a cache without files that no run can use. */
+static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_origin *origin) {
+    TRI_TRY(tri__folder_make(spec->cache));
+    int removed = tri__store_clean(spec->cache, origin);
+    if (removed)
+        tri__say(spec->log, TRI_LOG_INFO, "%s: removed %d file%s that no run can use any more", spec->cache, removed,
+                 removed == 1 ? "" : "s");
+    return TRI_OK;
+}
+
+/* Makes the store; path NULL: in memory. fitted: where to put a fit's result. */
+static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path, const tri_store_origin *origin,
+                       const stamp *stamp, whole *w, tri_preprocess **fitted) {
+    tri_table *table = NULL;
+    tri_store_writer *writer = NULL;
+    tri_bad_list *bad = calloc(1, sizeof *bad);
+    int64_t rows = 0;
+    tri_status status = bad ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_table_options options = {
+        .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep};
+    if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
+    if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
+    const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
+    if (status == TRI_OK && spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
+    if (status == TRI_OK && path) status = prepare_cache(spec, origin);
+    if (status == TRI_OK) status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
+    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
+    char form[120];
+    if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
+    if (status == TRI_OK) status = write_notes(bad, form, fit ? preprocess : NULL, writer);
+    if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
+    if (status == TRI_OK) {
+        status = tri__store_commit(writer, rows, preprocess->width, &w->store);
+        writer = NULL;
+    }
+    if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);
+    if (status == TRI_OK && !path) w->data.memory += (int64_t)w->store.file_bytes;
+    tri__store_abandon(writer);
+    tri__table_close(table);
+    if (bad) tri__bad_list_free(bad);
+    free(bad);
+    if (status != TRI_OK && fit) {
+        tri__preprocess_free(*fitted);
+        *fitted = NULL;
+    }
+    return status;
+}
+
+/* What there is, for people: rows, tokens, what was left out. */
+static void describe(const tri_dataset_spec *spec, const whole *w, double seconds) {
+    const tri_dataset *d = &w->data;
+    char rows[32], tokens[32], time[32], text[600] = "";
+    if (seconds < 1) snprintf(time, sizeof time, "%.0f ms", 1e3 * seconds);
+    else tri__text_seconds(seconds, time);
+    int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
+    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows),
+             tri__text_count(total, tokens), d->from_store ? "from the token store" : "tokenised", time);
+    const char *form = tri__json_string_value(tri__json_get(w->notes, "form"));
+    if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
+    if (!d->n_bad) return;
+    size_t used = 0;
+    int shown = 0;
+    for (; shown < d->n_described && shown < 3; shown++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "", (long long)d->bad[shown].line,
+                                 (long long)d->bad[shown].column, d->bad[shown].why);
+    tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows),
+             d->n_bad == 1 ? "" : "s", text, d->n_bad > shown ? "; ..." : "");
+}
+
+static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w, tri_preprocess **fitted) {
+    char path[TRI_PATH_MAX];
+    tri_store_origin origin = {0};
+    stamp stamp = {0};
+    if (!spec->cache) return make(spec, fit, NULL, &origin, &stamp, w, fitted);
+    TRI_TRY(find_origin(spec, fit, &origin, &stamp));
+    TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
+    tri_status status =
+        tri__store_open(path, &origin.key, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &w->store);
+    if (status == TRI_OK) status = look_in(spec, fit, spec->preprocess, w, fit ? fitted : NULL);
+    w->data.from_store = status == TRI_OK;
+    if (status == TRI_OK) return TRI_OK;
+    if (fit) tri__preprocess_free(*fitted), *fitted = NULL;
+    if (status != TRI_NOINPUT && status != TRI_DATA && status != TRI_IO) return status;
+    forget(w);
+    if (status != TRI_NOINPUT) tri__say(spec->log, TRI_LOG_WARN, "%s; making it again", tri_error());
+    return make(spec, fit, path, &origin, &stamp, w, fitted);
+}
+
+static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted, tri_dataset **out) {
+    TRI_ASSERT(spec->max_len >= 2 && spec->threads >= 1);
+    double begin = tri__clock();
+    *out = NULL;
+    whole *w = calloc(1, sizeof *w);
+    if (!w) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    tri_status status = open_or_make(spec, fit, w, fitted);
+    if (status != TRI_OK) {
+        tri__dataset_close(&w->data);
+        return status;
+    }
+    describe(spec, w, tri__clock() - begin);
+    *out = &w->data;
+    return TRI_OK;
+}
+
+tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out) { return open_whole(spec, NULL, NULL, out); }
+
+tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out) {
+    TRI_ASSERT(fit->bad_rows == spec->bad_rows);
+    *preprocess = NULL;
+    return open_whole(spec, fit, preprocess, out);
+}
+
+void tri__dataset_close(tri_dataset *dataset) {
+    if (!dataset) return;
+    whole *w = (whole *)dataset;
+    forget(w);
+    free(w);
+}

@@ -1,0 +1,233 @@
+/* dataset_build.c - two kinds of passes over a table: one for numbers and labels, which also finds bad rows, then one for each
+ * text. A pass takes a piece of rows at a time, cut into blocks of a fixed size; threads do blocks, and what they made is written
+ * in order, so nothing depends on the number of threads. */
+#include "data/dataset/dataset_build.h"
+
+#include "data/table/columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; blocks; rows */
+
+/* What a thread makes of one block of rows. */
+typedef struct block {
+    int32_t *ids;     /* [used] of one text, row after row */
+    int64_t used, room;
+    char *joined;     /* [joined_room] texts of several columns */
+    size_t joined_room;
+    int failed;       /* out of memory */
+} block;
+
+typedef struct build {
+    const tri_dataset_spec *spec;
+    tri_fields fields;
+    tri_store_writer *writer;
+    tri_bad_list *bad;
+    int64_t table_rows, rows; /* rows: kept so far */
+    uint8_t *skip;            /* [table_rows] */
+    int32_t *labels;          /* [table_rows], kept ones first; NULL: none */
+    float *numbers;           /* [PIECE, width] */
+    int64_t *start;           /* [rows + 1] */
+    block *blocks;            /* [PIECE_BLOCKS] */
+} build;
+
+static tri_status no_memory(const build *b) { return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", b->spec->path); }
+
+void tri__bad_list_free(tri_bad_list *bad) {
+    for (int i = 0; i < bad->n; i++) free((char *)bad->row[i].why);
+    *bad = (tri_bad_list){0};
+}
+
+/* Keeps the list in file order and within its size. */
+static tri_status list_bad(tri_bad_list *bad, int64_t line, int64_t column, const char *why) {
+    int at = bad->n;
+    while (at > 0 && (bad->row[at - 1].line > line || (bad->row[at - 1].line == line && bad->row[at - 1].column > column))) at--;
+    if (at == TRI_BAD_DESCRIBED) return TRI_OK;
+    char *copy = strdup(why);
+    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (bad->n == TRI_BAD_DESCRIBED) free((char *)bad->row[--bad->n].why);
+    memmove(bad->row + at + 1, bad->row + at, (size_t)(bad->n++ - at) * sizeof *bad->row);
+    bad->row[at] = (tri_bad_row){line, column, copy};
+    return TRI_OK;
+}
+
+/* A row with a bad field: an error, or noted. `described` counts those of this kind. */
+static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int *described) {
+    const tri_table *table = b->fields.table;
+    if (b->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(table, row, field->column, field->what);
+    b->skip[row] = 1;
+    b->bad->count++;
+    if (++*described > TRI_BAD_DESCRIBED) return TRI_OK;
+    int64_t line, at;
+    char text[1800];
+    tri__table_where(table, row, field->column, &line, &at);
+    return list_bad(b->bad, line, at, tri__field_words(table, row, field->column, field->what, text, sizeof text));
+}
+
+/* What is wrong with a row that the parallel pass marked. The piece's numbers are written already: their place is free. */
+static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]) {
+    tri_bad_field bad = {0};
+    if (tri__fields_numbers(&b->fields, row, b->numbers, &bad))
+        bad = (tri_bad_field){b->fields.label,
+                              tri__label_words(b->fields.preprocess,
+                                               tri__table_field(b->fields.table, row, b->fields.label), text, 1100)};
+    return bad;
+}
+
+/* Labels may be left out altogether where they are not needed: tells whether the table has one for every row. */
+static int has_labels(const build *b) {
+    if (b->fields.label < 0) return 0;
+    int64_t unknown = 0;
+    for (int64_t row = 0; row < b->table_rows && !b->spec->need_labels && !unknown; row++) {
+        unknown = tri__labels_class(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label)) < 0;
+        tri__rows_passed(b->fields.table, row);
+    }
+    return !unknown;
+}
+
+/* Numbers and labels of the piece at `first`. */
+static void read_piece(build *b, int64_t first, int64_t count) {
+    size_t width = (size_t)b->fields.preprocess->width;
+#pragma omp parallel for schedule(static, BLOCK) num_threads(b->spec->threads)
+    for (int64_t i = 0; i < count; i++) {
+        tri_bad_field bad;
+        int64_t row = first + i;
+        int good = tri__fields_numbers(&b->fields, row, b->numbers + (size_t)i * width, &bad);
+        if (b->labels) {
+            b->labels[row] = tri__labels_class(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label));
+            good &= b->labels[row] >= 0;
+        }
+        b->skip[row] = !good;
+    }
+}
+
+/* Moves the kept rows of a piece together and writes their numbers. */
+static tri_status write_piece(build *b, int64_t first, int64_t count) {
+    size_t width = (size_t)b->fields.preprocess->width;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (b->skip[first + i]) continue;
+        if (kept != i) memmove(b->numbers + (size_t)kept * width, b->numbers + (size_t)i * width, width * sizeof *b->numbers);
+        if (b->labels) b->labels[b->rows + kept] = b->labels[first + i];
+        kept++;
+    }
+    b->rows += kept;
+    return tri__store_append(b->writer, b->numbers, (size_t)kept * width * sizeof *b->numbers);
+}
+
+static tri_status number_pass(build *b) {
+    int described = 0;
+    TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_NUMBERS));
+    for (int64_t first = 0; first < b->table_rows; first += PIECE) {
+        int64_t count = b->table_rows - first < PIECE ? b->table_rows - first : PIECE;
+        TRI_TRY(tri__stop_check(b->spec->stop, "%s was being read", b->spec->path));
+        read_piece(b, first, count);
+        TRI_TRY(write_piece(b, first, count));
+        for (int64_t row = first; row < first + count; row++) {
+            char text[1100];
+            if (!b->skip[row]) continue;
+            tri_bad_field bad = explain(b, row, text);
+            TRI_TRY(refuse(b, row, &bad, &described));
+        }
+        tri__table_done(b->fields.table, first, count);
+    }
+    TRI_TRY(tri__table_check(b->fields.table));
+    TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_LABELS));
+    return b->labels ? tri__store_append(b->writer, b->labels, (size_t)b->rows * sizeof *b->labels) : TRI_OK;
+}
+
+/* Tokens of kept rows [begin, end) of the table; their counts go to lengths, by table row. */
+static void tokenise_block(const build *b, int text, int64_t begin, int64_t end, block *out, int32_t *lengths) {
+    const int max_len = b->spec->max_len;
+    out->used = 0;
+    for (int64_t row = begin; row < end; row++) {
+        if (b->skip[row]) continue;
+        if (out->room - out->used < max_len) {
+            int64_t room = (out->room + max_len) * 2;
+            int32_t *grown = realloc(out->ids, (size_t)room * sizeof *grown);
+            if (grown) out->ids = grown, out->room = room;
+            else out->failed = 1;
+        }
+        if (out->failed) return;
+        tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined, &out->joined_room);
+        out->failed = !field.text;
+        if (out->failed) return;
+        int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len, out->ids + out->used);
+        out->failed = n < 0;
+        if (out->failed) return;
+        lengths[row - begin] = n;
+        out->used += n;
+    }
+}
+
+static tri_status text_pass(build *b, int text, tri_section ids, tri_section starts) {
+    int32_t lengths[PIECE];
+    int64_t at = 0;
+    TRI_TRY(tri__store_begin(b->writer, ids));
+    b->start[0] = 0;
+    for (int64_t first = 0; first < b->table_rows; first += PIECE) {
+        int64_t end = b->table_rows - first < PIECE ? b->table_rows : first + PIECE, count = (end - first + BLOCK - 1) / BLOCK;
+        TRI_TRY(tri__stop_check(b->spec->stop, "%s was being tokenised", b->spec->path));
+#pragma omp parallel for schedule(dynamic) num_threads(b->spec->threads)
+        for (int64_t k = 0; k < count; k++) {
+            int64_t from = first + k * BLOCK, to = from + BLOCK < end ? from + BLOCK : end;
+            tokenise_block(b, text, from, to, &b->blocks[k], lengths + k * BLOCK);
+        }
+        for (int64_t k = 0; k < count; k++) {
+            if (b->blocks[k].failed) return no_memory(b);
+            TRI_TRY(tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
+        }
+        for (int64_t row = first; row < end; row++)
+            if (!b->skip[row]) b->start[at + 1] = b->start[at] + lengths[row - first], at++;
+        tri__table_done(b->fields.table, first, end - first);
+    }
+    TRI_TRY(tri__table_check(b->fields.table));
+    TRI_TRY(tri__store_begin(b->writer, starts));
+    return tri__store_append(b->writer, b->start, (size_t)(b->rows + 1) * sizeof *b->start);
+}
+
+/* Rows that the table itself left out. */
+static tri_status take_bad(build *b) {
+    const tri_bad_row *rows;
+    int described;
+    b->bad->count = tri__table_bad(b->fields.table, &rows, &described);
+    for (int i = 0; i < described; i++) TRI_TRY(list_bad(b->bad, rows[i].line, rows[i].column, rows[i].why));
+    return TRI_OK;
+}
+
+static tri_status run(build *b) {
+    size_t rows = (size_t)b->table_rows, width = (size_t)b->fields.preprocess->width;
+    TRI_TRY(take_bad(b));
+    b->skip = calloc(rows + 1, 1);
+    b->numbers = malloc((PIECE * width + 1) * sizeof *b->numbers);
+    b->blocks = calloc(PIECE_BLOCKS, sizeof *b->blocks);
+    if (!b->skip || !b->numbers || !b->blocks) return no_memory(b);
+    if (has_labels(b) && !(b->labels = malloc((rows + 1) * sizeof *b->labels))) return no_memory(b);
+    TRI_TRY(number_pass(b));
+    b->start = malloc(((size_t)b->rows + 1) * sizeof *b->start);
+    if (!b->start) return no_memory(b);
+    TRI_TRY(text_pass(b, 0, TRI_SECTION_IDS0, TRI_SECTION_START0));
+    return b->fields.preprocess->text[1].n ? text_pass(b, 1, TRI_SECTION_IDS1, TRI_SECTION_START1) : TRI_OK;
+}
+
+tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
+                              tri_store_writer *writer, tri_bad_list *bad, int64_t *rows) {
+    build b = {.spec = spec, .writer = writer, .bad = bad, .table_rows = tri__table_rows(table)};
+    if (b.table_rows > INT32_MAX)
+        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", spec->path, (long long)b.table_rows, INT32_MAX);
+    TRI_TRY(tri__fields_find(table, preprocess, spec->need_labels, &b.fields));
+    tri_status status = run(&b);
+    *rows = b.rows;
+    for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
+        free(b.blocks[k].ids);
+        free(b.blocks[k].joined);
+    }
+    free(b.blocks);
+    free(b.start);
+    free(b.labels);
+    free(b.numbers);
+    free(b.skip);
+    tri__fields_free(&b.fields);
+    return status;
+}

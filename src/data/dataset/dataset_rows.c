@@ -1,0 +1,138 @@
+/* dataset_rows.c - rows of a token store. Where rows begin, and labels, are held in memory; ids and numbers are read
+ * when a batch is made (about 2 us a row: they are in the page cache). Ids are compared with the
+ * vocabulary twice: all of them at the start, so that a bad store is found before training, and each row's when it is
+ * read, since the file may have changed. */
+#include "data/dataset/dataset_rows.h"
+
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { PIECE = 1 << 16 }; /* numbers of 4 bytes that are read at once */
+
+static const tri_section IDS[] = {TRI_SECTION_IDS0, TRI_SECTION_IDS1},
+                         STARTS[] = {TRI_SECTION_START0, TRI_SECTION_START1};
+
+static tri_status wrong(const tri_store *store, const char *what) {
+    return tri__fail(TRI_DATA, "%s: %s", store->path, what);
+}
+
+static tri_status no_memory(const tri_store *store) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory for its rows", store->path);
+}
+
+/* The largest as a number without sign: a negative one is larger than any limit. */
+static uint32_t largest(const int32_t *values, size_t n) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) most = (uint32_t)values[i] > most ? (uint32_t)values[i] : most;
+    return most;
+}
+
+/* A section into memory of its own, with room for one element more. */
+static tri_status load(const tri_store *store, tri_section section, size_t element, void **out) {
+    *out = malloc(store->bytes[section] + element);
+    return *out ? tri__store_read(store, section, 0, store->bytes[section], *out) : no_memory(store);
+}
+
+/* Starts rise from 0 to the number of ids, by 1 to max_len. */
+static tri_status check_starts(const tri_store *store, const int64_t *start, tri_section ids, int max_len) {
+    int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t));
+    int bad = start[0] != 0 || start[store->rows] != tokens;
+    for (int64_t row = 0; row < store->rows; row++) {
+        int64_t length = (int64_t)((uint64_t)start[row + 1] - (uint64_t)start[row]);
+        bad |= length < 1 || length > max_len;
+    }
+    return bad ? wrong(store, "its rows are out of order, or too long") : TRI_OK;
+}
+
+/* Reads a section of numbers of 4 bytes in pieces, into the hash. Their largest goes to *most. */
+static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece,
+                       uint32_t *most) {
+    for (size_t at = 0; at < store->bytes[section];) {
+        size_t left = store->bytes[section] - at, bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
+        TRI_TRY(tri__store_read(store, section, at, bytes, piece));
+        XXH3_64bits_update(hash, piece, bytes);
+        uint32_t here = largest(piece, bytes / sizeof *piece);
+        *most = here > *most ? here : *most;
+        at += bytes;
+    }
+    return TRI_OK;
+}
+
+/* The digest goes on from its value so far, as tri__hash64 with that for its seed would. */
+static tri_status add(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint64_t *digest,
+                      uint32_t *most) {
+    *most = 0;
+    XXH3_64bits_reset_withSeed(hash, *digest);
+    TRI_TRY(scan(store, section, hash, piece, most));
+    *digest = XXH3_64bits_digest(hash);
+    return TRI_OK;
+}
+
+static tri_status take_texts(const tri_store *store, const tri_row_limits *limits, XXH3_state_t *hash, int32_t *piece,
+                             tri_dataset *data) {
+    for (int t = 0; t < data->n_texts; t++) {
+        tri_text_column *text = &data->text[t];
+        uint32_t most;
+        text->vocabulary = limits->vocabulary[t];
+        TRI_TRY(load(store, STARTS[t], sizeof *text->start, (void **)&text->start));
+        TRI_TRY(check_starts(store, text->start, IDS[t], limits->max_len));
+        data->digest = XXH3_64bits_withSeed(text->start, store->bytes[STARTS[t]], data->digest);
+        TRI_TRY(add(store, IDS[t], hash, piece, &data->digest, &most));
+        if (store->bytes[IDS[t]] && most >= (uint32_t)text->vocabulary)
+            return wrong(store, "it has token ids that the vocabulary does not");
+        data->memory += (int64_t)store->bytes[STARTS[t]];
+    }
+    return TRI_OK;
+}
+
+static tri_status take_labels(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
+    size_t bytes = store->bytes[TRI_SECTION_LABELS];
+    if (!bytes && store->rows) return limits->need_labels ? wrong(store, "it has no labels") : TRI_OK;
+    TRI_TRY(load(store, TRI_SECTION_LABELS, sizeof *data->labels, (void **)&data->labels));
+    if (bytes && largest(data->labels, bytes / sizeof *data->labels) >= (uint32_t)limits->n_classes)
+        return wrong(store, "it has labels that are none of the classes");
+    data->digest = XXH3_64bits_withSeed(data->labels, bytes, data->digest);
+    data->memory += (int64_t)bytes;
+    return TRI_OK;
+}
+
+tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
+    uint32_t most;
+    data->n = store->rows;
+    data->n_columns = (int)store->width;
+    data->n_texts = store->bytes[TRI_SECTION_START1] ? 2 : 1;
+    data->store = store;
+    data->digest = (uint64_t)data->n;
+    if (data->n_texts != limits->n_texts || data->n_columns != limits->width)
+        return wrong(store, "it has other texts or columns than the preprocessing");
+    int32_t *piece = malloc(PIECE * sizeof *piece);
+    XXH3_state_t *hash = XXH3_createState();
+    tri_status status = piece && hash ? take_texts(store, limits, hash, piece, data) : no_memory(store);
+    if (status == TRI_OK) status = add(store, TRI_SECTION_NUMBERS, hash, piece, &data->digest, &most);
+    if (status == TRI_OK) status = take_labels(store, limits, data);
+    XXH3_freeState(hash);
+    free(piece);
+    return status;
+}
+
+void tri__dataset_drop(tri_dataset *data) {
+    for (int t = 0; t < 2; t++) free(data->text[t].start);
+    free(data->labels);
+    *data = (tri_dataset){0};
+}
+
+tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids) {
+    const int64_t *start = data->text[text].start;
+    size_t n = (size_t)(start[row + 1] - start[row]);
+    TRI_TRY(tri__store_read(data->store, IDS[text], (size_t)start[row] * sizeof *ids, n * sizeof *ids, ids));
+    if (n && largest(ids, n) >= (uint32_t)data->text[text].vocabulary)
+        return wrong(data->store, "it was changed while it is in use");
+    return TRI_OK;
+}
+
+tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers) {
+    size_t bytes = (size_t)data->n_columns * sizeof *numbers;
+    return tri__store_read(data->store, TRI_SECTION_NUMBERS, (size_t)row * bytes, bytes, numbers);
+}

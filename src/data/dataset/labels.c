@@ -1,0 +1,199 @@
+/* labels.c - the classes of a label column. "1" and "1.0" are the same label when the classes are 0, 1, 2, ...; otherwise labels
+ * are texts, and classes their sorted order, or the order of a given list. */
+#include "data/table/columns.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The label as a whole number, or -1. */
+static int64_t whole_number(const tri_reading *reading, tri_field_text field) {
+    double value;
+    if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD || value < 0 || value > INT_MAX ||
+        value != floor(value))
+        return -1;
+    return (int64_t)value;
+}
+
+/* The first row whose label is outside the classes: where some labels are class numbers, one that is none; among texts,
+ * the first that follows n_classes different ones. -1: there is none, labels are too few. */
+static int64_t first_outside(const tri_table *table, int column, const tri_reading *reading, int n_classes) {
+    int64_t rows = tri__table_rows(table), outside = -1, inside = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        tri_field_text field = tri__table_field(table, row, column);
+        int64_t number = whole_number(reading, field);
+        if (number >= 0 && number < n_classes) inside++;
+        else if (outside < 0 && !tri__field_missing(reading, field)) outside = row;
+        tri__rows_passed(table, row);
+    }
+    if (inside) return outside;
+    tri_values seen = {0};
+    outside = -1;
+    for (int64_t row = 0; row < rows && outside < 0; row++) {
+        tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
+        int added = tri__field_missing(reading, field) ? 0 : tri__values_add(&seen, field);
+        if (added < 0) break; /* out of memory: the message only loses the place */
+        if (added && seen.n > n_classes) outside = row;
+        tri__rows_passed(table, row);
+    }
+    tri__values_free(&seen);
+    return outside;
+}
+
+static tri_status wrong_count(const tri_table *table, int column, const tri_reading *reading, const tri_values *found,
+                              int n_classes, int complete) {
+    enum { SHOWN = 20 };
+    char list[1000], what[1200];
+    size_t used = 0;
+    list[0] = 0;
+    for (int i = 0; i < found->n && i < SHOWN; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.40s\"", i ? ", " : "", found->at[i]);
+    snprintf(what, sizeof what, "%s%d different label%s where %d class%s expected: %s%s", complete ? "" : "more than ", found->n,
+             found->n == 1 ? "" : "s", n_classes, n_classes == 1 ? " is" : "es are", list, found->n > SHOWN ? ", ..." : "");
+    int64_t row = found->n > n_classes ? first_outside(table, column, reading, n_classes) : -1;
+    if (row < 0) return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__table_path(table), tri__table_name(table, column), what);
+    char text[1300];
+    snprintf(text, sizeof text, "is outside the classes; the column has %s", what);
+    return tri__field_fail(table, row, column, text);
+}
+
+static tri_status take(const tri_table *table, char *copy, char **to) {
+    *to = copy;
+    return copy ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+}
+
+/* A label that is listed is one, whatever it looks like. */
+static int is_missing(const tri_reading *reading, const tri_texts *label_list, tri_field_text field) {
+    field = tri__field_trim(field);
+    for (int i = 0; i < label_list->n; i++)
+        if (strlen(label_list->at[i]) == field.length && memcmp(label_list->at[i], field.text, field.length) == 0)
+            return 0;
+    return tri__field_missing(reading, field);
+}
+
+static const char *missing_words(tri_field_text field) {
+    return tri__field_trim(field).length
+               ? "counts as missing (--missing); every row needs a label (--bad-rows skip leaves such rows out)"
+               : "is missing; every row needs a label (--bad-rows skip leaves such rows out)";
+}
+
+/* Labels that are there, and how many of them are one of 0..n_classes-1. A missing one is bad. */
+static tri_status count_labels(const tri_table *table, int column, const tri_preprocess_spec *spec,
+                               const tri_reading *reading, uint8_t *bad, int64_t *filled, int64_t *whole) {
+    *filled = *whole = 0;
+    for (int64_t row = 0; row < tri__table_rows(table); row++) {
+        tri_field_text field = tri__table_field(table, row, column);
+        if (is_missing(reading, &spec->label_list, field)) {
+            if (spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(table, row, column, missing_words(field));
+            bad[row] = 1;
+        } else {
+            int64_t number = whole_number(reading, field);
+            ++*filled;
+            *whole += number >= 0 && number < spec->n_classes;
+        }
+        tri__rows_passed(table, row);
+    }
+    return TRI_OK;
+}
+
+static tri_status fit_numbers(const tri_table *table, const tri_preprocess_spec *spec, char **label) {
+    for (int i = 0; i < spec->n_classes; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        TRI_TRY(take(table, strdup(name), &label[i]));
+    }
+    return TRI_OK;
+}
+
+static tri_status fit_list(const tri_table *table, const tri_preprocess_spec *spec, tri_preprocess *made) {
+    TRI_ASSERT(spec->label_list.n == spec->n_classes);
+    made->label_by_index = 1;
+    for (int i = 0; i < spec->n_classes; i++) TRI_TRY(take(table, strdup(spec->label_list.at[i]), &made->label[i]));
+    return TRI_OK;
+}
+
+static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad,
+                            tri_preprocess *made) {
+    enum { SURPLUS = 1000 }; /* what is counted beyond the classes, for the message */
+    tri_values found = {0};
+    tri_status status = TRI_OK;
+    int64_t row = 0, rows = tri__table_rows(table);
+    for (; row < rows && found.n <= n_classes + SURPLUS && status == TRI_OK; row++) {
+        tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
+        if (!bad[row] && field.length > TRI_CATEGORY_BYTES) status = tri__field_fail(table, row, column, "is too long for a label");
+        else if (!bad[row] && tri__values_add(&found, field) < 0)
+            status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+        tri__rows_passed(table, row);
+    }
+    if (status == TRI_OK && found.n != n_classes)
+        status = wrong_count(table, column, &made->reading, &found, n_classes, row == rows);
+    for (int i = 0; i < n_classes && status == TRI_OK; i++) made->label[i] = found.at[i], found.at[i] = NULL;
+    tri__values_free(&found);
+    return status;
+}
+
+/* Rows whose label is no class, now that classes are known. */
+static tri_status mark_unknown(const tri_table *table, int column, const tri_preprocess_spec *spec, const tri_preprocess *made,
+                               uint8_t *bad) {
+    for (int64_t row = 0; row < tri__table_rows(table); row++) {
+        tri_field_text field = tri__table_field(table, row, column);
+        int unknown = !bad[row] && tri__labels_class(made, field) < 0;
+        char text[1100];
+        if (unknown && spec->bad_rows == TRI_BAD_ROWS_FAIL)
+            return tri__field_fail(table, row, column, tri__label_words(made, field, text, sizeof text));
+        if (unknown) bad[row] = 1;
+        tri__rows_passed(table, row);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad, tri_preprocess *made) {
+    int64_t filled, whole;
+    TRI_TRY(count_labels(table, column, spec, &made->reading, bad, &filled, &whole));
+    int numbers = spec->bad_rows == TRI_BAD_ROWS_SKIP ? filled > 0 && 10 * whole >= 9 * filled : whole == filled;
+    if (spec->label_list.n) TRI_TRY(fit_list(table, spec, made));
+    else if (numbers) TRI_TRY(fit_numbers(table, spec, made->label));
+    else return fit_texts(table, column, spec->n_classes, bad, made);
+    return mark_unknown(table, column, spec, made, bad);
+}
+
+const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size) {
+    enum { SHOWN = 20, NEEDED = 60 }; /* bytes of one, at most */
+    if (tri__field_missing(&preprocess->reading, field)) return missing_words(field);
+    size_t used = (size_t)snprintf(out, size, "is none of the known labels: ");
+    int i = 0;
+    for (; i < preprocess->n_classes && i < SHOWN && used + NEEDED < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s\"%.40s\"", i ? ", " : "", preprocess->label[i]);
+    if (i < preprocess->n_classes) snprintf(out + used, size - used, ", ...");
+    return out;
+}
+
+static int32_t class_of_text(const tri_preprocess *preprocess, tri_field_text field) {
+    char *const *label = preprocess->label;
+    for (int i = 0; i < preprocess->n_classes; i++)
+        if (label[i][0] == (field.length ? field.text[0] : 0) && strlen(label[i]) == field.length &&
+            memcmp(label[i], field.text, field.length) == 0)
+            return i;
+    return -1;
+}
+
+int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field) {
+    int32_t known = class_of_text(preprocess, field);
+    if (known < 0) known = class_of_text(preprocess, tri__field_trim(field));
+    if (known >= 0) return known;
+    int64_t number = whole_number(&preprocess->reading, field);
+    if (number < 0 || number >= preprocess->n_classes) return -1;
+    char name[24];
+    snprintf(name, sizeof name, "%lld", (long long)number);
+    return preprocess->label_by_index || strcmp(preprocess->label[number], name) == 0 ? (int32_t)number : -1;
+}
+
+tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class) {
+    char words[1100];
+    tri_field_text field = {.text = label, .length = strlen(label)};
+    *class = tri__labels_class(preprocess, field);
+    if (*class >= 0) return TRI_OK;
+    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label, tri__label_words(preprocess, field, words, sizeof words));
+}

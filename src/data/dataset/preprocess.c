@@ -1,0 +1,324 @@
+/* preprocess.c - fitting what turns columns into numbers and labels. Statistics are computed in double, in row order; the
+ * deviation is the population's. Rows that are bad in any column count in none. Everything wrong in the data is reported by
+ * file, line and column. */
+#include "data/dataset/preprocess.h"
+
+#include "data/table/columns.h"
+#include "data/dataset/quantile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A fit in hand. */
+typedef struct fit {
+    const tri_table *table;
+    const tri_preprocess_spec *spec;
+    int threads;
+    tri_preprocess *made;
+    uint8_t *bad;     /* [rows] */
+    int *place;       /* [n_columns] in the table */
+} fit;
+
+static tri_status no_memory(const char *what) { return tri__fail(TRI_RESOURCE, "%s: out of memory", what); }
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of n > 0 sorted values; of an even number, the mean of the middle two. */
+static double median(const double *sorted, int64_t n) {
+    return n % 2 ? sorted[n / 2] : sorted[n / 2 - 1] / 2 + sorted[n / 2] / 2;
+}
+
+/* Moments and quantiles of a filled column. values [n + missing]: n sorted numbers; their sum is `total`. */
+static tri_status fit_values(const fit *f, tri_column_stats *stats, double *values, int64_t n, double total) {
+    double rows = (double)(n + stats->missing), squares = 0;
+    stats->fill = f->spec->missing == TRI_MISSING_MEDIAN ? median(values, n)
+                  : f->spec->missing == TRI_MISSING_MEAN ? total / (double)n
+                                                         : 0;
+    stats->mean = (total + stats->fill * (double)stats->missing) / rows;
+    for (int64_t i = 0; i < n; i++) squares += (values[i] - stats->mean) * (values[i] - stats->mean);
+    squares += (stats->fill - stats->mean) * (stats->fill - stats->mean) * (double)stats->missing;
+    int constant = values[0] == values[n - 1] && (!stats->missing || stats->fill == values[0]);
+    if (constant) stats->mean = values[0];
+    stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / rows);
+    double largest = stats->transform == TRI_TRANSFORM_NONE ? (double)(float)stats->fill : stats->deviation + fabs(stats->mean);
+    if (!isfinite(largest))
+        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to %s", tri__table_path(f->table), stats->name,
+                         stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
+    if (stats->transform != TRI_TRANSFORM_QUANTILE_NORMAL) return TRI_OK;
+    for (int64_t i = 0; i < stats->missing; i++) values[n + i] = stats->fill;
+    qsort(values, (size_t)(n + stats->missing), sizeof *values, by_value);
+    stats->quantile = malloc(TRI_QUANTILES_MAX * sizeof *stats->quantile);
+    if (!stats->quantile) return no_memory(tri__table_path(f->table));
+    stats->n_quantiles = tri__quantiles_fit(values, n + stats->missing, stats->quantile);
+    return TRI_OK;
+}
+
+static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column) {
+    int64_t rows = tri__table_rows(f->table), n = 0;
+    double *values = malloc((size_t)rows * sizeof *values), total = 0;
+    if (!values) return no_memory(tri__table_path(f->table));
+    for (int64_t row = 0; row < rows; row++) {
+        double value;
+        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
+        if (!f->bad[row] && number == TRI_NUMBER_MISSING) stats->missing++;
+        else if (!f->bad[row]) total += values[n++] = value;
+        tri__rows_passed(f->table, row);
+    }
+    tri_status status;
+    stats->width = 1;
+    stats->transform = f->spec->transform;
+    if (n == 0) {
+        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
+                           tri__table_path(f->table), stats->name);
+    } else {
+        qsort(values, (size_t)n, sizeof *values, by_value);
+        status = fit_values(f, stats, values, n, total);
+    }
+    free(values);
+    return status;
+}
+
+static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
+    char what[256];
+    snprintf(what, sizeof what, "is not a number, and the column has more than %d different values, too many for categories: leave it "
+             "out of tab_field_list, or leave missing numbers empty", TRI_CATEGORIES_MAX);
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        double value;
+        if (!f->bad[row] &&
+            tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
+            return tri__field_fail(f->table, row, column, what);
+    }
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
+                     "cat_field_list", tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
+}
+
+static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
+    tri_values found = {0};
+    tri_status status = TRI_OK;
+    for (int64_t row = 0; row < tri__table_rows(f->table) && status == TRI_OK; row++) {
+        tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
+        int missing = tri__field_missing(&f->made->reading, value);
+        stats->missing += missing && !f->bad[row];
+        if (missing || f->bad[row]) value.length = 0;
+        if (value.length > TRI_CATEGORY_BYTES)
+            status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
+        else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
+        if (found.n > TRI_CATEGORIES_MAX) status = too_many(f, stats, column);
+        tri__rows_passed(f->table, row);
+    }
+    if (status == TRI_OK && found.n == 0)
+        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list", tri__table_path(f->table),
+                           stats->name);
+    if (status != TRI_OK) {
+        tri__values_free(&found);
+        return status;
+    }
+    stats->category = found.at, stats->n_categories = found.n;
+    stats->width = found.n + 1;
+    stats->transform = TRI_TRANSFORM_NONE;
+    return TRI_OK;
+}
+
+static int is_listed(const tri_texts *list, const char *name) {
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->at[i], name) == 0) return 1;
+    return 0;
+}
+
+/* How many values of a column are there, how many of them are decimal numbers, how many no usable one. */
+typedef struct tally {
+    int64_t filled, numbers, wrong;
+} tally;
+
+static tally count_numbers(const fit *f, int column) {
+    enum { STRIDE = 4096 };
+    const tri_table *table = f->table;
+    int64_t rows = tri__table_rows(table), filled = 0, numbers = 0, wrong = 0;
+    for (int64_t first = 0; first < rows; first += STRIDE) {
+        int64_t end = first + STRIDE < rows ? first + STRIDE : rows;
+#pragma omp parallel for num_threads(f->threads) reduction(+ : filled, numbers, wrong)
+        for (int64_t row = first; row < end; row++) {
+            double value;
+            tri_number number = tri__field_number(&f->made->reading, tri__table_field(table, row, column), &value);
+            filled += number != TRI_NUMBER_MISSING;
+            numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
+            wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+        }
+        tri__table_done(table, first, end - first);
+    }
+    return (tally){filled, numbers, wrong};
+}
+
+/* Whether a column holds categories. In a column of numbers, marks the rows that have none. */
+static tri_status find_kind(const fit *f, const char *name, int column, int *categorical) {
+    *categorical = is_listed(&f->spec->categorical, name);
+    if (*categorical) return TRI_OK;
+    tally count = count_numbers(f, column);
+    *categorical = 10 * count.numbers < 9 * count.filled;
+    if (*categorical || !count.wrong) return TRI_OK;
+    for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
+        double value;
+        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
+        int wrong = number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+        if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
+            return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
+        if (wrong) f->bad[row] = 1;
+        tri__rows_passed(f->table, row);
+    }
+    return TRI_OK;
+}
+
+static tri_status copy_text(const char *from, char **to) {
+    *to = strdup(from);
+    return *to ? TRI_OK : no_memory(from);
+}
+
+static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
+    to->at = calloc((size_t)from->n + 1, sizeof *to->at);
+    if (!to->at) return no_memory("preprocessing");
+    for (; to->n < from->n; to->n++) TRI_TRY(copy_text(from->at[to->n], &to->at[to->n]));
+    return TRI_OK;
+}
+
+/* Names, and that the table has them. */
+static tri_status fit_names(fit *f, int *label) {
+    const tri_preprocess_spec *spec = f->spec;
+    TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
+    for (int t = 0; t < 2; t++) {
+        TRI_TRY(copy_texts(&spec->text[t], &f->made->text[t]));
+        for (int i = 0, column; i < spec->text[t].n; i++) TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
+    }
+    TRI_TRY(tri__table_find(f->table, spec->label_name, label));
+    for (int c = 0; c < spec->columns.n; c++) {
+        TRI_TRY(copy_text(spec->columns.at[c], &f->made->column[c].name));
+        TRI_TRY(tri__table_find(f->table, spec->columns.at[c], &f->place[c]));
+    }
+    return TRI_OK;
+}
+
+/* How fields are read: as asked for, or as the columns of numbers have their fractions. */
+static tri_status fit_reading(fit *f) {
+    tri_reading *reading = &f->made->reading;
+    tri_decimal found;
+    TRI_TRY(copy_texts(&f->spec->reading.missing, &reading->missing));
+    reading->decimal = f->spec->reading.decimal;
+    if (reading->decimal) return TRI_OK;
+    TRI_TRY(tri__decimal_find(f->table, f->place, f->made->n_columns, &reading->missing, &found));
+    reading->decimal = found.mark;
+    if (!found.unclear) return TRI_OK;
+    if (found.point < 0)
+        return tri__fail(
+            TRI_DATA,
+            "%s: the numbers of column \"%s\" have a comma before three digits, so it may stand before a fraction or "
+            "between thousands: say --decimal-mark comma if it is a fraction; otherwise write them without it",
+            tri__table_path(f->table), tri__table_name(f->table, found.comma));
+    return tri__fail(
+        TRI_DATA,
+        "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, or say which "
+        "with --decimal-mark and leave the other column out of tab_field_list",
+        tri__table_path(f->table), tri__table_name(f->table, found.comma), tri__table_name(f->table, found.point));
+}
+
+static tri_status run(fit *f, int *categorical) {
+    int64_t rows = tri__table_rows(f->table), good = 0;
+    int label;
+    TRI_TRY(fit_names(f, &label));
+    if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
+    TRI_TRY(fit_reading(f));
+    TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
+    int positive; /* refused now rather than when all is tokenised */
+    if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
+    for (int c = 0; c < f->made->n_columns; c++) TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
+    for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
+    if (!good) return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));
+    for (int c = 0; c < f->made->n_columns; c++) {
+        tri_column_stats *stats = &f->made->column[c];
+        TRI_TRY(categorical[c] ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
+        f->made->width += stats->width;
+    }
+    return tri__table_check(f->table);
+}
+
+tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out) {
+    TRI_ASSERT(spec->n_classes >= 1 && spec->text[0].n >= 1 && threads >= 1);
+    *out = NULL;
+    size_t columns = (size_t)spec->columns.n;
+    fit f = {.table = table, .spec = spec, .threads = threads, .made = calloc(1, sizeof *f.made)};
+    f.bad = calloc((size_t)tri__table_rows(table) + 1, 1);
+    f.place = calloc(2 * columns + 1, sizeof *f.place);
+    if (f.made) {
+        f.made->n_columns = spec->columns.n, f.made->n_classes = spec->n_classes;
+        f.made->column = calloc(columns + 1, sizeof *f.made->column);
+        f.made->label = calloc((size_t)spec->n_classes, sizeof *f.made->label);
+    }
+    tri_status status = f.made && f.bad && f.place && f.made->column && f.made->label ? run(&f, f.place + columns)
+                                                                                    : no_memory(tri__table_path(table));
+    free(f.bad);
+    free(f.place);
+    if (status == TRI_OK) *out = f.made;
+    else tri__preprocess_free(f.made);
+    return status;
+}
+
+void tri__preprocess_free(tri_preprocess *preprocess) {
+    if (!preprocess) return;
+    for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
+        tri_column_stats *stats = &preprocess->column[c];
+        for (int k = 0; stats->category && k < stats->n_categories; k++) free(stats->category[k]);
+        free(stats->category);
+        free(stats->quantile);
+        free(stats->name);
+    }
+    for (int i = 0; preprocess->label && i < preprocess->n_classes; i++) free(preprocess->label[i]);
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < preprocess->text[t].n; i++) free(preprocess->text[t].at[i]);
+        free(preprocess->text[t].at);
+    }
+    for (int i = 0; i < preprocess->reading.missing.n; i++) free(preprocess->reading.missing.at[i]);
+    free(preprocess->reading.missing.at);
+    free(preprocess->column);
+    free(preprocess->label);
+    free(preprocess->label_name);
+    free(preprocess);
+}
+
+/* Of what is not shown, how many are what. */
+static char *describe_rest(const tri_preprocess *preprocess, int first, const char *text) {
+    int categorical = 0, missing = 0, n = preprocess->n_columns;
+    for (int c = first; c < n; c++) {
+        categorical += preprocess->column[c].category != NULL;
+        missing += preprocess->column[c].missing > 0;
+    }
+    char *longer;
+    int length = asprintf(&longer, "%s; and %d more: %d numeric, %d of categories, %d with missing values", text,
+                          n - first, n - first - categorical, categorical, missing);
+    return length < 0 ? NULL : longer;
+}
+
+char *tri__preprocess_describe(const tri_preprocess *preprocess) {
+    enum { SHOWN = 12 };
+    int shown = preprocess->n_columns > SHOWN + 1 ? SHOWN : preprocess->n_columns;
+    char *text = NULL, *longer;
+    for (int c = 0; c < shown; c++, text = longer) {
+        const tri_column_stats *stats = &preprocess->column[c];
+        char missing[48] = "";
+        if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
+        int n =
+            stats->category
+                ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
+                           stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
+                : asprintf(&longer, "%s%s%.80s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
+        free(text);
+        if (n < 0) return NULL;
+    }
+    if (!text) return strdup("no columns");
+    longer = shown < preprocess->n_columns ? describe_rest(preprocess, shown, text) : NULL;
+    if (shown == preprocess->n_columns) return text;
+    free(text);
+    return longer;
+}

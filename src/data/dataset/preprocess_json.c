@@ -1,0 +1,190 @@
+/* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores.
+ * What is read back is checked as any input: a checkpoint may come from elsewhere. docs/data.md lists the keys. */
+#include "data/dataset/preprocess.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
+static const char *const transforms[] = {"standard", "quantile_normal", "none"};
+static const char *const fills[] = {"median", "mean", "zero"};
+
+static tri_json *texts_json(char *const *texts, int n) {
+    tri_json *array = tri__json_array();
+    for (int i = 0; i < n; i++)
+        if (tri__json_append_new(array, tri__json_string(texts[i]))) {
+            tri__json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static tri_json *reals_json(const double *values, int n) {
+    tri_json *array = tri__json_array();
+    for (int i = 0; i < n; i++)
+        if (tri__json_append_new(array, tri__json_real(values[i]))) {
+            tri__json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static tri_json *column_json(const tri_column_stats *s) {
+    if (s->category)
+        return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
+                         texts_json(s->category, s->n_categories));
+    tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing, "transform",
+                               transforms[s->transform], "fill", s->fill);
+    int failed = 0;
+    if (column && s->transform == TRI_TRANSFORM_STANDARD)
+        failed = tri__json_set_new(column, "mean", tri__json_real(s->mean)) ||
+                 tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
+    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+        failed = tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
+    if (!failed) return column;
+    tri__json_decref(column);
+    return NULL;
+}
+
+/* A text of one character. */
+static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
+
+tri_json *tri__preprocess_json(const tri_preprocess *p) {
+    tri_json *columns = tri__json_array();
+    for (int c = 0; c < p->n_columns; c++)
+        if (tri__json_append_new(columns, column_json(&p->column[c]))) {
+            tri__json_decref(columns);
+            return NULL;
+        }
+    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name,
+                     "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
+                     texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n),
+                     "decimal_mark", mark_json(p->reading.decimal), "missing_values",
+                     texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+}
+
+tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
+    return tri__json_pack(
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name",
+        s->label_name, "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text",
+        texts_json(s->text[1].at, s->text[1].n), "columns", texts_json(s->columns.at, s->columns.n), "categorical",
+        texts_json(s->categorical.at, s->categorical.n), "label_list", texts_json(s->label_list.at, s->label_list.n),
+        "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
+        s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
+        texts_json(s->reading.missing.at, s->reading.missing.n));
+}
+
+static tri_status parse_text(const tri_json *value, const char *what, const char *name, char **out) {
+    if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: %s must be a text", name, what);
+    *out = strdup(tri__json_string_value(value));
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+}
+
+static tri_status parse_number(const tri_json *object, const char *key, const char *name, double *out) {
+    const tri_json *value = tri__json_get(object, key);
+    if (!tri__json_is_number(value)) return tri__fail(TRI_DATA, "%s: %s of a column must be a number", name, key);
+    *out = tri__json_number_value(value);
+    return TRI_OK;
+}
+
+/* *n counts what *out owns, also when it fails. */
+static tri_status parse_texts(const tri_json *object, const char *key, const char *name, char ***out, int *n) {
+    const tri_json *array = tri__json_get(object, key);
+    if (!tri__json_is_array(array)) return tri__fail(TRI_DATA, "%s: %s must be an array of texts", name, key);
+    int size = (int)tri__json_size(array);
+    *out = calloc((size_t)size + 1, sizeof **out);
+    if (!*out) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    for (*n = 0; *n < size; ++*n) TRI_TRY(parse_text(tri__json_at(array, (size_t)*n), key, name, &(*out)[*n]));
+    return TRI_OK;
+}
+
+static tri_status parse_categories(const tri_json *from, const char *name, tri_column_stats *to) {
+    TRI_TRY(parse_texts(from, "categories", name, &to->category, &to->n_categories));
+    if (to->n_categories < 1 || to->n_categories > TRI_CATEGORIES_MAX)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has %d categories; 1 to %d are expected", name, to->name, to->n_categories,
+                         TRI_CATEGORIES_MAX);
+    for (int i = 1; i < to->n_categories; i++)
+        if (strcmp(to->category[i - 1], to->category[i]) >= 0)
+            return tri__fail(TRI_DATA, "%s: the categories of column \"%s\" are not sorted", name, to->name);
+    to->width = to->n_categories + 1;
+    to->transform = TRI_TRANSFORM_NONE;
+    return TRI_OK;
+}
+
+static tri_status parse_quantiles(const tri_json *from, const char *name, tri_column_stats *to) {
+    const tri_json *array = tri__json_get(from, "quantiles");
+    size_t n = tri__json_size(array); /* 0 when it is none */
+    if (n < 1 || n > TRI_QUANTILES_MAX)
+        return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be an array of 1 to %d numbers", name, to->name, TRI_QUANTILES_MAX);
+    to->quantile = malloc(n * sizeof *to->quantile);
+    if (!to->quantile) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    for (size_t i = 0; i < n; i++) {
+        const tri_json *value = tri__json_at(array, i);
+        to->quantile[i] = tri__json_number_value(value);
+        if (!tri__json_is_number(value) || (i && to->quantile[i] < to->quantile[i - 1]))
+            return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be rising numbers", name, to->name);
+    }
+    to->n_quantiles = (int)n;
+    return TRI_OK;
+}
+
+static tri_status parse_column(const tri_json *from, const char *name, tri_column_stats *to) {
+    TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
+    to->missing = tri__json_integer_value(tri__json_get(from, "missing"));
+    if (tri__json_get(from, "categories")) return parse_categories(from, name, to);
+    const char *transform = tri__json_string_value(tri__json_get(from, "transform"));
+    int which = 0;
+    while (which < 3 && (!transform || strcmp(transform, transforms[which]))) which++;
+    if (which == 3) return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name, to->name);
+    to->transform = (tri_transform)which, to->width = 1;
+    TRI_TRY(parse_number(from, "fill", name, &to->fill));
+    if (to->transform == TRI_TRANSFORM_QUANTILE_NORMAL) return parse_quantiles(from, name, to);
+    if (to->transform == TRI_TRANSFORM_NONE) return TRI_OK;
+    TRI_TRY(parse_number(from, "mean", name, &to->mean));
+    TRI_TRY(parse_number(from, "deviation", name, &to->deviation));
+    return to->deviation > 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
+}
+
+static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
+    const char *mark = tri__json_string_value(tri__json_get(json, "decimal_mark"));
+    if (!mark || (strcmp(mark, ".") && strcmp(mark, ",")))
+        return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
+    to->decimal = mark[0];
+    return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
+}
+
+static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
+    const tri_json *columns = tri__json_get(json, "columns"), *version = tri__json_get(json, "version");
+    if (tri__json_integer_value(version) != VERSION && tri__json_integer_value(version) != BEFORE_READING)
+        return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d and %d", name,
+                         (long long)tri__json_integer_value(version), BEFORE_READING, VERSION);
+    made->reading.decimal = '.';
+    if (tri__json_integer_value(version) != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
+    TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
+    TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
+    TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));
+    TRI_TRY(parse_texts(json, "secondary_text", name, &made->text[1].at, &made->text[1].n));
+    made->label_by_index = tri__json_is_true(tri__json_get(json, "label_by_index"));
+    if (!made->n_classes) return tri__fail(TRI_DATA, "%s: labels must not be empty", name);
+    if (!made->text[0].n) return tri__fail(TRI_DATA, "%s: primary_text must not be empty", name);
+    if (!tri__json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
+    made->column = calloc(tri__json_size(columns) + 1, sizeof *made->column);
+    if (!made->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    made->n_columns = (int)tri__json_size(columns);
+    for (int c = 0; c < made->n_columns; c++) {
+        TRI_TRY(parse_column(tri__json_at(columns, (size_t)c), name, &made->column[c]));
+        made->width += made->column[c].width;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out) {
+    *out = NULL;
+    tri_preprocess *made = calloc(1, sizeof *made);
+    if (!made) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    tri_status status = parse(json, name, made);
+    if (status == TRI_OK) *out = made;
+    else tri__preprocess_free(made);
+    return status;
+}

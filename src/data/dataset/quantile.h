@@ -1,0 +1,14 @@
+/* quantile.h - numbers to a standard normal distribution by rank, as scikit-learn's QuantileTransformer does it. */
+#ifndef TRI_DATA_DATASET_QUANTILE_H
+#define TRI_DATA_DATASET_QUANTILE_H
+
+#include <stdint.h>
+
+/* Quantiles 0, 1/(m-1), ..., 1 of n > 0 sorted values, m = min(n, TRI_QUANTILES_MAX), linear between values; returns m. */
+int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile);
+/* The normal quantile of a value's rank, within +-5.1993. */
+double tri__quantile_normal(double value, const double *quantile, int m);
+/* The standard normal distribution's inverse, 0 < p < 1 (Wichura 1988, AS 241). */
+double tri__normal_inverse(double p);
+
+#endif

@@ -1,0 +1,137 @@
+/* sampler.c - batches as a pure function of (seed, epoch, k). The order of an epoch is a Fisher-Yates shuffle whose draw i
+ * is the high half of (64 random bits) x (i + 1), from Philox at counter (i, epoch, 0, 2): the bias, at most rows / 2^64, is
+ * of no account. The split takes rows from one heap (longest first) and parts from another (emptiest first). */
+#include "data/dataset/sampler.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Least first: by major, then by minor. */
+typedef struct entry {
+    int64_t major, minor, value;
+} entry;
+
+tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle, uint32_t seed) {
+    TRI_ASSERT(batch >= 1 && parts >= 1);
+    *sampler = (tri_sampler){.data = data, .batch = batch, .seed = seed, .shuffle = shuffle, .parts = parts, .epoch = -1};
+    size_t largest = (size_t)(batch < data->n ? batch : data->n);
+    sampler->order = malloc(((size_t)data->n + 1) * sizeof *sampler->order);
+    sampler->part = malloc((largest + 1) * sizeof *sampler->part);
+    sampler->heap = malloc((largest + (size_t)parts) * sizeof(entry));
+    if (sampler->order && sampler->part && sampler->heap) return TRI_OK;
+    tri__sampler_close(sampler);
+    return tri__fail(TRI_RESOURCE, "out of memory for the order of %lld rows", (long long)data->n);
+}
+
+void tri__sampler_close(tri_sampler *sampler) {
+    free(sampler->order);
+    free(sampler->part);
+    free(sampler->heap);
+    *sampler = (tri_sampler){.epoch = -1};
+}
+
+int64_t tri__sampler_batches(const tri_sampler *sampler) {
+    return sampler->data->n / sampler->batch + (sampler->data->n % sampler->batch != 0);
+}
+
+static void set_epoch(tri_sampler *sampler, int64_t epoch) {
+    int fresh = sampler->epoch < 0;
+    if (sampler->epoch == epoch) return;
+    sampler->epoch = epoch;
+    if (!sampler->shuffle && !fresh) return;
+    int64_t *order = sampler->order;
+    for (int64_t i = 0; i < sampler->data->n; i++) order[i] = i;
+    if (!sampler->shuffle) return;
+    uint32_t key = tri__random_id("epoch");
+    for (int64_t i = sampler->data->n - 1; i > 0; i--) {
+        tri_random random = tri__philox(sampler->seed, key, (uint32_t)i, (uint32_t)epoch, 0, 2);
+        uint64_t bits = (uint64_t)random.word[1] << 32 | random.word[0];
+        int64_t j = (int64_t)((unsigned __int128)bits * (uint64_t)(i + 1) >> 64), swapped = order[i];
+        order[i] = order[j], order[j] = swapped;
+    }
+}
+
+int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const int64_t **rows) {
+    TRI_ASSERT(epoch >= 0 && k >= 0 && k < tri__sampler_batches(sampler));
+    set_epoch(sampler, epoch);
+    int64_t first = k * sampler->batch, rest = sampler->data->n - first;
+    *rows = sampler->order + first;
+    return rest < sampler->batch ? rest : sampler->batch;
+}
+
+static int less(const entry *a, const entry *b) {
+    return a->major != b->major ? a->major < b->major : a->minor < b->minor;
+}
+
+static void sift_down(entry *heap, int64_t n, int64_t at) {
+    entry moved = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && less(&heap[child + 1], &heap[child])) child++;
+        if (!less(&heap[child], &moved)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+static int64_t row_tokens(const tri_dataset *data, int text, int64_t row) {
+    return data->text[text].start[row + 1] - data->text[text].start[row];
+}
+
+void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part) {
+    const tri_dataset *data = sampler->data;
+    TRI_ASSERT(n <= sampler->batch && n <= data->n);
+    if (sampler->parts == 1) {
+        memset(part, 0, (size_t)n * sizeof *part);
+        return;
+    }
+    entry *parts = sampler->heap, *left = parts + sampler->parts; /* [parts], [n] */
+    for (int p = 0; p < sampler->parts; p++) parts[p] = (entry){0, p, p};
+    for (int64_t i = 0; i < n; i++) {
+        int64_t tokens = 0;
+        for (int t = 0; t < data->n_texts; t++) tokens += row_tokens(data, t, rows[i]);
+        left[i] = (entry){-tokens, rows[i], i};
+    }
+    for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(left, n, i);
+    for (int64_t rest = n; rest > 0;) {
+        part[left[0].value] = (int32_t)parts[0].value;
+        parts[0].major -= left[0].major;
+        sift_down(parts, sampler->parts, 0);
+        left[0] = left[--rest];
+        sift_down(left, rest, 0);
+    }
+}
+
+static void raise_to(int64_t *maximum, int64_t value) {
+    if (value > *maximum) *maximum = value;
+}
+
+/* Sums rows and tokens by part in the split's scratch, which is free again by now. */
+static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
+    entry *sum = sampler->heap; /* [parts] tokens of either text, rows */
+    memset(sum, 0, (size_t)sampler->parts * sizeof *sum);
+    for (int64_t i = 0; i < n; i++) {
+        entry *of = &sum[sampler->part[i]];
+        of->value++;
+        of->major += row_tokens(sampler->data, 0, rows[i]);
+        if (sampler->data->n_texts > 1) of->minor += row_tokens(sampler->data, 1, rows[i]);
+    }
+    for (int p = 0; p < sampler->parts; p++) {
+        raise_to(&out->rows, sum[p].value);
+        raise_to(&out->tokens[0], sum[p].major);
+        raise_to(&out->tokens[1], sum[p].minor);
+    }
+}
+
+void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out) {
+    *out = (tri_sampler_maxima){0};
+    if (!sampler->shuffle && epochs > 1) epochs = 1;
+    for (int64_t epoch = 0; epoch < epochs; epoch++)
+        for (int64_t k = 0; k < tri__sampler_batches(sampler); k++) {
+            const int64_t *rows;
+            int64_t n = tri__sampler_batch(sampler, epoch, k, &rows);
+            tri__sampler_split(sampler, rows, n, sampler->part);
+            measure(sampler, rows, n, out);
+        }
+}

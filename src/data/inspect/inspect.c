@@ -1,0 +1,139 @@
+/* inspect.c - an inspection from beginning to end: opens the tables, takes its steps in order. */
+#include "data/inspect/inspect_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tri__split_name(int split) {
+    static const char *const names[TRI_SPLITS] = {"train", "valid", "test"};
+    return names[split];
+}
+
+const char *tri__inspect_kind_name(tri_inspect_kind kind) {
+    static const char *const names[] = {"empty", "constant", "id", "numeric", "categorical", "text", "date", "amount"};
+    return names[kind];
+}
+
+const char *tri__inspect_role_name(tri_inspect_role role) {
+    static const char *const names[] = {"", "label", "primary", "secondary", "tabular"};
+    return names[role];
+}
+
+static tri_status open_tables(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_table_options options = {.threads = in->spec->threads, .separator = in->spec->separator,
+                                 .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL};
+    out->base = -1;
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        const char *path = in->spec->path[s];
+        if (!path || !*path) continue;
+        TRI_TRY(tri__table_open(path, &options, &in->table[s]));
+        out->split[s].path = strdup(path);
+        if (!out->split[s].path) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+        const tri_bad_row *rows;
+        int described;
+        out->split[s].rows = tri__table_rows(in->table[s]);
+        out->split[s].bad = tri__table_bad(in->table[s], &rows, &described);
+        out->split[s].separator = tri__table_separator(in->table[s]);
+        out->split[s].recognised = tri__table_recognised(in->table[s]);
+        if (out->base < 0) out->base = s;
+    }
+    TRI_ASSERT(out->base >= 0);
+    return TRI_OK;
+}
+
+static int place_of(const tri_table *table, const char *name) {
+    for (int c = 0; c < tri__table_columns(table); c++)
+        if (strcmp(tri__table_name(table, c), name) == 0) return c;
+    return -1;
+}
+
+static tri_status name_columns(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    const tri_table *base = in->table[out->base];
+    int n = tri__table_columns(base);
+    out->column = calloc((size_t)n + 1, sizeof *out->column);
+    int failed = !out->column;
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (in->table[s]) failed |= !(in->at[s] = malloc(((size_t)n + 1) * sizeof(int)));
+    for (int c = 0; c < n && !failed; c++) {
+        tri_inspect_column *column = &out->column[out->n_columns++];
+        column->name = strdup(tri__table_name(base, c));
+        column->rule = -1;
+        failed |= !column->name;
+        for (int s = 0; s < TRI_SPLITS && !failed; s++)
+            if (in->table[s]) in->at[s][c] = place_of(in->table[s], column->name);
+    }
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
+}
+
+/* How numbers are written, in all of base's columns. What is not clear is a point here, and a warning: training looks
+ * at its own columns only. */
+static tri_status find_reading(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_decimal found;
+    in->reading = in->spec->reading;
+    if (!in->reading.decimal) {
+        TRI_TRY(
+            tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
+        in->reading.decimal = found.mark;
+        if (found.unclear)
+            TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
+                                      "\"%s\" has numbers with commas%s: they are not read as numbers; --decimal-mark "
+                                      "comma reads them as fractions",
+                                      out->column[found.comma].name,
+                                      found.point < 0 ? " before three digits, so they may be thousands"
+                                                      : ", other columns have numbers with points"));
+    }
+    out->decimal = in->reading.decimal;
+    return TRI_OK;
+}
+
+static tri_status take_steps(tri_inspector *in) {
+    TRI_TRY(open_tables(in));
+    TRI_TRY(name_columns(in));
+    TRI_TRY(find_reading(in));
+    TRI_TRY(tri__inspect_columns(in));
+    TRI_TRY(tri__inspect_roles(in));
+    TRI_TRY(tri__inspect_classes(in));
+    TRI_TRY(tri__inspect_lengths(in));
+    TRI_TRY(tri__inspect_rules(in));
+    TRI_TRY(tri__inspect_warnings(in));
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (in->table[s]) TRI_TRY(tri__table_check(in->table[s])); /* a file that changed meanwhile */
+    return TRI_OK;
+}
+
+tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out) {
+    tri_inspector in = {.spec = spec, .out = calloc(1, sizeof *in.out)};
+    *out = NULL;
+    if (!in.out) return tri__fail(TRI_RESOURCE, "out of memory");
+    in.out->label = in.out->primary = in.out->secondary = -1;
+    in.out->majority = -1;
+    tri_status status = take_steps(&in);
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        free(in.klass[s]);
+        free(in.at[s]);
+        tri__table_close(in.table[s]);
+    }
+    if (status == TRI_OK) *out = in.out;
+    else tri__inspect_free(in.out);
+    return status;
+}
+
+void tri__inspect_free(tri_inspection *inspection) {
+    if (!inspection) return;
+    for (int i = 0; i < inspection->n_warnings; i++) free(inspection->warning[i].text);
+    for (int i = 0; i < inspection->n_classes; i++) free(inspection->classes[i].label);
+    for (int c = 0; c < inspection->n_columns; c++) {
+        free(inspection->column[c].name);
+        free(inspection->column[c].example);
+        free(inspection->column[c].left_out);
+    }
+    for (int s = 0; s < TRI_SPLITS; s++) free(inspection->split[s].path);
+    free(inspection->warning);
+    free(inspection->further);
+    free(inspection->classes);
+    free(inspection->column);
+    free(inspection);
+}

@@ -1,0 +1,126 @@
+/* inspect_classes.c - the label's values in class order, how many rows each has, and every row's class. */
+#include "data/table/columns.h"
+#include "data/inspect/inspect_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A value of base's label column. */
+typedef struct value {
+    tri_field_text text;
+    double number;
+    int64_t entry; /* of the tally */
+} value;
+
+/* Whole numbers by size, as class numbers are; texts in byte order. */
+static int by_number(const void *a, const void *b) {
+    double x = ((const value *)a)->number, y = ((const value *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static int by_text(const void *a, const void *b) {
+    tri_field_text x = ((const value *)a)->text, y = ((const value *)b)->text;
+    int order = memcmp(x.text, y.text, x.length < y.length ? x.length : y.length);
+    return order ? order : (x.length > y.length) - (x.length < y.length);
+}
+
+static tri_status no_memory(const tri_inspector *in) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
+}
+
+/* Equal labels have equal keys: "1" and "1.0" are one class of whole numbers, as training sees them. */
+static uint64_t label_key(const tri_inspector *in, tri_field_text field) {
+    const tri_inspect_column *label = &in->out->column[in->out->label];
+    double value;
+    if (label->kind != TRI_INSPECT_NUMERIC || !label->whole ||
+        tri__field_number(&in->reading, field, &value) != TRI_NUMBER_GOOD)
+        return tri__inspect_hash(field);
+    return tri__inspect_hash((tri_field_text){(const char *)&value, sizeof value});
+}
+
+static tri_status add_class(tri_inspector *in, tri_field_text label) {
+    tri_inspection *out = in->out;
+    tri_inspect_class *made = &out->classes[out->n_classes];
+    made->label = strndup(label.text, label.length);
+    if (!made->label) return no_memory(in);
+    out->n_classes++;
+    return TRI_OK;
+}
+
+/* Base's classes, in order. klass [entries of the tally]: each value's class. */
+static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32_t *klass) {
+    tri_inspection *out = in->out;
+    int64_t n = tally->n < TRI_INSPECT_CLASSES ? tally->n : TRI_INSPECT_CLASSES;
+    value *values = calloc((size_t)n + 1, sizeof *values);
+    if (!values) return no_memory(in);
+    for (int64_t i = 0; i < n; i++) {
+        tri_field_text text = tri__inspect_field(in, out->base, tally->entry[i].first, out->label);
+        values[i] = (value){.text = text, .entry = i};
+        (void)tri__field_number(&in->reading, text, &values[i].number);
+    }
+    qsort(values, (size_t)n, sizeof *values, out->column[out->label].kind == TRI_INSPECT_NUMERIC ? by_number : by_text);
+    tri_status status = TRI_OK;
+    for (int64_t i = 0; i < n && status == TRI_OK; i++) {
+        klass[values[i].entry] = (int32_t)i;
+        status = add_class(in, values[i].text);
+    }
+    out->n_base_classes = out->n_classes;
+    free(values);
+    return status;
+}
+
+/* The class of every row of a table; values that base does not have are added as far as there is room. */
+static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, int32_t *klass) {
+    tri_inspection *out = in->out;
+    int64_t rows = tri__table_rows(in->table[split]);
+    in->klass[split] = malloc((size_t)rows * sizeof(int32_t) + 1);
+    if (!in->klass[split]) return no_memory(in);
+    for (int64_t row = 0; row < rows; row++) {
+        tri_field_text field = tri__inspect_field(in, split, row, out->label);
+        int missing = tri__inspect_missing(in, out->label, field);
+        int64_t entry = missing ? -1 : tri__tally_find(tally, label_key(in, field));
+        if (entry < 0 && !missing && split != out->base && out->n_classes < 2 * TRI_INSPECT_CLASSES) {
+            entry = tri__tally_add(tally, label_key(in, field), row);
+            if (entry < 0) return no_memory(in);
+            klass[entry] = out->n_classes;
+            TRI_TRY(add_class(in, field));
+        }
+        in->klass[split][row] = entry < 0 ? -1 : klass[entry];
+        if (entry >= 0 && klass[entry] >= 0) out->classes[klass[entry]].rows[split]++;
+        tri__rows_passed(in->table[split], row);
+    }
+    return TRI_OK;
+}
+
+static tri_status count_classes(tri_inspector *in, tri_tally *tally, int32_t *klass) {
+    tri_inspection *out = in->out;
+    TRI_TRY(order_classes(in, tally, klass));
+    TRI_TRY(read_labels(in, out->base, tally, klass));
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (s != out->base && in->table[s] && in->at[s][out->label] >= 0) TRI_TRY(read_labels(in, s, tally, klass));
+    return TRI_OK;
+}
+
+tri_status tri__inspect_classes(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    if (out->label < 0) return TRI_OK;
+    tri_tally tally = {0};
+    tri_status status = TRI_OK;
+    for (int64_t row = 0; row < out->split[out->base].rows && status == TRI_OK; row++) {
+        tri_field_text field = tri__inspect_field(in, out->base, row, out->label);
+        if (!tri__inspect_missing(in, out->label, field) && tri__tally_add(&tally, label_key(in, field), row) < 0)
+            status = no_memory(in);
+        tri__rows_passed(in->table[out->base], row);
+    }
+    size_t room = (size_t)tally.n + 2 * TRI_INSPECT_CLASSES;
+    int32_t *klass = malloc(room * sizeof *klass);
+    out->classes = calloc(2 * TRI_INSPECT_CLASSES, sizeof *out->classes);
+    if (status == TRI_OK && (!klass || !out->classes)) status = no_memory(in);
+    if (status == TRI_OK) {
+        memset(klass, -1, room * sizeof *klass);
+        status = count_classes(in, &tally, klass);
+    }
+    free(klass);
+    tri__tally_free(&tally);
+    return status;
+}

@@ -1,0 +1,218 @@
+/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass over the rows, in blocks; in a
+ * block, columns in parallel. */
+#include "data/table/columns.h"
+#include "data/inspect/inspect_parts.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { EXAMPLE_CHARS = 40 };
+
+tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t row, int column) {
+    return tri__field_trim(tri__table_field(in->table[split], row, in->at[split][column]));
+}
+
+/* One of the labels that were given, which are labels whatever they look like. */
+static int is_listed(const tri_inspector *in, int column, tri_field_text field) {
+    const tri_texts *labels = &in->spec->label_list;
+    if (!labels->n || !in->spec->label || strcmp(in->spec->label, in->out->column[column].name)) return 0;
+    for (int i = 0; i < labels->n; i++)
+        if (strlen(labels->at[i]) == field.length && memcmp(labels->at[i], field.text, field.length) == 0) return 1;
+    return 0;
+}
+
+int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field) {
+    if (field.length == 0) return 1;
+    if (in->out->column[column].kind == TRI_INSPECT_TEXT && column != in->out->label) return 0;
+    return tri__field_missing(&in->reading, field) && !is_listed(in, column, field);
+}
+
+uint64_t tri__inspect_hash(tri_field_text field) { return XXH3_64bits(field.text, field.length); }
+
+/* What a character is to a word: 0 a blank, 1 part of one, 2 one by itself (punctuation, Chinese and the like). */
+static int word_part(int32_t code) {
+    if (code >= 0x2E80) return 2;
+    if (code >= 0x80) return 1;
+    if (code <= ' ') return 0;
+    return isalnum(code) ? 1 : 2;
+}
+
+int64_t tri__inspect_words(tri_field_text field, int64_t *pieces) {
+    enum { LETTERS = 9 }; /* of one piece: what makes the estimate right for English reviews */
+    int64_t words = 0, run = 0;
+    int blank = 1;
+    *pieces = 0;
+    for (size_t at = 0; at < field.length;) {
+        int part = word_part(tri__utf8_next(field.text, field.length, &at));
+        words += blank && part;
+        blank = part == 0;
+        run = part == 1 ? run + 1 : 0;
+        *pieces += part == 2 || run % LETTERS == 1;
+    }
+    return words;
+}
+
+int tri__inspect_named(const char *name, const char *const *words) {
+    for (size_t at = 0; name[at];) {
+        size_t n = 0; /* a word: letters up to a change from small to capital */
+        if (!isalpha((unsigned char)name[at])) {
+            at++;
+            continue;
+        }
+        while (isalpha((unsigned char)name[at + n]) &&
+               !(n && isupper((unsigned char)name[at + n]) && islower((unsigned char)name[at + n - 1])))
+            n++;
+        for (int i = 0; words[i]; i++)
+            if (strlen(words[i]) == n && strncasecmp(words[i], name + at, n) == 0) return 1;
+        at += n;
+    }
+    return 0;
+}
+
+/* One line of at most EXAMPLE_CHARS characters; blanks and control characters become single spaces. */
+static char *make_example(tri_field_text field) {
+    char text[EXAMPLE_CHARS * 4 + 8];
+    size_t used = 0, at = 0;
+    int chars = 0, space = 0;
+    while (at < field.length && chars < EXAMPLE_CHARS) {
+        size_t begin = at;
+        int32_t code = tri__utf8_next(field.text, field.length, &at);
+        int control = code <= ' ' || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) || code == 0xFEFF;
+        if (control && space) continue;
+        space = control;
+        if (control) text[used++] = ' ';
+        else memcpy(text + used, field.text + begin, at - begin), used += at - begin;
+        chars++;
+    }
+    if (at < field.length) memcpy(text + used, "...", 3), used += 3;
+    return strndup(text, used);
+}
+
+/* The most typical of a column: its first value, or of a text the first with a few words. */
+static tri_field_text find_example(const tri_inspector *in, int column) {
+    const tri_inspection *out = in->out;
+    tri_field_text best = {"", 0};
+    for (int64_t row = 0; row < out->split[out->base].rows; row++) {
+        tri_field_text field = tri__inspect_field(in, out->base, row, column);
+        if (tri__inspect_missing(in, column, field)) continue;
+        if (!best.length) best = field;
+        if (field.length >= EXAMPLE_CHARS / 2 || out->column[column].kind != TRI_INSPECT_TEXT) return field;
+        if (row > 100) break;
+    }
+    return best;
+}
+
+/* A column being counted. */
+typedef struct count {
+    tri_tally tally;
+    tri_tally marks; /* values that mean "missing", unless the column is a text */
+    int64_t words;
+    double before; /* the last number */
+    int whole, rising, failed;
+} count;
+
+static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_t end, count *count) {
+    const tri_inspection *out = in->out;
+    tri_inspect_column *column = &out->column[index];
+    for (int64_t row = begin; row < end && !count->failed; row++) {
+        tri_field_text field = tri__inspect_field(in, out->base, row, index);
+        if (!field.length) continue;
+        double value;
+        int64_t pieces;
+        if (tri__inspect_missing(in, index, field)) {
+            count->failed = tri__tally_add(&count->marks, tri__inspect_hash(field), row) < 0;
+            column->marked++;
+            continue;
+        }
+        count->failed = tri__tally_add(&count->tally, tri__inspect_hash(field), row) < 0;
+        column->filled++;
+        if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
+            count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
+            count->rising &= column->numbers == 0 || value > count->before;
+            count->before = value;
+            column->numbers++;
+            count->words++;
+        } else {
+            count->words += tri__inspect_words(field, &pieces);
+            if (tri__inspect_date(field)) column->dates++;
+            else if (tri__inspect_amount(field)) column->amounts++;
+        }
+    }
+}
+
+static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
+    static const char *const id_words[] = {"id", "ids", "uuid", "guid", "index", "key", "hash", NULL};
+    enum { MANY = 20 }; /* values, before "each is another" means something */
+    int named = c->name[0] == 0 || tri__inspect_named(c->name, id_words);
+    if (c->filled == 0) return TRI_INSPECT_EMPTY;
+    if (c->distinct == 1 && c->filled == rows && rows > 1) return TRI_INSPECT_CONSTANT;
+    if (c->numbers == c->filled) {
+        int counts = c->whole && c->key && c->rising && c->filled >= MANY; /* row numbers */
+        return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
+    }
+    if ((double)c->numbers >= 0.9 * (double)c->filled)
+        return TRI_INSPECT_NUMERIC; /* as training sees it: the others are bad */
+    if (10 * (c->dates + c->numbers) >= 9 * c->filled && 2 * c->dates > c->filled) return TRI_INSPECT_DATE;
+    if (10 * (c->amounts + c->numbers) >= 9 * c->filled && c->amounts) return TRI_INSPECT_AMOUNT;
+    if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
+    int few = c->distinct * 2 <= c->filled && (c->distinct <= 50 || c->distinct * 10 <= c->filled);
+    return few && c->words < 8 ? TRI_INSPECT_CATEGORICAL : TRI_INSPECT_TEXT;
+}
+
+static void end_count(const tri_inspection *out, int index, const count *count) {
+    tri_inspect_column *column = &out->column[index];
+    column->distinct = count->tally.n;
+    column->whole = count->whole && column->numbers;
+    column->rising = count->rising && column->numbers > 1;
+    column->words = column->filled ? (double)count->words / (double)column->filled : 0;
+    column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
+    column->kind = find_kind(column, out->split[out->base].rows);
+    if (column->kind == TRI_INSPECT_TEXT)
+        column->filled += column->marked, column->distinct += count->marks.n,
+            column->marked = 0; /* "-" is a text too */
+    column->missing[out->base] = out->split[out->base].rows - column->filled;
+}
+
+static void count_missing(const tri_inspector *in, int split) {
+    for (int c = 0; c < in->out->n_columns; c++) in->out->column[c].missing[split] = in->at[split][c] < 0 ? -1 : 0;
+    for (int64_t row = 0; row < in->out->split[split].rows; row++) {
+        for (int c = 0; c < in->out->n_columns; c++)
+            if (in->at[split][c] >= 0)
+                in->out->column[c].missing[split] += tri__inspect_missing(in, c, tri__inspect_field(in, split, row, c));
+        tri__rows_passed(in->table[split], row);
+    }
+}
+
+tri_status tri__inspect_columns(tri_inspector *in) {
+    enum { BLOCK = 1 << 14 }; /* rows whose text is in memory at a time, of a file that is larger */
+    tri_inspection *out = in->out;
+    int failed = 0, threads = in->spec->threads > 0 ? in->spec->threads : 1;
+    int64_t rows = out->split[out->base].rows;
+    (void)threads; /* of a build without OpenMP */
+    count *counts = calloc((size_t)out->n_columns + 1, sizeof *counts);
+    if (!counts) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    for (int c = 0; c < out->n_columns; c++) counts[c].whole = counts[c].rising = 1;
+    for (int64_t begin = 0; begin < rows; begin += BLOCK) {
+        int64_t end = begin + BLOCK < rows ? begin + BLOCK : rows;
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (int c = 0; c < out->n_columns; c++) count_rows(in, c, begin, end, &counts[c]);
+        tri__table_done(in->table[out->base], begin, end - begin);
+    }
+    for (int c = 0; c < out->n_columns; c++) {
+        end_count(out, c, &counts[c]);
+        out->column[c].example = make_example(find_example(in, c));
+        failed |= counts[c].failed || !out->column[c].example;
+        tri__tally_free(&counts[c].tally);
+        tri__tally_free(&counts[c].marks);
+    }
+    free(counts);
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (s != out->base && in->table[s]) count_missing(in, s);
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
+}

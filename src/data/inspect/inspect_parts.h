@@ -1,0 +1,56 @@
+/* inspect_parts.h - the steps of an inspection, one file each. They share the tables and what is known so far. */
+#ifndef TRI_DATA_INSPECT_INSPECT_PARTS_H
+#define TRI_DATA_INSPECT_INSPECT_PARTS_H
+
+#include "data/inspect/inspect.h"
+#include "data/table/table.h"
+
+/* Different values and how often each occurs, by 64-bit hash: values that share one count as the same. */
+typedef struct tri_tally {
+    struct tri_tally_entry {
+        uint64_t hash;
+        int64_t count, first; /* occurrences; the row of the first */
+    } *entry;                 /* [n] in order of appearance */
+    int64_t n, capacity;
+    int64_t *slot;            /* [mask + 1] index of entry + 1; 0: free */
+    uint64_t mask;
+} tri_tally;
+
+/* Counts a value; its entry's index, -1 when out of memory. Starts from a zeroed tally. */
+int64_t tri__tally_add(tri_tally *tally, uint64_t hash, int64_t row);
+int64_t tri__tally_find(const tri_tally *tally, uint64_t hash); /* -1 */
+void tri__tally_free(tri_tally *tally);
+
+typedef struct tri_inspector {
+    const tri_inspect_spec *spec;
+    tri_table *table[TRI_SPLITS];     /* NULL: none */
+    int *at[TRI_SPLITS];              /* [n_columns] each column's place in that table; -1 */
+    int32_t *klass[TRI_SPLITS];       /* [rows] each row's class; -1: no label. NULL without a label */
+    tri_reading reading;              /* the spec's, its decimal mark known */
+    tri_inspection *out;
+} tri_inspector;
+
+/* A field without the blanks around it. */
+tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t row, int column);
+uint64_t tri__inspect_hash(tri_field_text field);
+/* Words between blanks, and about how many tokens a subword vocabulary makes of the text. */
+int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
+/* Does a name hold one of the words (a NULL ends them), as a whole word? "row_id", "rowId" and "Row ID" hold "id". */
+int tri__inspect_named(const char *name, const char *const *words);
+/* Is a value missing? A text's is when it is empty. */
+int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
+/* inspect_shapes.c: a date or a time; an amount that is no plain number. */
+int tri__inspect_date(tri_field_text field);
+int tri__inspect_amount(tri_field_text field);
+/* Adds a warning. */
+tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+tri_status tri__inspect_columns(tri_inspector *in);  /* counts and kinds */
+tri_status tri__inspect_roles(tri_inspector *in);    /* label, texts, tabular columns */
+tri_status tri__inspect_classes(tri_inspector *in);  /* label balance */
+tri_status tri__inspect_lengths(tri_inspector *in);  /* tokens and padding */
+tri_status tri__inspect_rules(tri_inspector *in);    /* columns that decide the label */
+tri_status tri__inspect_warnings(tri_inspector *in); /* all warnings, those of the rules among them */
+
+#endif

@@ -1,0 +1,166 @@
+/* inspect_roles.c - which column is the label, which are the texts, which go into the table branch: as configured, else
+ * guessed from kinds and names. A guess is a score for each column; the highest wins, ties go to the first. */
+#include "base/text.h"
+#include "data/inspect/inspect_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static tri_status find_column(const tri_inspector *in, const char *name, int *column) {
+    return tri__table_find(in->table[in->out->base], name, column); /* columns are base's, in its order */
+}
+
+static int is_alone(const char *name, const char *const *words) {
+    for (int i = 0; words[i]; i++)
+        if (strcasecmp(name, words[i]) == 0) return 1;
+    return 0;
+}
+
+/* How likely a column is the label; 0: it cannot be. A label has few values; a few rows, or with a label's own name
+ * many, may lack it. */
+static int label_score(const tri_inspection *out, int index) {
+    static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
+                                        "outcome", "response", "answer", "sentiment", "category", NULL};
+    static const char *const words[] = {"label", "target", "outcome", NULL};
+    static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
+    enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
+    const tri_inspect_column *c = &out->column[index];
+    int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) || c->kind == TRI_INSPECT_CATEGORICAL;
+    int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
+    int named = is_alone(c->name, names);
+    if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
+        c->distinct > most || c->distinct * 2 > c->filled)
+        return 0;
+    int score = 1 + !c->missing[out->base];
+    if (named) score += 100;
+    else if (tri__inspect_named(c->name, words)) score += 60;
+    if (c->distinct == 2) score += 20 + 10 * tri__inspect_named(c->name, yes_no);
+    else if (c->distinct <= FEW) score += 5;
+    if (index == out->n_columns - 1) score += 12;
+    return score;
+}
+
+static tri_status find_label(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    int best = 0;
+    if (in->spec->label) {
+        out->label_given = 1;
+        TRI_TRY(find_column(in, in->spec->label, &out->label));
+    }
+    for (int c = 0; c < out->n_columns; c++) {
+        int score = label_score(out, c);
+        if (!score) continue;
+        out->column[c].candidate = 1;
+        if (!out->label_given && score > best) best = score, out->label = c;
+    }
+    if (out->label >= 0) out->column[out->label].role = TRI_INSPECT_LABEL;
+    return TRI_OK;
+}
+
+/* The text column with the most words that has no part yet; where there is none, a column of several words. -1: neither. */
+static int longest_text(const tri_inspection *out, int also_categories) {
+    int best = -1;
+    for (int c = 0; c < out->n_columns; c++) {
+        const tri_inspect_column *column = &out->column[c];
+        int fits = column->kind == TRI_INSPECT_TEXT || (also_categories && column->kind == TRI_INSPECT_CATEGORICAL);
+        if (fits && c != out->label && c != out->primary && (best < 0 || column->words > out->column[best].words)) best = c;
+    }
+    return best;
+}
+
+/* The columns that are joined to the secondary text. */
+static tri_status find_further(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    out->further = calloc((size_t)in->spec->n_further + 1, sizeof *out->further);
+    if (!out->further) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    for (int i = 0; i < in->spec->n_further; i++) {
+        TRI_TRY(find_column(in, in->spec->further[i], &out->further[i]));
+        out->column[out->further[i]].role = TRI_INSPECT_SECONDARY;
+        out->n_further++;
+    }
+    return TRI_OK;
+}
+
+static tri_status find_texts(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    out->texts_given = in->spec->primary != NULL;
+    if (in->spec->primary) TRI_TRY(find_column(in, in->spec->primary, &out->primary));
+    else out->primary = longest_text(out, 0);
+    if (out->primary < 0) out->primary = longest_text(out, 1);
+    if (in->spec->secondary) TRI_TRY(find_column(in, in->spec->secondary, &out->secondary));
+    else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0);
+    TRI_ASSERT(in->spec->secondary || !in->spec->n_further);
+    TRI_TRY(find_further(in));
+    if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
+    if (out->secondary >= 0) out->column[out->secondary].role = TRI_INSPECT_SECONDARY;
+    return TRI_OK;
+}
+
+/* Numbers, and categories of which training sees enough rows each. */
+static int is_tabular(const tri_inspect_column *c) {
+    enum { CATEGORIES = 50 };
+    if (c->kind == TRI_INSPECT_NUMERIC) return c->numbers == c->filled;
+    return c->kind == TRI_INSPECT_CATEGORICAL && c->distinct <= CATEGORIES;
+}
+
+static tri_status find_tabular(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    out->tabular_given = in->spec->tabular != NULL;
+    for (int i = 0; i < in->spec->n_tabular && out->tabular_given; i++) {
+        int column;
+        TRI_TRY(find_column(in, in->spec->tabular[i], &column));
+        if (out->column[column].role == TRI_INSPECT_NO_ROLE) out->column[column].role = TRI_INSPECT_TABULAR;
+    }
+    for (int c = 0; c < out->n_columns && !out->tabular_given && !out->texts_given; c++) {
+        tri_inspect_column *column = &out->column[c];
+        int everywhere = 1;
+        for (int s = 0; s < TRI_SPLITS; s++) everywhere &= column->missing[s] >= 0;
+        if (column->role == TRI_INSPECT_NO_ROLE && everywhere && is_tabular(column)) column->role = TRI_INSPECT_TABULAR;
+    }
+    return TRI_OK;
+}
+
+/* Why a column plays no part. */
+static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static 160]) {
+    char count[32];
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (c->missing[s] < 0) return snprintf(text, 160, "not in the %s table", tri__split_name(s)), text;
+    switch (c->kind) {
+    case TRI_INSPECT_EMPTY: return "no value in any row";
+    case TRI_INSPECT_CONSTANT: return "the same in every row";
+    case TRI_INSPECT_ID: return "names rows or things: nothing to learn for new ones";
+    case TRI_INSPECT_DATE: return "dates or times: make numbers of them, such as a month or days since";
+    case TRI_INSPECT_AMOUNT:
+        return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark "
+               "comma reads 12,5)";
+    case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
+    default: break;
+    }
+    if (out->texts_given || out->tabular_given) return "not named in the configuration";
+    if (c->kind == TRI_INSPECT_NUMERIC)
+        snprintf(text, 160, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
+    else
+        snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256",
+                 tri__text_count(c->distinct, count));
+    return text;
+}
+
+static tri_status explain_left_out(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    char text[160];
+    for (int c = 0; c < out->n_columns; c++) {
+        tri_inspect_column *column = &out->column[c];
+        if (column->role == TRI_INSPECT_NO_ROLE && !(column->left_out = strdup(reason(out, column, text))))
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__inspect_roles(tri_inspector *in) {
+    TRI_TRY(find_label(in));
+    TRI_TRY(find_texts(in));
+    TRI_TRY(find_tabular(in));
+    return explain_left_out(in);
+}

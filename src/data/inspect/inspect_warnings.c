@@ -1,0 +1,251 @@
+/* inspect_warnings.c - what a person should know before training: columns that give the label away or say nothing, rows that
+ * two tables share, labels that are missing, rare or unknown, texts that will be cut. */
+#include "data/table/columns.h"
+#include "data/inspect/inspect_parts.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...) {
+    tri_inspection *out = in->out;
+    tri_inspect_warning *grown = realloc(out->warning, (size_t)(out->n_warnings + 1) * sizeof *grown);
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (grown && vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    if (grown) out->warning = grown;
+    if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
+    grown[out->n_warnings++] = (tri_inspect_warning){.what = what, .column = column, .text = text};
+    return TRI_OK;
+}
+
+/* Right on nine rows in ten, and wrong at most half as often as always saying the most frequent class. */
+static tri_status warn_deciding(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    for (int c = 0; c < out->n_columns; c++) {
+        const tri_inspect_column *column = &out->column[c];
+        if (column->rule < 0.9 || column->rule <= out->majority || 1 - column->rule > (1 - out->majority) / 2) continue;
+        TRI_TRY(tri__inspect_warn(in, "decides_label", c,
+                                  "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); "
+                                  "leave it out if it is not known when you predict",
+                                  column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
+                                  out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
+    }
+    return TRI_OK;
+}
+
+/* A row's hash over all columns but keys, as far as all tables have them. */
+static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const uint8_t *counts) {
+    uint64_t hash = 0;
+    for (int c = 0; c < in->out->n_columns; c++) {
+        if (!counts[c]) continue;
+        tri_field_text field = tri__table_field(in->table[split], row, in->at[split][c]);
+        hash = XXH3_64bits_withSeed(field.text, field.length, hash);
+    }
+    return hash;
+}
+
+static tri_status no_memory(const tri_inspector *in) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
+}
+
+/* Names of the columns that do not count, as "but ..."; "" when all do. */
+static void name_keys(const tri_inspection *out, const uint8_t *counts, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int c = 0; c < out->n_columns; c++)
+        if (!counts[c] && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : " but ",
+                                     out->column[c].name[0] ? out->column[c].name : "the first");
+}
+
+static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint8_t *counts) {
+    tri_inspection *out = in->out;
+    char keys[300], many[32], all[32];
+    name_keys(out, counts, keys, sizeof keys);
+    for (int a = 0; a < TRI_SPLITS; a++)
+        for (int b = a + 1; b < TRI_SPLITS; b++) {
+            int64_t shared = 0;
+            if (!in->table[a] || !in->table[b]) continue;
+            for (int64_t i = 0; i < seen[b].n; i++)
+                if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
+            if (shared)
+                TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1, "%s of %s rows of %s equal a row of %s in every column%s",
+                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all), tri__split_name(b),
+                                          tri__split_name(a), keys));
+        }
+    int64_t again = out->split[out->base].rows - seen[out->base].n;
+    if (again)
+        TRI_TRY(tri__inspect_warn(in, "repeated_rows", -1, "%s of %s rows of %s equal an earlier one in every column%s",
+                                  tri__text_count(again, many), tri__text_count(out->split[out->base].rows, all),
+                                  tri__split_name(out->base), keys));
+    return TRI_OK;
+}
+
+/* Fills seen [TRI_SPLITS] with the rows' hashes, or with those of one text column's filled fields. */
+static tri_status tally_rows(tri_inspector *in, const uint8_t *counts, int text, tri_tally *seen) {
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        if (!in->table[s] || (text >= 0 && in->at[s][text] < 0)) continue;
+        for (int64_t row = 0; row < tri__table_rows(in->table[s]); row++) {
+            if (row) tri__rows_passed(in->table[s], row - 1);
+            tri_field_text field = text < 0 ? (tri_field_text){0} : tri__inspect_field(in, s, row, text);
+            if (text >= 0 && !field.length) continue;
+            uint64_t hash = text < 0 ? hash_row(in, s, row, counts) : tri__inspect_hash(field);
+            if (tri__tally_add(&seen[s], hash, row) < 0) return no_memory(in);
+        }
+    }
+    return TRI_OK;
+}
+
+static tri_status warn_duplicates(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_tally seen[TRI_SPLITS] = {0};
+    uint8_t *counts = malloc((size_t)out->n_columns + 1);
+    int any = 0;
+    for (int c = 0; c < out->n_columns && counts; c++) {
+        counts[c] = !(out->column[c].kind == TRI_INSPECT_ID && out->column[c].key);
+        for (int s = 0; s < TRI_SPLITS; s++) counts[c] &= !in->table[s] || in->at[s][c] >= 0;
+        any |= counts[c];
+    }
+    tri_status status = counts ? TRI_OK : no_memory(in);
+    if (status == TRI_OK && any) status = tally_rows(in, counts, -1, seen);
+    if (status == TRI_OK && any) status = warn_rows(in, seen, counts);
+    for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
+    free(counts);
+    return status;
+}
+
+static tri_status warn_texts(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    tri_tally seen[TRI_SPLITS] = {0};
+    char many[32], all[32];
+    if (out->primary < 0) return TRI_OK;
+    tri_status status = tally_rows(in, NULL, out->primary, seen);
+    for (int a = 0; a < TRI_SPLITS; a++)
+        for (int b = a + 1; b < TRI_SPLITS; b++) {
+            int64_t shared = 0;
+            for (int64_t i = 0; i < seen[b].n; i++)
+                if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
+            if (shared && status == TRI_OK)
+                status = tri__inspect_warn(in, "duplicate_texts", out->primary, "%s of %s rows of %s have a \"%s\" that also stands in %s",
+                                           tri__text_count(shared, many), tri__text_count(out->split[b].rows, all), tri__split_name(b),
+                                           out->column[out->primary].name, tri__split_name(a));
+        }
+    for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
+    return status;
+}
+
+/* The first value of a mostly numeric column that is no number. */
+static tri_status warn_bad_numbers(tri_inspector *in, int c) {
+    tri_inspection *out = in->out;
+    const tri_inspect_column *column = &out->column[c];
+    double value;
+    int64_t row = 0, line, at;
+    while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
+    tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
+    return tri__inspect_warn(in, "bad_numbers", c,
+                             "\"%s\": %lld of %lld values are not decimal numbers, the first at %s:%lld:%lld; training refuses them",
+                             column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
+                             out->split[out->base].path, (long long)line, (long long)at);
+}
+
+static tri_status warn_column(tri_inspector *in, int c) {
+    tri_inspection *out = in->out;
+    const tri_inspect_column *column = &out->column[c];
+    if (column->kind == TRI_INSPECT_EMPTY && out->split[out->base].rows)
+        TRI_TRY(tri__inspect_warn(in, "empty", c, "\"%s\" has no value in any row", column->name));
+    if (column->kind == TRI_INSPECT_CONSTANT)
+        TRI_TRY(tri__inspect_warn(in, "constant", c, "\"%s\" is the same in every row: it says nothing", column->name));
+    if (column->distinct == 1 && column->marked)
+        TRI_TRY(tri__inspect_warn(
+            in, "one_value", c,
+            "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
+            "out of --missing, or name labels in label_list",
+            column->name));
+    if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (column->missing[s] < 0)
+            TRI_TRY(tri__inspect_warn(in, "missing_column", c, "\"%s\" is not in %s", column->name, out->split[s].path));
+    if (column->lengths.n_long) {
+        char many[32];
+        TRI_TRY(tri__inspect_warn(in, "long_texts", c, "%s texts of \"%s\" (%.1f %%) have %smore than %d tokens and will be cut",
+                                  tri__text_count(column->lengths.n_long, many), column->name,
+                                  100.0 * (double)column->lengths.n_long / (double)column->lengths.rows,
+                                  column->lengths.estimated ? "probably " : "", TRI_INSPECT_LONG));
+    }
+    return TRI_OK;
+}
+
+/* Columns of the other tables that base does not have. */
+static tri_status warn_further(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    for (int s = 0; s < TRI_SPLITS; s++)
+        for (int c = 0; s != out->base && in->table[s] && c < tri__table_columns(in->table[s]); c++) {
+            const char *name = tri__table_name(in->table[s], c);
+            int known = 0;
+            for (int i = 0; i < out->n_columns; i++) known |= strcmp(name, out->column[i].name) == 0;
+            if (!known)
+                TRI_TRY(tri__inspect_warn(in, "missing_column", -1, "\"%s\" of %s is not in %s", name, out->split[s].path,
+                                          out->split[out->base].path));
+        }
+    return TRI_OK;
+}
+
+static tri_status warn_labels(tri_inspector *in) {
+    enum { UNEVEN = 4 };
+    tri_inspection *out = in->out;
+    char many[32];
+    if (out->label < 0) return tri__inspect_warn(in, "no_label", -1, "no column looks like a label: name it with --label-name");
+    const tri_inspect_column *label = &out->column[out->label];
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (label->missing[s] > 0)
+            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label,
+                                      "%s rows of %s have no \"%s\": train and eval stop at the first; fill them in, "
+                                      "or leave them out with --bad-rows skip",
+                                      tri__text_count(label->missing[s], many), tri__split_name(s), label->name));
+    for (int i = out->n_base_classes; i < out->n_classes; i++)
+        for (int s = 0; s < TRI_SPLITS; s++)
+            if (out->classes[i].rows[s])
+                TRI_TRY(tri__inspect_warn(in, "unknown_label", out->label, "%s rows of %s have the label \"%.40s\", which %s does not have",
+                                          tri__text_count(out->classes[i].rows[s], many), tri__split_name(s), out->classes[i].label,
+                                          tri__split_name(out->base)));
+    int64_t least = INT64_MAX, most = 0;
+    const char *rare = "";
+    for (int i = 0; i < out->n_base_classes; i++) {
+        int64_t rows = out->classes[i].rows[out->base];
+        if (rows < least) least = rows, rare = out->classes[i].label;
+        most = rows > most ? rows : most;
+    }
+    if (out->n_base_classes > 1 && most >= UNEVEN * least)
+        TRI_TRY(tri__inspect_warn(in, "imbalance", out->label,
+                                  "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
+                                  "PR AUC rather than accuracy, or set class_weights",
+                                  rare, 100.0 * (double)least / (double)label->filled,
+                                  100.0 * (double)most / (double)label->filled));
+    return TRI_OK;
+}
+
+tri_status tri__inspect_warnings(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (out->split[s].bad)
+            TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out", (long long)out->split[s].bad,
+                                      out->split[s].path));
+    TRI_TRY(warn_labels(in));
+    TRI_TRY(warn_deciding(in));
+    if (out->primary < 0)
+        TRI_TRY(tri__inspect_warn(in, "no_text", -1,
+                                  "no column looks like a text; a model needs one: name it with --primary-text-name"));
+    TRI_TRY(warn_duplicates(in));
+    TRI_TRY(warn_texts(in));
+    for (int c = 0; c < out->n_columns; c++) TRI_TRY(warn_column(in, c));
+    return warn_further(in);
+}

@@ -1,0 +1,18 @@
+/* column_info.h - the Multimodal-Toolkit's column_info.json: which columns of a table are what. */
+#ifndef TRI_DATA_TABLE_COLUMN_INFO_H
+#define TRI_DATA_TABLE_COLUMN_INFO_H
+
+#include "base/option.h"
+
+typedef struct tri_column_info {
+    char *label;        /* label_col */
+    tri_texts text;     /* text_cols, at least one */
+    tri_texts columns;  /* num_cols, then cat_cols */
+    tri_texts categorical, labels; /* cat_cols, label_list */
+} tri_column_info;
+
+/* Keys that are not the Toolkit's are ignored; num_cols, cat_cols and label_list may be left out or empty. TRI_USAGE. */
+tri_status tri__column_info_read(const char *path, tri_column_info *out);
+void tri__column_info_free(tri_column_info *info);
+
+#endif

@@ -1,0 +1,167 @@
+/* columns.c - fields as categories, and a row of numbers and categories as the model's numbers. */
+#include "data/table/columns.h"
+
+#include "data/dataset/quantile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size) {
+    enum { SHOWN = 40 };
+    tri_field_text field = tri__table_field(table, row, column);
+    int shown = field.length > SHOWN ? SHOWN : (int)field.length;
+    while (shown > 0 && shown < (int)field.length && (field.text[shown] & 0xC0) == 0x80) shown--;
+    snprintf(out, size, "\"%.*s\"%s in column \"%s\" %s", shown, field.text, shown < (int)field.length ? "..." : "",
+             tri__table_name(table, column), what);
+    return out;
+}
+
+tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what) {
+    int64_t line, at;
+    char text[1800];
+    tri__table_where(table, row, column, &line, &at);
+    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", tri__table_path(table), (long long)line, (long long)at,
+                     tri__field_words(table, row, column, what, text, sizeof text));
+}
+
+const char *tri__number_words(tri_number number, const tri_reading *reading) {
+    if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
+    return reading->decimal == ','
+               ? "is not a decimal number with a comma (points: --decimal-mark point; missing values: empty, or in "
+                 "--missing; categories: cat_field_list)"
+               : "is not a decimal number (decimal commas: --decimal-mark comma; missing values: empty, or in "
+                 "--missing; "
+                 "categories: cat_field_list)";
+}
+
+static int compare(const char *known, tri_field_text field) {
+    size_t length = strlen(known), least = length < field.length ? length : field.length;
+    int order = least ? memcmp(known, field.text, least) : 0;
+    return order ? order : (length > field.length) - (length < field.length);
+}
+
+/* Where a sorted list has a text, or where it would have to be put. */
+static int find(char *const *list, int n, tri_field_text text, int *there) {
+    int low = 0, high = n;
+    *there = 0;
+    while (low < high && !*there) {
+        int middle = low + (high - low) / 2, order = compare(list[middle], text);
+        if (order == 0) low = middle, *there = 1;
+        else if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+int tri__values_add(tri_values *values, tri_field_text text) {
+    int there, at = find(values->at, values->n, text, &there);
+    if (there) return 0;
+    if (values->n == values->room) {
+        int room = values->room ? 2 * values->room : 16;
+        char **grown = realloc(values->at, (size_t)room * sizeof *grown);
+        if (!grown) return -1;
+        values->at = grown, values->room = room;
+    }
+    char *copy = strndup(text.text, text.length);
+    if (!copy) return -1;
+    memmove(values->at + at + 1, values->at + at, (size_t)(values->n++ - at) * sizeof *values->at);
+    values->at[at] = copy;
+    return 1;
+}
+
+void tri__values_free(tri_values *values) {
+    for (int i = 0; i < values->n; i++) free(values->at[i]);
+    free(values->at);
+    *values = (tri_values){0};
+}
+
+void tri__rows_passed(const tri_table *table, int64_t row) {
+    enum { STRIDE = 4096 };
+    int64_t rows = tri__table_rows(table), first = row / STRIDE * STRIDE;
+    if (row - first == STRIDE - 1 || row == rows - 1) tri__table_done(table, first, row - first + 1);
+}
+
+int tri__column_transform(const tri_column_stats *stats, double value, float *out) {
+    if (stats->transform == TRI_TRANSFORM_STANDARD) value = (value - stats->mean) / stats->deviation;
+    else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL) value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
+    *out = (float)value;
+    return isfinite(*out);
+}
+
+int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
+    int there, at = find(stats->category, stats->n_categories, tri__field_trim(field), &there);
+    return there ? at : stats->n_categories;
+}
+
+tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out) {
+    *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
+    size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n}, columns = (size_t)preprocess->n_columns;
+    out->column = malloc((columns + texts[0] + texts[1] + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+    out->text[0] = out->column + columns;
+    out->text[1] = out->text[0] + texts[0];
+    tri_status status = TRI_OK;
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < preprocess->text[t].n && status == TRI_OK; i++)
+            status = tri__table_find(table, preprocess->text[t].at[i], &out->text[t][i]);
+    if (status == TRI_OK && tri__table_find(table, preprocess->label_name, &out->label) != TRI_OK) {
+        out->label = -1;
+        if (need_labels) status = TRI_DATA;
+    }
+    for (int c = 0; c < preprocess->n_columns && status == TRI_OK; c++)
+        status = tri__table_find(table, preprocess->column[c].name, &out->column[c]);
+    if (status != TRI_OK) tri__fields_free(out);
+    return status;
+}
+
+void tri__fields_free(tri_fields *fields) {
+    free(fields->column);
+    *fields = (tri_fields){.label = -1};
+}
+
+int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad) {
+    for (int c = 0; c < fields->preprocess->n_columns; c++) {
+        const tri_column_stats *stats = &fields->preprocess->column[c];
+        tri_field_text field = tri__table_field(fields->table, row, fields->column[c]);
+        if (stats->category) {
+            for (int k = 0; k < stats->width; k++) numbers[k] = 0;
+            numbers[tri__column_category(stats, field)] = 1;
+        } else {
+            double value = 0;
+            tri_number number = tri__field_number(&fields->preprocess->reading, field, &value);
+            if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
+            if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+            if (number != TRI_NUMBER_GOOD) {
+                *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
+                return 0;
+            }
+        }
+        numbers += stats->width;
+    }
+    return 1;
+}
+
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer, size_t *room) {
+    if (n == 1) return tri__table_field(table, row, columns[0]);
+    size_t need = 0, used = 0;
+    for (int i = 0; i < n; i++) need += tri__table_field(table, row, columns[i]).length + 1;
+    if (need > *room) {
+        char *grown = realloc(*buffer, 2 * need);
+        if (!grown) return (tri_field_text){NULL, 1};
+        *buffer = grown, *room = 2 * need;
+    }
+    for (int i = 0; i < n; i++) {
+        tri_field_text field = tri__table_field(table, row, columns[i]);
+        if (!field.length) continue;
+        if (used) (*buffer)[used++] = ' ';
+        memcpy(*buffer + used, field.text, field.length);
+        used += field.length;
+    }
+    return (tri_field_text){used ? *buffer : "", used};
+}
+
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room) {
+    return tri__fields_join(fields->table, row, fields->text[text], fields->preprocess->text[text].n, buffer, room);
+}

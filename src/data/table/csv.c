@@ -1,0 +1,312 @@
+/* csv.c - CSV after RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in Python's
+ * csv; a carriage return outside quotes must end a line. A record ends at the first line feed outside quotes, whatever is
+ * wrong with it: behind a closing quote that does not end its field, the rest of the field counts as unquoted. */
+#include "data/table/csv.h"
+
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where in a record a byte stands. Not 0: tri_piece.skipping holds one. */
+enum { START = 1, UNQUOTED, QUOTED, CLOSED };
+
+/* A record on its way. */
+typedef struct record {
+    const tri_table *table;
+    const tri_window *window;
+    size_t row, at;
+    size_t character;   /* where the one at `at` begins */
+    int state;
+    size_t quote;       /* where the quoted field begins */
+    int64_t fields;     /* ended so far */
+    uint32_t *end;      /* [limit] where, from the row's start */
+    int64_t limit;
+    tri_fault fault;    /* the first; why[0] = 0: none */
+} record;
+
+static void blame(record *r, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void blame(record *r, size_t at, const char *format, ...) {
+    if (r->fault.why[0]) return;
+    r->fault.at = r->window->base + at;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->fault.why, sizeof r->fault.why, format, args);
+    va_end(args);
+}
+
+static void end_field(record *r, size_t at) {
+    if (r->fields < r->limit) r->end[r->fields] = (uint32_t)(at - r->row);
+    r->fields++;
+    r->state = START;
+}
+
+/* A byte that is neither in quotes nor plain text. 1: the record ends before it; *next is then the start of the next. 2: the
+ * window ends before that is known. */
+static int special(record *r, char byte, size_t *next) {
+    const tri_window *w = r->window;
+    if (byte == r->table->delimiter) {
+        end_field(r, r->at);
+    } else if (byte == '\n') {
+        end_field(r, r->at);
+        *next = r->at + 1;
+        return 1;
+    } else if (byte == '\r') {
+        if (r->at + 1 == w->size && !w->last) {
+            r->state = UNQUOTED; /* for a row that is skipped: a line feed ends it all the same */
+            return 2;
+        }
+        if (r->at + 1 < w->size && w->text[r->at + 1] == '\n') {
+            end_field(r, r->at);
+            *next = r->at + 2;
+            return 1;
+        }
+        blame(r, r->at, "carriage return without a line feed; quote the field or use LF or CRLF line ends");
+        r->state = UNQUOTED;
+    } else if (r->state == CLOSED) {
+        blame(r, r->character, "characters after the closing quote; quotes inside a field are doubled");
+        r->state = UNQUOTED;
+    } else {
+        r->state = UNQUOTED;
+    }
+    return 0;
+}
+
+/* 0 bytes and bytes beyond ASCII, which it steps over. 2: the window ends before it is known. */
+static int check_byte(record *r, char byte) {
+    const tri_window *w = r->window;
+    if (byte == 0) {
+        blame(r, r->at, "NUL byte at byte offset %llu; is this a text file?", (unsigned long long)(w->base + r->at));
+        return 0;
+    }
+    size_t next = r->at;
+    if (tri__utf8_next(w->text, w->size, &next) >= 0) {
+        r->at = next - 1; /* the last byte of a character is an ordinary one */
+        return 0;
+    }
+    if (w->size - r->at < 4 && !w->last) return 2;
+    blame(r, r->at, "invalid UTF-8 byte 0x%02x at byte offset %llu; save the file as UTF-8", (unsigned char)byte,
+          (unsigned long long)(w->base + r->at));
+    return 0;
+}
+
+static void check_length(record *r) {
+    if (r->at - r->row < TRI_LIMIT_CSV_ROW || r->fault.why[0]) return;
+    if (r->state == QUOTED)
+        blame(r, r->quote, "quoted field is not closed within %d MiB, the longest row; it begins here",
+              TRI_LIMIT_CSV_ROW >> 20);
+    else blame(r, r->row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
+}
+
+/* Goes on to the record's end. 1: *next is the start of the next record; 2: the window ends first. */
+static int walk(record *r, size_t *next) {
+    const tri_window *w = r->window;
+    for (; r->at < w->size; r->at++) {
+        check_length(r);
+        r->character = r->at;
+        if ((signed char)w->text[r->at] <= 0 && !r->fault.why[0] && check_byte(r, w->text[r->at])) return 2;
+        char byte = w->text[r->at];
+        if (r->state == QUOTED) {
+            if (byte == '"') r->state = CLOSED;
+        } else if (byte == '"' && r->state == START) {
+            r->state = QUOTED, r->quote = r->at;
+        } else if (byte == '"' && r->state == CLOSED) {
+            r->state = QUOTED;
+        } else {
+            int done = special(r, byte, next);
+            if (done) return done;
+        }
+    }
+    if (!w->last) return 2;
+    check_length(r);
+    if (r->state == QUOTED) blame(r, r->quote, "quoted field is never closed; it begins here");
+    end_field(r, r->at);
+    *next = r->at;
+    return 1;
+}
+
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece, size_t *next) {
+    size_t columns = (size_t)table->columns;
+    *next = row;
+    if (!tri__piece_room(piece, 1, columns)) return TRI_CSV_BAD;
+    record r = {.table = table, .window = window, .row = row, .at = row, .state = START, .end = piece->value + piece->values,
+                .limit = table->columns};
+    if (walk(&r, next) == 2) {
+        /* Eight bytes more than the limit: the fault has shown, though the window may end within a character. */
+        if (window->size - row < TRI_LIMIT_CSV_ROW + 8) return TRI_CSV_CUT;
+        tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
+        piece->skipping = r.state;
+        *next = window->size;
+        return TRI_CSV_CUT;
+    }
+    if (r.fields != table->columns)
+        blame(&r, row, "row has %lld field%s, the header has %d", (long long)r.fields, r.fields == 1 ? "" : "s",
+              table->columns);
+    if (r.fault.why[0]) {
+        tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
+        return TRI_CSV_BAD;
+    }
+    piece->row[piece->rows++] = window->base + row;
+    piece->values += columns;
+    return TRI_CSV_GOOD;
+}
+
+static size_t skip(const tri_table *table, const tri_window *window, int *state) {
+    record r = {.table = table, .window = window, .state = *state, .fault.why = "known"};
+    size_t next;
+    if (walk(&r, &next) == 1) return next;
+    *state = r.state;
+    return SIZE_MAX;
+}
+
+/* Reads on from the window's front as if it stood inside quotes, or outside: how many quotes are out of place, and where the
+ * first record starts. */
+static int try_from(const tri_table *table, const tri_window *window, size_t size, int state, size_t *first) {
+    int doubts = 0;
+    *first = SIZE_MAX;
+    for (size_t at = 0; at < size; at++) {
+        char byte = window->text[at];
+        if (byte == '"') {
+            doubts += state == UNQUOTED;
+            state = state == QUOTED ? CLOSED : state == UNQUOTED ? UNQUOTED : QUOTED;
+        } else if (state != QUOTED) {
+            if (byte == '\n' && *first == SIZE_MAX) *first = at + 1;
+            doubts += state == CLOSED && byte != table->delimiter && byte != '\n' && byte != '\r';
+            state = byte == table->delimiter || byte == '\n' ? START : byte == '\r' ? state : UNQUOTED;
+        }
+    }
+    return doubts;
+}
+
+/* The wrong one of the two soon meets a quote that opens or closes in the midst of text. */
+static size_t guess(const tri_table *table, const tri_window *window, size_t end) {
+    enum { ENOUGH = 8192 };
+    size_t size = window->size < ENOUGH ? window->size : ENOUGH, first[2];
+    int outside = try_from(table, window, size, UNQUOTED, &first[0]);
+    int inside = try_from(table, window, size, QUOTED, &first[1]);
+    size_t found = first[inside < outside];
+    if (found == SIZE_MAX) try_from(table, window, window->size, inside < outside ? QUOTED : UNQUOTED, &found);
+    return found <= end ? found : SIZE_MAX;
+}
+
+static void parse(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+#if defined(__aarch64__)
+    tri__csv_scan_neon(table, window, from, piece);
+#elif defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) tri__csv_scan_avx2(table, window, from, piece);
+    else tri__csv_scan_sse2(table, window, from, piece);
+#else
+    tri__csv_scan_plain(table, window, from, piece);
+#endif
+}
+
+static void copy(const tri_piece *piece, uint32_t *to) { memcpy(to, piece->value, piece->values * sizeof *to); }
+
+static int span(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end) {
+    const uint32_t *ends = table->value + (uint64_t)row * (uint64_t)table->columns;
+    *begin = column ? ends[column - 1] + 1 : 0;
+    *end = ends[column];
+    return 1;
+}
+
+static size_t length(const tri_table *table, int64_t row) {
+    return table->value[(uint64_t)row * (uint64_t)table->columns + (uint64_t)table->columns - 1];
+}
+
+/* Takes the second quote of each pair out of a quoted field. */
+static void decode_field(char *text, uint32_t begin, uint32_t end) {
+    if (end - begin < 2 || text[begin] != '"') return;
+    char *stop = text + end - 1, *to = memchr(text + begin + 1, '"', (size_t)(stop - text - begin - 1));
+    if (!to) return;
+    /* Each run up to and with a quote; the quote's twin is left behind. */
+    for (const char *from = to; from < stop;) {
+        const char *quote = memchr(from, '"', (size_t)(stop - from));
+        size_t run = quote ? (size_t)(quote + 1 - from) : (size_t)(stop - from);
+        memmove(to, from, run);
+        to += run, from += run + (quote != NULL);
+    }
+    memset(to, 0, (size_t)(stop + 1 - to));
+}
+
+static void decode(const tri_table *table, int64_t row, char *text) {
+    const uint32_t *end = table->value + (uint64_t)row * (uint64_t)table->columns;
+    for (int c = 0; c < table->columns; c++) decode_field(text, c ? end[c - 1] + 1 : 0, end[c]);
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* end: [columns] where each name ends. */
+static tri_status check_names(const tri_table *table, const uint32_t *end) {
+    for (int c = 1; c < table->columns; c++)
+        if (!table->name[c][0])
+            return tri__table_fail(table, table->top + end[c - 1] + 1, "column %d has no name; only the first may have none",
+                                   c + 1);
+    char **sorted = malloc((size_t)table->columns * sizeof *sorted);
+    if (!sorted) return tri__table_no_memory(table);
+    memcpy(sorted, table->name, (size_t)table->columns * sizeof *sorted);
+    qsort(sorted, (size_t)table->columns, sizeof *sorted, by_text);
+    const char *twice = NULL;
+    for (int i = 1; i < table->columns && !twice; i++)
+        if (!strcmp(sorted[i], sorted[i - 1])) twice = sorted[i];
+    free(sorted);
+    if (!twice) return TRI_OK;
+    int seen = 0, c = 0;
+    while (strcmp(table->name[c], twice) || !seen++) c++;
+    uint64_t at = table->top + end[c - 1] + 1;
+    return tri__table_fail(table, at, "column name \"%.80s\" stands twice in the header", twice);
+}
+
+/* The header's names from its text; end: [columns] where each ends. */
+static tri_status take_names(tri_table *table, char *text, const uint32_t *end, int64_t fields) {
+    if (fields > TRI_LIMIT_COLUMNS)
+        return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns", TRI_LIMIT_COLUMNS);
+    table->name = calloc((size_t)fields, sizeof *table->name);
+    if (!table->name) return tri__table_no_memory(table);
+    for (uint32_t begin = 0; table->columns < fields; begin = end[table->columns++] + 1) {
+        decode_field(text, begin, end[table->columns]);
+        tri_field_text name = tri__table_text(text + begin, end[table->columns] - begin);
+        table->name[table->columns] = strndup(name.text, name.length);
+        if (!table->name[table->columns]) return tri__table_no_memory(table);
+    }
+    return check_names(table, end);
+}
+
+/* The header is a record of any number of fields; more of the file is read until its end is in sight. */
+static tri_status open_csv(tri_table *table) {
+    tri_status status = TRI_OK;
+    uint32_t *end = NULL;
+    char *text = NULL;
+    for (size_t room = 1 << 16;; room *= 4) {
+        uint64_t left = table->source.size - table->top;
+        tri_window window = {.size = left < room ? (size_t)left : room, .base = table->top, .last = left <= room};
+        size_t fields_most = window.size < TRI_LIMIT_COLUMNS ? window.size + 1 : TRI_LIMIT_COLUMNS;
+        free(text);
+        free(end);
+        window.text = text = malloc(window.size + 1);
+        end = malloc(fields_most * sizeof *end);
+        status = text && end ? TRI_OK : tri__table_no_memory(table);
+        if (status == TRI_OK) status = tri__source_read(&table->source, table->path, table->top, text, window.size);
+        if (status != TRI_OK) break;
+        record r = {.table = table, .window = &window, .state = START, .end = end, .limit = (int64_t)fields_most};
+        size_t next = 0;
+        int cut = walk(&r, &next) == 2;
+        if (cut && window.size < TRI_LIMIT_CSV_ROW + 8) continue;
+        if (r.fault.why[0]) status = tri__table_faulty(table, &r.fault);
+        table->begin = table->top + next;
+        int64_t fields = r.fields;
+        if (status == TRI_OK) status = take_names(table, text, end, fields);
+        break;
+    }
+    free(text);
+    free(end);
+    /* Of a table with one column, an empty line is a row with an empty field. */
+    if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
+    return status;
+}
+
+const tri_format tri__format_csv = {.expected = "a header row was expected", .open = open_csv, .guess = guess,
+                                    .parse = parse, .skip = skip, .copy = copy, .length = length, .span = span,
+                                    .decode = decode};

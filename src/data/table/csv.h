@@ -1,0 +1,26 @@
+/* csv.h - records of CSV and TSV: one byte at a time, which says what is right, and 64 at a time. */
+#ifndef TRI_DATA_TABLE_CSV_H
+#define TRI_DATA_TABLE_CSV_H
+
+#include "data/table/table_parts.h"
+
+typedef enum tri_csv_end {
+    TRI_CSV_GOOD, /* its fields were added to the piece, *next is the start of the next one */
+    TRI_CSV_BAD,  /* noted as such, *next likewise */
+    TRI_CSV_CUT   /* the window ends first, *next is the record's start; or, with piece->skipping set, the record is noted as
+                     bad, and *next is the window's end */
+} tri_csv_end;
+
+/* The record at text[row]. The only place that knows what is wrong with one. */
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece, size_t *next);
+
+/* Parses the records that start in text[from] up to piece->end. All give the same. */
+typedef void tri_csv_scan(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece);
+tri_csv_scan tri__csv_scan_plain;
+#if defined(__aarch64__)
+tri_csv_scan tri__csv_scan_neon;
+#elif defined(__x86_64__)
+tri_csv_scan tri__csv_scan_sse2, tri__csv_scan_avx2;
+#endif
+
+#endif

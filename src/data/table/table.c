@@ -1,0 +1,299 @@
+/* table.c - tables, whatever their format: opening, names, and the text of rows, which is read in blocks of 64 rows when one
+ * of them is asked for the first time, decoded in place, and kept until the caller is done with it. */
+#include "base/text.h"
+#include "data/table/table_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEEP = 64 << 20,  /* bytes of a file that is held in memory whole */
+    GAP = 4096        /* bytes between two rows that are read along with them */
+};
+
+tri_status tri__table_no_memory(const tri_table *table) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory while reading a table of %llu bytes", table->path,
+                     (unsigned long long)table->source.size);
+}
+
+tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    tri_line line = {1, table->top};
+    TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
+    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number, (long long)(at - line.begin) + 1,
+                     text);
+}
+
+/* The file's end, as far as it was looked at: text[size] ends at byte `end`. */
+typedef struct tail {
+    uint64_t end;
+    size_t size;
+    char text[4096];
+} tail;
+
+/* The byte before byte `at`; 0 at the front of the rows. */
+static tri_status byte_before(const tri_table *table, tail *tail, uint64_t at, char *byte) {
+    *byte = 0;
+    if (at == table->begin) return TRI_OK;
+    if (tail->size == 0 || at <= tail->end - tail->size) {
+        uint64_t left = at - table->begin;
+        tail->end = at, tail->size = left < sizeof tail->text ? (size_t)left : sizeof tail->text;
+        TRI_TRY(tri__source_read(&table->source, table->path, at - tail->size, tail->text, tail->size));
+    }
+    *byte = tail->text[tail->size - 1 - (size_t)(tail->end - at)];
+    return TRI_OK;
+}
+
+tri_status tri__table_trim(const tri_table *table, uint64_t *end) {
+    tail tail = {0};
+    for (uint64_t at = table->source.size;; *end = at) {
+        char byte;
+        TRI_TRY(byte_before(table, &tail, at, &byte));
+        if (byte != '\n') return TRI_OK;
+        TRI_TRY(byte_before(table, &tail, --at, &byte));
+        if (byte == '\r') at--;
+    }
+}
+
+static const tri_format *format_of(const char *path, char *delimiter) {
+    static const struct {
+        const char *ending;
+        const tri_format *format;
+        char delimiter;
+    } formats[] = {{".tsv", &tri__format_csv, '\t'},
+                   {".jsonl", &tri__format_jsonl, 0},
+                   {".ndjson", &tri__format_jsonl, 0},
+                   {".json", &tri__format_jsonl, 0}};
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        size_t n = strlen(formats[i].ending);
+        if (length < n || strcmp(path + length - n, formats[i].ending)) continue;
+        *delimiter = formats[i].delimiter;
+        return formats[i].format;
+    }
+    *delimiter = 0; /* recognised */
+    return &tri__format_csv;
+}
+
+static tri_status check_unchanged(const tri_table *table) {
+    if (!tri__source_changed(&table->source)) return TRI_OK;
+    return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
+}
+
+/* Reads rows [first, end) of a block, one behind the other, through gaps of a few bytes. */
+static tri_status load_rows(const tri_table *table, int64_t first, int64_t end, char *to, char **row) {
+    for (int64_t next; first < end; first = next) {
+        uint64_t from = table->row[first], stop = from + table->format->length(table, first);
+        row[first % TRI_TABLE_BLOCK] = to;
+        for (next = first + 1; next < end && table->row[next] - stop <= GAP; next++) {
+            row[next % TRI_TABLE_BLOCK] = to + (table->row[next] - from);
+            stop = table->row[next] + table->format->length(table, next);
+        }
+        TRI_TRY(tri__source_read(&table->source, table->path, from, to, (size_t)(stop - from)));
+        to += stop - from;
+    }
+    return check_unchanged(table);
+}
+
+/* Reads and decodes a block. */
+static tri_status load(const tri_table *table, int64_t index) {
+    int64_t first = index * TRI_TABLE_BLOCK, end = first + TRI_TABLE_BLOCK;
+    if (end > table->rows) end = table->rows;
+    size_t bytes = 1;
+    for (int64_t row = first; row < end; row++) {
+        uint64_t gap = row + 1 < end ? table->row[row + 1] - table->row[row] - table->format->length(table, row) : 0;
+        bytes += table->format->length(table, row) + (gap <= GAP ? (size_t)gap : 0);
+    }
+    char **row = malloc(TRI_TABLE_BLOCK * sizeof *row + bytes);
+    if (!row) return tri__table_no_memory(table);
+    tri_status status = load_rows(table, first, end, (char *)(row + TRI_TABLE_BLOCK), row);
+    if (status != TRI_OK) {
+        free(row);
+        return status;
+    }
+    for (int64_t i = first; i < end; i++) table->format->decode(table, i, row[i - first]);
+    table->block[index].row = row;
+    atomic_store_explicit(&table->block[index].state, 1, memory_order_release);
+    return TRI_OK;
+}
+
+/* The text of a row's block, read if need be; NULL when it cannot be. */
+static char **rows_of(const tri_table *table, int64_t index) {
+    tri_block *block = &table->block[index];
+    int state = atomic_load_explicit(&block->state, memory_order_acquire);
+    if (state == 0) {
+        pthread_mutex_t *lock = (pthread_mutex_t *)&table->lock;
+        pthread_mutex_lock(lock);
+        state = atomic_load_explicit(&block->state, memory_order_relaxed);
+        if (state == 0 && load(table, index) != TRI_OK) atomic_store((_Atomic int *)&table->lost, 1);
+        state = atomic_load_explicit(&block->state, memory_order_relaxed);
+        pthread_mutex_unlock(lock);
+    }
+    return state ? block->row : NULL;
+}
+
+/* Blocks for the rows; of a small file all are read now. */
+static tri_status make_blocks(tri_table *table) {
+    int64_t n = (table->rows + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK;
+    table->block = calloc((size_t)n + 1, sizeof *table->block);
+    if (!table->block) return tri__table_no_memory(table);
+    if (table->source.size > table->options.keep) return check_unchanged(table);
+    int failed = 0;
+#pragma omp parallel for schedule(static) num_threads(table->options.threads) reduction(|: failed)
+    for (int64_t i = 0; i < n; i++) failed |= load(table, i) != TRI_OK;
+    for (int64_t i = 0; failed && i < n; i++)
+        if (!atomic_load(&table->block[i].state)) TRI_TRY(load(table, i));
+    return TRI_OK;
+}
+
+static tri_status open_table(tri_table *table) {
+    TRI_TRY(tri__source_open(&table->source, table->path));
+    char mark[3];
+    if (table->source.size >= 3) {
+        TRI_TRY(tri__source_read(&table->source, table->path, 0, mark, 3));
+        if (!memcmp(mark, "\xEF\xBB\xBF", 3)) table->top = 3;
+    }
+    table->begin = table->top, table->end = table->source.size, table->line = (tri_line){1, table->top};
+    if (table->begin == table->end)
+        return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
+    TRI_TRY(tri__table_form(table));
+    if (!table->delimiter && table->format == &tri__format_csv) TRI_TRY(tri__table_separate(table));
+    TRI_TRY(table->format->open(table));
+    TRI_TRY(tri__table_read(table));
+    if (table->format->close) TRI_TRY(table->format->close(table));
+    return make_blocks(table);
+}
+
+tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out) {
+    *out = NULL;
+    tri_table *table = calloc(1, sizeof *table);
+    if (!table || !(table->path = strdup(path))) {
+        free(table);
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    }
+    if (options) table->options = *options;
+    if (table->options.threads < 1) table->options.threads = 1;
+    if (!table->options.keep) table->options.keep = KEEP;
+    table->source.fd = -1;
+    table->format = format_of(path, &table->delimiter);
+    pthread_mutex_init(&table->lock, NULL);
+    if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
+    tri_status status = open_table(table);
+    if (status == TRI_OK) *out = table;
+    else tri__table_close(table);
+    return status;
+}
+
+void tri__table_close(tri_table *table) {
+    if (!table) return;
+    for (int64_t i = 0; table->block && i * TRI_TABLE_BLOCK < table->rows; i++) free(table->block[i].row);
+    free(table->block);
+    for (int c = 0; table->name && c < table->columns; c++) free(table->name[c]);
+    free(table->name);
+    free(table->row);
+    free(table->first_value);
+    free(table->value);
+    tri__keys_free(&table->keys);
+    for (int i = 0; i < table->described; i++) free((char *)table->bad_row[i].why);
+    free(table->bad_row);
+    free(table->bad_after);
+    pthread_mutex_destroy(&table->lock);
+    tri__source_close(&table->source);
+    free(table->path);
+    free(table);
+}
+
+const char *tri__table_path(const tri_table *table) { return table->path; }
+int64_t tri__table_rows(const tri_table *table) { return table->rows; }
+char tri__table_separator(const tri_table *table) { return table->delimiter; }
+int tri__table_recognised(const tri_table *table) { return table->recognised; }
+int tri__table_columns(const tri_table *table) { return table->columns; }
+
+const char *tri__table_name(const tri_table *table, int column) {
+    TRI_ASSERT(column >= 0 && column < table->columns);
+    return table->name[column];
+}
+
+tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
+    for (int c = 0; c < table->columns; c++)
+        if (!strcmp(table->name[c], name)) {
+            *column = c;
+            return TRI_OK;
+        }
+    enum { SHOWN = 30 };
+    char list[1200] = "none";
+    int used = 0, c = 0;
+    for (; c < table->columns && c < SHOWN && used < (int)sizeof list - 120; c++)
+        used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", c ? ", " : "", table->name[c]);
+    if (c < table->columns) snprintf(list + used, sizeof list - (size_t)used, " and %d more", table->columns - c);
+    const char *nearest = tri__text_nearest(name, (const char *const *)table->name, table->columns);
+    return tri__fail(TRI_DATA, "%s: there is no column \"%.80s\"%s%.80s%s; its columns are: %s", table->path, name,
+                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
+}
+
+tri_field_text tri__table_text(const char *text, size_t length) {
+    if (length < 2 || text[0] != '"') return (tri_field_text){text, length};
+    if (text[length - 1]) return (tri_field_text){text + 1, length - 2};
+    while (length > 1 && !text[length - 1]) length--;
+    return (tri_field_text){text + 1, length - 1};
+}
+
+tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
+    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    uint32_t begin, end;
+    if (!table->format->span(table, row, column, &begin, &end)) return (tri_field_text){"", 0};
+    char **rows = rows_of(table, row / TRI_TABLE_BLOCK);
+    if (!rows) return (tri_field_text){"", 0};
+    return tri__table_text(rows[row % TRI_TABLE_BLOCK] + begin, end - begin);
+}
+
+tri_status tri__table_check(const tri_table *table) {
+    if (!atomic_load((_Atomic int *)&table->lost)) return TRI_OK;
+    return tri__fail(TRI_IO, "%s has changed or could not be read again; start again when it is complete", table->path);
+}
+
+void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
+    TRI_ASSERT(first >= 0 && count >= 0 && count <= table->rows - first);
+    if (table->source.size <= table->options.keep) return;
+    int64_t end = first + count == table->rows ? table->rows + TRI_TABLE_BLOCK - 1 : first + count;
+    for (int64_t i = (first + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK; i < end / TRI_TABLE_BLOCK; i++) {
+        char **rows = table->block[i].row;
+        if (!atomic_exchange(&table->block[i].state, 0)) continue;
+        table->block[i].row = NULL;
+        free(rows);
+    }
+}
+
+void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
+    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    uint32_t begin, end;
+    if (!table->format->span(table, row, column, &begin, &end)) begin = 0;
+    uint64_t byte = table->row[row] + begin;
+    tri_line found = {1, table->top};
+    /* A file that cannot be read any more has no lines; the row's number serves as well as any. */
+    if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_line){row + 1, byte};
+    *line = found.number;
+    *at = (int64_t)(byte - found.begin) + 1;
+}
+
+int64_t tri__table_record(const tri_table *table, int64_t row) {
+    TRI_ASSERT(row >= 0 && row < table->rows);
+    int64_t low = 0, high = table->bad; /* bad rows that stand before it */
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (table->bad_after[middle] <= row) low = middle + 1;
+        else high = middle;
+    }
+    return row + low + 1;
+}
+
+int64_t tri__table_bad(const tri_table *table, const tri_bad_row **rows, int *described) {
+    *rows = table->bad_row, *described = table->described;
+    return table->bad;
+}

@@ -1,0 +1,233 @@
+/* table_form.c - the form of a table's file: a file that is not a table is named, with the way to make one; and which
+ * character separates the fields of a CSV file. That is recognised by the header and the first rows: a separator fits
+ * when the header has at least two fields by it, quotes taken into account, and rows have as many. Commas are what a
+ * file without a header of several fields has; two separators that fit equally well are an error, not a guess. */
+#include "base/text.h"
+#include "data/table/table_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    char byte;
+    const char *name, *plural;
+} separators[] = {
+    {',', "comma", "commas"}, {';', "semicolon", "semicolons"}, {'\t', "tab", "tabs"}, {'|', "pipe", "vertical bars"}};
+
+enum { N_SEPARATORS = sizeof separators / sizeof *separators, SAMPLE = 1 << 18, SAMPLE_ROWS = 100 };
+
+tri_status tri__separator_parse(const char *text, char *separator) {
+    *separator = 0;
+    if (!text || strcmp(text, "auto") == 0) return TRI_OK;
+    for (int i = 0; i < N_SEPARATORS; i++)
+        if (!strcmp(text, separators[i].name) || (text[0] == separators[i].byte && !text[1]))
+            *separator = separators[i].byte;
+    if (!strcmp(text, "\\t")) *separator = '\t';
+    if (*separator) return TRI_OK;
+    return tri__fail(
+        TRI_USAGE,
+        "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character", text);
+}
+
+const char *tri__separator_words(char separator) {
+    for (int i = 0; i < N_SEPARATORS; i++)
+        if (separators[i].byte == separator) return separators[i].plural;
+    return "";
+}
+
+/* Fields of the record at text[*at], which moves behind it; 0 when a quote does not fit; -1 when the record does not
+ * end here. */
+static int64_t count_fields(const char *text, size_t size, int last, char separator, size_t *at) {
+    enum { START, UNQUOTED, QUOTED, CLOSED } state = START;
+    int64_t fields = 1;
+    int wrong = 0;
+    for (; *at < size; ++*at) {
+        char byte = text[*at];
+        if (state == QUOTED) {
+            if (byte == '"') state = CLOSED;
+        } else if (byte == '\n') {
+            ++*at;
+            return wrong ? 0 : fields;
+        } else if (byte == separator) {
+            fields++, state = START;
+        } else if (byte == '"' && state != UNQUOTED) {
+            state = QUOTED;
+        } else if (byte != '\r') {
+            wrong |= state == CLOSED;
+            state = UNQUOTED;
+        }
+    }
+    return !last ? -1 : wrong || state == QUOTED ? 0 : fields;
+}
+
+/* How well a separator fits. */
+typedef struct fit {
+    int64_t fields;      /* of the header */
+    int rows, same;      /* looked at; with as many fields */
+    int bare;            /* rows without the separator */
+} fit;
+
+static fit try_separator(const char *text, size_t size, int last, char separator) {
+    size_t at = 0;
+    fit f = {.fields = count_fields(text, size, last, separator, &at)};
+    if (f.fields < 0) f.fields = 0;
+    while (at < size && f.rows < SAMPLE_ROWS) {
+        if (text[at] == '\n' || text[at] == '\r') { /* an empty line says nothing */
+            at++;
+            continue;
+        }
+        int64_t fields = count_fields(text, size, last, separator, &at);
+        if (fields < 0) break;
+        f.rows++, f.same += fields == f.fields, f.bare += fields == 1;
+    }
+    return f;
+}
+
+/* 2: every row has the header's fields; 1: most rows have; 0: the header has one field, or rows do not follow it. */
+static int rank(const fit *f) { return f->fields < 2 ? 0 : f->same == f->rows ? 2 : 2 * f->same > f->rows ? 1 : 0; }
+
+static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARATORS]) {
+    char list[200];
+    size_t used = 0;
+    list[0] = 0;
+    for (int i = 0; i < N_SEPARATORS; i++)
+        if (fits[i].fields > 1)
+            used += (size_t)snprintf(list + used, sizeof list - used,
+                                     "%s%s (%lld fields in the header, %d of %d rows agree)", used ? ", " : "",
+                                     separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
+    return tri__fail(
+        TRI_DATA,
+        "%s: what separates its fields is not clear: %s; say it with --separator comma, semicolon, tab or pipe",
+        table->path, list);
+}
+
+static tri_status choose(const tri_table *table, const char *text, size_t size, int last, char *separator) {
+    fit fits[N_SEPARATORS];
+    int best = 0, equal = 0, several = 0, only = -1;
+    *separator = ',';
+    for (int i = 0; i < N_SEPARATORS; i++) {
+        fits[i] = try_separator(text, size, last, separators[i].byte);
+        if (fits[i].fields < 2) continue;
+        several++, only = i;
+        if (rank(&fits[i]) > best) best = rank(&fits[i]), equal = 0, *separator = separators[i].byte;
+        equal += rank(&fits[i]) == best;
+    }
+    if (!several || (best && equal == 1)) return TRI_OK;
+    /* One column whose name holds such a character; or commas, and rows that are bad. */
+    if (several == 1 && (separators[only].byte == ',' || fits[only].bare == fits[only].rows)) return TRI_OK;
+    return refuse(table, fits);
+}
+
+tri_status tri__table_separate(tri_table *table) {
+    uint64_t left = table->source.size - table->top;
+    size_t size = left < SAMPLE ? (size_t)left : SAMPLE;
+    char *text = malloc(size + 1);
+    tri_status status =
+        text ? tri__source_read(&table->source, table->path, table->top, text, size) : tri__table_no_memory(table);
+    if (status == TRI_OK) status = choose(table, text, size, size == left, &table->delimiter);
+    free(text);
+    table->recognised = status == TRI_OK && table->delimiter != ',';
+    return status;
+}
+
+static int ends(const char *path, const char *ending) {
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcmp(path + n - k, ending) == 0;
+}
+
+/* The path with another ending; "" when it is too long. */
+static const char *renamed(const char *path, const char *ending, char out[static TRI_PATH_MAX]) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    int length = dot ? (int)(dot - path) : (int)strlen(path);
+    if (snprintf(out, TRI_PATH_MAX, "%.*s%s", length, path, ending) >= TRI_PATH_MAX) out[0] = 0;
+    return out;
+}
+
+/* Files that are not tables, by their first bytes. "%1$s": the file, "%2$s": a file beside it, with the ending
+ * `becomes`. */
+static const struct {
+    const char *bytes;
+    size_t n;
+    const char *becomes, *words;
+} foreign[] = {
+    {"\x1F\x8B", 2, "", "is compressed with gzip; unpack it: gunzip -k %1$s"},
+    {"BZh", 3, "", "is compressed with bzip2; unpack it: bunzip2 -k %1$s"},
+    {"\xFD\x37zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
+    {"\x28\xB5\x2F\xFD", 4, "", "is compressed with zstd; unpack it: unzstd %1$s"},
+    {"PAR1", 4, ".csv",
+     "is a Parquet file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
+     "pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"PK\x03\x04", 4, "",
+     "is an Excel workbook or another zip archive; save the sheet as CSV UTF-8, or: libreoffice --headless "
+     "--convert-to csv %1$s"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", 8, "",
+     "is an Excel workbook (.xls); save the sheet as CSV UTF-8, or: libreoffice --headless "
+     "--convert-to csv %1$s"},
+    {"ARROW1", 6, ".csv",
+     "is an Arrow or Feather file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
+     "pandas.read_feather(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"SQLite format 3", 16, "",
+     "is an SQLite database; write a table of it as CSV: sqlite3 -header -csv %1$s 'select * from TABLE'"},
+    {"\xFF\xFE", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
+    {"\xFE\xFF", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
+};
+
+static tri_status name_foreign(const char *path, const char *words, const char *becomes) {
+    char beside[TRI_PATH_MAX], text[2048];
+    char *word = tri__text_quoted(path), *other = tri__text_quoted(renamed(path, becomes, beside));
+    if (word && other) snprintf(text, sizeof text, words, word, other);
+    tri_status status = word && other ? tri__fail(TRI_DATA, "%s %s", path, text)
+                                      : tri__fail(TRI_RESOURCE, "no memory to say what %s is", path);
+    free(word);
+    free(other);
+    return status;
+}
+
+/* JSON that is not JSON lines, or is not named as such. */
+static tri_status check_json(const tri_table *table, const char *head, size_t n) {
+    static const char blanks[] = " \t\r\n";
+    size_t at = strspn(head, blanks);
+    if (at >= n || (head[at] != '[' && head[at] != '{')) return TRI_OK;
+    size_t inner = at + 1 + strspn(head + at + 1, blanks);
+    int lines = table->format == &tri__format_jsonl, array = head[at] == '[';
+    if (array && (head[inner] == '{' || head[inner] == '['))
+        return name_foreign(table->path, "is one JSON array; write an object a line: jq -c '.[]' %1$s > %2$s",
+                            ends(table->path, ".jsonl") ? ".lines.jsonl" : ".jsonl");
+    if (!array && !lines && head[inner] == '"')
+        return tri__fail(TRI_DATA, "%s holds JSON; one object a line is read from files that end in .jsonl: rename it",
+                         table->path);
+    return TRI_OK;
+}
+
+tri_status tri__table_form(const tri_table *table) {
+    char head[65] = "";
+    size_t n = table->source.size < 64 ? (size_t)table->source.size : 64;
+    TRI_TRY(tri__source_read(&table->source, table->path, 0, head, n));
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (n >= foreign[i].n && memcmp(head, foreign[i].bytes, foreign[i].n) == 0 &&
+            (foreign[i].bytes[0] != 'B' || (n >= 10 && memcmp(head + 4, "1AY&SY", 6) == 0)))
+            return name_foreign(table->path, foreign[i].words, foreign[i].becomes);
+    return check_json(table, head + table->top, n - table->top);
+}
+
+tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
+    char bytes[4], beside[TRI_PATH_MAX];
+    uint64_t left = table->source.size - fault->at;
+    size_t n = left < 4 ? (size_t)left : 4, at = 0;
+    tri_status status = tri__table_fail(table, fault->at, "%s", fault->why);
+    if (status != TRI_DATA || !n || strncmp(fault->why, "invalid UTF-8", 13)) return status;
+    TRI_TRY(tri__source_read(&table->source, table->path, fault->at, bytes, n));
+    if (tri__utf8_next(bytes, n, &at) >= 0) return status;
+    char said[2048];
+    int windows = (unsigned char)bytes[0] < 0xA0;
+    snprintf(said, sizeof said, "%s", tri_error());
+    const char *ending = table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl";
+    char *word = tri__text_quoted(table->path), *other = tri__text_quoted(renamed(table->path, ending, beside));
+    if (word && other) /* without memory for it, what was said stands */
+        status = tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
+                           windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1", word, other);
+    free(word);
+    free(other);
+    return status;
+}

@@ -1,0 +1,185 @@
+/* table_parts.h - the inside of a table, for its own files: the file's bytes (table_source.c), the parallel pass that finds
+ * the rows (table_read.c), what a row is (csv.c, jsonl.c), and the text of rows (table.c).
+ *
+ * The file is cut into pieces, and each piece yields the rows that start in it, running over its end to finish the last. A
+ * thread parses a piece window by window, a window being what stays in its cache. Where a piece's first row starts is guessed
+ * from its own bytes; the pieces are then joined in order, and one whose guess was wrong is parsed again from where the row
+ * before it really ended. So the outcome is that of one thread, whatever the pieces and the guesses. */
+#ifndef TRI_DATA_TABLE_TABLE_PARTS_H
+#define TRI_DATA_TABLE_TABLE_PARTS_H
+
+#include "data/table/table.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+enum {
+    TRI_TABLE_PAD = 64,       /* bytes that may be read beyond a window's end */
+    TRI_TABLE_DESCRIBED = 100, /* bad rows that are described */
+    TRI_TABLE_BLOCK = 64,     /* rows whose text is read and freed together */
+    TRI_TABLE_WHY = 192       /* bytes of a fault's description */
+};
+
+/* A file that is read by position, never mapped: a map of a file that shrinks is a SIGBUS. */
+typedef struct tri_source {
+    int fd;
+    uint64_t size;
+    struct stat info;        /* as it was when it was opened */
+} tri_source;
+
+tri_status tri__source_open(tri_source *source, const char *path);
+void tri__source_close(tri_source *source);
+/* Exactly `size` bytes from `at`: TRI_IO when the file has become shorter. */
+tri_status tri__source_read(const tri_source *source, const char *path, uint64_t at, char *to, size_t size);
+/* Whether its size or its time of change is another than when it was opened. */
+int tri__source_changed(const tri_source *source);
+/* A line, by number from 1, and its first byte. */
+typedef struct tri_line {
+    int64_t number;
+    uint64_t begin;
+} tri_line;
+/* Moves *line on to the line of byte `at`, which it is not behind. */
+tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_line *line);
+
+/* A part of the file in memory; its first byte begins a row. */
+typedef struct tri_window {
+    const char *text;        /* [size + TRI_TABLE_PAD] */
+    size_t size;
+    uint64_t base;           /* of text[0] in the file */
+    int last;                /* the table ends with the window */
+} tri_window;
+
+/* A row that cannot be read. */
+typedef struct tri_fault {
+    uint64_t at;             /* the byte to name, in the file */
+    char why[TRI_TABLE_WHY];
+} tri_fault;
+
+/* Different names, numbered in the order in which they came. */
+typedef struct tri_keys {
+    int n, room;
+    struct {
+        size_t at, length;   /* in text */
+        uint64_t hash;
+    } *key;                  /* [n] */
+    char *text;
+    size_t used, room_text;
+    uint32_t *slot;          /* [slots] a key's number + 1, 0: free; slots is a power of two, at most half of them taken */
+    size_t slots;
+} tri_keys;
+
+/* The number of a name, which is added when it is new; -1 when there is no memory. */
+int tri__keys_add(tri_keys *keys, const char *text, size_t length);
+/* Forgets all but the first n. */
+void tri__keys_cut(tri_keys *keys, int n);
+void tri__keys_free(tri_keys *keys);
+
+/* Rows, as many as were found so far. */
+typedef struct tri_piece {
+    uint64_t begin, end;     /* the file's bytes: rows that start in (begin, end], the table's first also at begin */
+    uint64_t next;           /* where the row after the last one starts */
+    int cut;                 /* the row at `next` does not end in the window */
+    int skipping;            /* not 0: `next` is the window's end, inside a row too long, in this state of its parser */
+    int only_first_bad;      /* stop there */
+    int64_t rows;
+    size_t room_rows, values, room_values;
+    uint64_t *row;           /* [rows] where each starts in the file */
+    uint32_t *count;         /* [rows] values of each, where they differ in that */
+    uint32_t *value;         /* [values] as the format has them */
+    int64_t bad;             /* rows */
+    size_t room_bad;
+    tri_fault *fault;        /* [min(bad, TRI_TABLE_DESCRIBED)] */
+    int64_t *bad_after;      /* [bad] rows before each */
+    size_t room_after;
+    tri_keys keys;           /* JSON lines: the names of its rows' values */
+    uint32_t *column;        /* [keys.n] the table's number of each */
+    int no_memory;
+} tri_piece;
+
+/* Room for so many more rows and values. 0 and no_memory when there is none. */
+int tri__piece_room(tri_piece *piece, size_t rows, size_t values);
+/* Notes a row that cannot be read. */
+void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void tri__piece_clear(tri_piece *piece);
+void tri__piece_free(tri_piece *piece);
+
+/* What differs between formats. */
+typedef struct tri_format {
+    const char *expected;    /* what was, in an empty file */
+    /* Reads what stands before the rows: sets columns, name, begin, end. */
+    tri_status (*open)(tri_table *table);
+    /* Where the first row starts behind text[0], which stands anywhere: a guess, at most `end`; SIZE_MAX: none does. */
+    size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
+    /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut, skipping. */
+    void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece);
+    /* Goes on inside a row too long, in *state: where the next row starts, or SIZE_MAX, not in this window. */
+    size_t (*skip)(const tri_table *table, const tri_window *window, int *state);
+    /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to do. */
+    tri_status (*join)(tri_table *table, tri_piece *piece);
+    /* Copies the piece's values to the table's `to`. */
+    void (*copy)(const tri_piece *piece, uint32_t *to);
+    /* After the last row: names the columns. NULL: nothing to do. */
+    tri_status (*close)(tri_table *table);
+    /* Bytes of a row, up to its last field's end. */
+    size_t (*length)(const tri_table *table, int64_t row);
+    /* Where a field stands, from its row's start; 0 when the row has none. */
+    int (*span)(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end);
+    /* A row's text into what it means, in place: each quoted field's content stays behind its opening quote, 0 bytes fill
+     * the rest of its span. A field without anything to decode stays as it is. */
+    void (*decode)(const tri_table *table, int64_t row, char *text);
+} tri_format;
+
+extern const tri_format tri__format_csv, tri__format_jsonl;
+
+/* The text of some rows, read when the first of them is asked for. */
+typedef struct tri_block {
+    char **row;              /* [TRI_TABLE_BLOCK] each row's text; the text follows */
+    _Atomic int state;       /* 1: it is in memory */
+} tri_block;
+
+struct tri_table {
+    char *path;
+    tri_source source;
+    const tri_format *format;
+    tri_table_options options;
+    char delimiter;          /* of CSV; 0: JSON lines */
+    int recognised;          /* by its rows, and it is not a comma */
+    uint64_t top;            /* the first byte after a byte-order mark: line 1 */
+    uint64_t begin, end;     /* the rows' bytes in the file */
+    int columns;
+    char **name;             /* [columns] */
+    int64_t rows;
+    size_t room_rows, room_values;
+    uint64_t *row;           /* [rows] where each starts in the file */
+    uint64_t *first_value;   /* [rows + 1] of each; NULL where a row has `columns` values (CSV) */
+    uint64_t values;
+    uint32_t *value;         /* CSV: [rows, columns] where each field ends, from its row's start */
+    tri_keys keys;           /* JSON lines: the names of the columns */
+    tri_block *block;        /* [rows / TRI_TABLE_BLOCK, rounded up] */
+    pthread_mutex_t lock;    /* of blocks' reading */
+    _Atomic int lost;        /* some row's text could not be read again */
+    int64_t bad;
+    int64_t *bad_after;      /* [bad] rows before each, in file order */
+    int described;
+    tri_bad_row *bad_row;    /* [described] */
+    tri_line line;           /* of the last one described */
+};
+
+/* Finds the rows between begin and end. */
+tri_status tri__table_read(tri_table *table);
+/* What a field's span means, once decoded. */
+tri_field_text tri__table_text(const char *text, size_t length);
+tri_status tri__table_no_memory(const tri_table *table);
+/* TRI_DATA with the place of byte `at`. */
+tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* TRI_DATA for a row that cannot be read: tri__table_fail, and the way out where the file is not UTF-8. */
+tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault);
+/* TRI_DATA naming what the file is where it is not a table. */
+tri_status tri__table_form(const tri_table *table);
+/* Recognises the delimiter of CSV. */
+tri_status tri__table_separate(tri_table *table);
+/* The end of the rows' bytes when line ends at the end of the file are left out. */
+tri_status tri__table_trim(const tri_table *table, uint64_t *end);
+
+#endif

@@ -1,0 +1,296 @@
+/* table_read.c - finds a table's rows with several threads (table_parts.h says how). A thread takes the next piece, parses it,
+ * puts what it found into a slot, and joins what is in order, its own or not. So nobody waits for a slow neighbour until all
+ * slots are full. Joining is a copy of what was found: about a tenth of the work. */
+#include "base/limits.h"
+#include "data/table/table_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECE = 4 << 20,     /* bytes, at most */
+    LEAST_PIECE = 64 << 10,
+    WINDOW = 512 << 10,  /* half of a common second-level cache */
+    LEAST_WINDOW = 64,
+    EACH = 4             /* slots for each of several threads */
+};
+
+/* One thread's memory. */
+typedef struct reader {
+    const tri_table *table;
+    char *text;          /* [room] the window's bytes */
+    size_t room;
+    tri_window window;
+    size_t step;         /* bytes to read at a time */
+} reader;
+
+/* A piece that is parsed or waits to be joined. */
+typedef struct slot {
+    tri_piece piece;
+    uint64_t first;      /* where its first row starts; UINT64_MAX: no row does */
+    tri_status status;
+    int ready;           /* to be joined */
+} slot;
+
+/* What the threads share. */
+typedef struct pass {
+    tri_table *table;
+    uint64_t piece;      /* bytes */
+    int64_t pieces;
+    _Atomic int64_t taken, joined; /* pieces, from the front */
+    slot *slots;         /* [n_slots] piece i uses slot i % n_slots */
+    int n_slots;
+    pthread_mutex_t lock; /* of `ready` and all below */
+    pthread_cond_t room; /* some piece was joined */
+    uint64_t next;       /* where the first row after the joined pieces starts */
+    _Atomic int status;  /* TRI_OK, or the first failure */
+    char error[2048];    /* its text: a thread's own stays with the thread */
+} pass;
+
+static void *grow(void *array, size_t *room, size_t need, size_t element) {
+    if (need <= *room && array) return array;
+    size_t more = *room + *room / 2 > need ? *room + *room / 2 : need, bytes;
+    if (more < 64) more = 64;
+    if (__builtin_mul_overflow(more, element, &bytes)) return NULL;
+    void *larger = realloc(array, bytes);
+    if (larger) *room = more;
+    return larger;
+}
+
+int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
+    size_t need = (size_t)piece->rows + rows, room_row = piece->room_rows, room_count = piece->room_rows;
+    uint64_t *row = grow(piece->row, &room_row, need, sizeof *row);
+    if (row) piece->row = row;
+    uint32_t *count = grow(piece->count, &room_count, need, sizeof *count);
+    if (count) piece->count = count;
+    uint32_t *value = grow(piece->value, &piece->room_values, piece->values + values, sizeof *value);
+    if (value) piece->value = value;
+    if (row && count && value) {
+        piece->room_rows = room_row;
+        return 1;
+    }
+    piece->no_memory = 1;
+    return 0;
+}
+
+void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
+    int64_t *after = grow(piece->bad_after, &piece->room_after, (size_t)piece->bad + 1, sizeof *after);
+    if (!after) {
+        piece->no_memory = 1;
+        return;
+    }
+    piece->bad_after = after;
+    after[piece->bad] = piece->rows;
+    if (piece->bad++ >= TRI_TABLE_DESCRIBED) return;
+    tri_fault *fault = grow(piece->fault, &piece->room_bad, (size_t)piece->bad, sizeof *fault);
+    if (!fault) {
+        piece->bad--, piece->no_memory = 1;
+        return;
+    }
+    piece->fault = fault;
+    fault += piece->bad - 1;
+    fault->at = at;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(fault->why, sizeof fault->why, format, args);
+    va_end(args);
+}
+
+static void free_piece(tri_piece *piece) {
+    free(piece->row);
+    free(piece->count);
+    free(piece->value);
+    free(piece->fault);
+    free(piece->bad_after);
+    free(piece->column);
+    tri__keys_free(&piece->keys);
+}
+
+/* Keeps the window's bytes from text[from] on and reads `step` more behind them. */
+static tri_status move_window(reader *r, size_t from) {
+    const tri_table *table = r->table;
+    tri_window *w = &r->window;
+    size_t kept = w->size - from;
+    uint64_t at = w->base + w->size, left = table->end - at;
+    size_t fresh = left < r->step ? (size_t)left : r->step;
+    if (from) memmove(r->text, r->text + from, kept);
+    char *text = grow(r->text, &r->room, kept + fresh + TRI_TABLE_PAD, 1);
+    if (!text) return tri__table_no_memory(table);
+    r->text = text;
+    *w = (tri_window){.text = text, .size = kept + fresh, .base = w->base + from, .last = fresh == left};
+    memset(text + w->size, 0, TRI_TABLE_PAD);
+    return tri__source_read(&table->source, table->path, at, text + kept, fresh);
+}
+
+static tri_status begin_window(reader *r, uint64_t at) {
+    r->window = (tri_window){.base = at};
+    size_t piece = r->table->options.piece;
+    r->step = !piece || piece > WINDOW ? WINDOW : piece < LEAST_WINDOW ? LEAST_WINDOW : piece;
+    return move_window(r, 0);
+}
+
+/* Parses the piece's rows from text[from] of the window on, which is the start of one. */
+static tri_status parse_rows(reader *r, size_t from, tri_piece *piece) {
+    const tri_format *format = r->table->format;
+    for (;;) {
+        if (piece->skipping) {
+            from = format->skip(r->table, &r->window, &piece->skipping);
+            piece->next = r->window.base + (from == SIZE_MAX ? r->window.size : from);
+            if (from != SIZE_MAX) piece->skipping = 0;
+        }
+        if (!piece->skipping && r->window.base + from <= piece->end) format->parse(r->table, &r->window, from, piece);
+        if (piece->no_memory) return tri__table_no_memory(r->table);
+        if (r->window.last || (piece->bad && piece->only_first_bad)) return TRI_OK;
+        if (piece->next > piece->end && !piece->skipping) return TRI_OK;
+        if (piece->next == r->window.base) r->step *= 2; /* a long row, or one too long soon */
+        TRI_TRY(move_window(r, (size_t)(piece->next - r->window.base)));
+        from = 0;
+    }
+}
+
+static void clear(tri_piece *piece) {
+    piece->rows = piece->bad = 0;
+    piece->values = 0;
+    piece->cut = piece->skipping = 0;
+    tri__keys_cut(&piece->keys, 0);
+}
+
+/* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always guess. */
+static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
+    const tri_table *table = pass->table;
+    tri_piece *piece = &to->piece;
+    clear(piece);
+    piece->begin = table->begin + (uint64_t)index * pass->piece;
+    piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
+    piece->only_first_bad = table->options.bad_rows == TRI_BAD_ROWS_FAIL;
+    to->first = UINT64_MAX;
+    if (atomic_load(&pass->status) != TRI_OK) return TRI_OK;
+    if (index == 0 || (atomic_load(&pass->joined) == index && !table->options.piece)) {
+        if (pass->next > piece->end) return TRI_OK;
+        to->first = pass->next;
+        TRI_TRY(begin_window(r, to->first));
+        return parse_rows(r, 0, piece);
+    }
+    TRI_TRY(begin_window(r, piece->begin));
+    size_t from = table->format->guess(table, &r->window, (size_t)(piece->end - piece->begin));
+    if (from == SIZE_MAX) return TRI_OK;
+    to->first = piece->begin + from;
+    return parse_rows(r, from, piece);
+}
+
+/* Describes the bad rows of a piece, or fails with the first. */
+static tri_status take_bad(tri_table *table, const tri_piece *piece) {
+    if (piece->bad && piece->only_first_bad) return tri__table_faulty(table, &piece->fault[0]);
+    if (!piece->bad) return TRI_OK;
+    int64_t *after = realloc(table->bad_after, (size_t)(table->bad + piece->bad + 1) * sizeof *after);
+    if (!after) return tri__table_no_memory(table);
+    table->bad_after = after;
+    for (int64_t i = 0; i < piece->bad; i++) after[table->bad + i] = table->rows + piece->bad_after[i];
+    table->bad += piece->bad;
+    for (int64_t i = 0; i < piece->bad && table->described < TRI_TABLE_DESCRIBED; i++) {
+        const tri_fault *fault = &piece->fault[i];
+        tri_bad_row *rows = realloc(table->bad_row, (size_t)(table->described + 1) * sizeof *rows);
+        if (!rows) return tri__table_no_memory(table);
+        table->bad_row = rows;
+        TRI_TRY(tri__source_line(&table->source, table->path, fault->at, &table->line));
+        char *why = strdup(fault->why);
+        if (!why) return tri__table_no_memory(table);
+        rows[table->described++] = (tri_bad_row){table->line.number, (int64_t)(fault->at - table->line.begin) + 1, why};
+    }
+    return TRI_OK;
+}
+
+static tri_status copy_rows(tri_table *table, const tri_piece *piece) {
+    size_t need = (size_t)(table->rows + piece->rows) + 1, room_row = table->room_rows, room_first = table->room_rows;
+    uint64_t *row = grow(table->row, &room_row, need, sizeof *row);
+    if (row) table->row = row;
+    if (row && table->first_value) {
+        uint64_t *first = grow(table->first_value, &room_first, need, sizeof *first);
+        if (!first) return tri__table_no_memory(table);
+        table->first_value = first;
+        for (int64_t i = 0; i < piece->rows; i++) first[table->rows + i + 1] = first[table->rows + i] + piece->count[i];
+    }
+    uint32_t *value = grow(table->value, &table->room_values, table->values + piece->values, sizeof *value);
+    if (value) table->value = value;
+    if (!row || !value) return tri__table_no_memory(table);
+    table->room_rows = room_row;
+    if (piece->rows) memcpy(row + table->rows, piece->row, (size_t)piece->rows * sizeof *row);
+    if (piece->values) table->format->copy(piece, value + table->values);
+    table->rows += piece->rows;
+    table->values += piece->values;
+    return TRI_OK;
+}
+
+/* Adds a piece to the table; all before it have been. Parses it again if it did not begin where they end. */
+static tri_status join_piece(pass *pass, reader *r, slot *from) {
+    tri_piece *piece = &from->piece;
+    if (pass->next > piece->end || pass->next == pass->table->end) return TRI_OK;
+    if (from->first != pass->next) {
+        clear(piece);
+        TRI_TRY(begin_window(r, pass->next));
+        from->status = parse_rows(r, 0, piece);
+    }
+    TRI_TRY(from->status);
+    TRI_TRY(take_bad(pass->table, piece));
+    if (pass->table->format->join) TRI_TRY(pass->table->format->join(pass->table, piece));
+    pass->next = piece->next;
+    return copy_rows(pass->table, piece);
+}
+
+/* Marks a slot as ready and joins what is in order. */
+static void hand_in(pass *pass, reader *r, slot *done) {
+    pthread_mutex_lock(&pass->lock);
+    done->ready = 1;
+    for (slot *next; (next = &pass->slots[atomic_load(&pass->joined) % pass->n_slots])->ready; atomic_fetch_add(&pass->joined, 1)) {
+        next->ready = 0;
+        if (atomic_load(&pass->status) != TRI_OK) continue;
+        tri_status status = join_piece(pass, r, next);
+        if (status == TRI_OK) continue;
+        atomic_store(&pass->status, status);
+        snprintf(pass->error, sizeof pass->error, "%s", tri_error());
+    }
+    pthread_cond_broadcast(&pass->room);
+    pthread_mutex_unlock(&pass->lock);
+}
+
+/* One thread's work: piece after piece. The first piece not joined is always with a thread that does not wait. */
+static void work(pass *pass) {
+    reader r = {.table = pass->table};
+    for (int64_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->pieces;) {
+        pthread_mutex_lock(&pass->lock);
+        while (i - atomic_load(&pass->joined) >= pass->n_slots) pthread_cond_wait(&pass->room, &pass->lock);
+        pthread_mutex_unlock(&pass->lock);
+        slot *to = &pass->slots[i % pass->n_slots];
+        to->status = parse_piece(pass, &r, i, to);
+        hand_in(pass, &r, to);
+    }
+    free(r.text);
+}
+
+/* Small enough for the threads to share the work evenly. */
+static uint64_t piece_bytes(const tri_table *table) {
+    uint64_t share = (table->end - table->begin) / (8 * (uint64_t)table->options.threads);
+    if (table->options.piece) share = table->options.piece;
+    else if (share < LEAST_PIECE) share = LEAST_PIECE;
+    return share < PIECE ? share : PIECE;
+}
+
+tri_status tri__table_read(tri_table *table) {
+    int threads = table->options.threads;
+    pass pass = {.table = table, .piece = piece_bytes(table), .next = table->begin, .n_slots = threads > 1 ? EACH * threads : 1};
+    pass.pieces = (int64_t)((table->end - table->begin + pass.piece - 1) / pass.piece);
+    pass.slots = calloc((size_t)pass.n_slots, sizeof *pass.slots);
+    if (!pass.slots) return tri__table_no_memory(table);
+    pthread_mutex_init(&pass.lock, NULL);
+    pthread_cond_init(&pass.room, NULL);
+#pragma omp parallel num_threads(threads) if (threads > 1 && pass.pieces > 1)
+    work(&pass);
+    for (int i = 0; i < pass.n_slots; i++) free_piece(&pass.slots[i].piece);
+    free(pass.slots);
+    pthread_cond_destroy(&pass.room);
+    pthread_mutex_destroy(&pass.lock);
+    tri_status status = (tri_status)atomic_load(&pass.status);
+    return status == TRI_OK ? TRI_OK : tri__fail(status, "%s", pass.error);
+}

@@ -1,0 +1,153 @@
+/* normalise.c - a text through the normaliser's steps, each a pass over the whole. Pure ASCII, which most text is, needs only
+ * two of them, in place. */
+#include "data/text/normalise.h"
+
+#include "base/text.h"
+#include "data/text/unicode.h"
+
+#include <string.h>
+
+int tri__normaliser_add(tri_normaliser *normaliser, tri_norm kind, int left, int right) {
+    if (normaliser->n == TRI_NORM_STEPS) return 0;
+    normaliser->step[normaliser->n].kind = kind;
+    normaliser->step[normaliser->n].left = left;
+    normaliser->step[normaliser->n++].right = right;
+    return 1;
+}
+
+int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules) {
+    return (!rules.clean_text || tri__normaliser_add(normaliser, TRI_NORM_CLEAN, 0, 0)) &&
+           (!rules.split_chinese || tri__normaliser_add(normaliser, TRI_NORM_CHINESE, 0, 0)) &&
+           (!rules.strip_accents || (tri__normaliser_add(normaliser, TRI_NORM_NFD, 0, 0) &&
+                                     tri__normaliser_add(normaliser, TRI_NORM_ACCENTS, 0, 0))) &&
+           (!rules.lower_case || tri__normaliser_add(normaliser, TRI_NORM_LOWER, 0, 0));
+}
+
+static int is_ascii(const char *text, size_t length) {
+    unsigned char any = 0;
+    for (size_t i = 0; i < length; i++) any |= (unsigned char)text[i];
+    return any < 0x80;
+}
+
+static size_t clean_ascii(char *text, size_t length) {
+    size_t n = 0;
+    for (size_t i = 0; i < length; i++) {
+        int class = tri__ascii_class[(unsigned char)text[i]];
+        text[n] = class & TRI_CHAR_SPACE ? ' ' : text[i];
+        n += !(class & TRI_CHAR_CONTROL);
+    }
+    return n;
+}
+
+static void lower_ascii(char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) text[i] = (char)(text[i] + (text[i] >= 'A' && text[i] <= 'Z' ? 32 : 0));
+}
+
+static void strip(const char **text, size_t *length, int left, int right) {
+    const char *begin = *text, *end = begin + *length;
+    while (left && begin < end) {
+        size_t at = 0;
+        int32_t code = tri__utf8_next(begin, (size_t)(end - begin), &at);
+        if (code < 0 || !(tri__char_class(code) & TRI_CHAR_SPACE)) break;
+        begin += at;
+    }
+    while (right && begin < end) {
+        const char *last = end - 1;
+        while (last > begin && (*last & 0xC0) == 0x80) last--;
+        size_t at = 0;
+        int32_t code = tri__utf8_next(last, (size_t)(end - last), &at);
+        if (code < 0 || !(tri__char_class(code) & TRI_CHAR_SPACE)) break;
+        end = last;
+    }
+    *text = begin, *length = (size_t)(end - begin);
+}
+
+static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
+                                  const char **out, size_t *n) {
+    TRI_TRY(tri__bytes_room(&scratch->text[0], length));
+    char *at = scratch->text[0].at;
+    memcpy(at, text, length);
+    for (int i = 0; i < normaliser->n; i++) {
+        tri_norm kind = normaliser->step[i].kind;
+        if (kind == TRI_NORM_CLEAN) length = clean_ascii(at, length);
+        else if (kind == TRI_NORM_LOWER) lower_ascii(at, length);
+        else if (kind == TRI_NORM_STRIP) {
+            const char *begin = at;
+            strip(&begin, &length, normaliser->step[i].left, normaliser->step[i].right);
+            at += begin - at;
+        }
+    }
+    *out = at, *n = length;
+    return TRI_OK;
+}
+
+/* What one character above ASCII, or below it, becomes; returns the code points, at most 3. */
+static int change(tri_norm kind, int32_t code, int32_t out[static 3]) {
+    int class;
+    switch (kind) {
+    case TRI_NORM_CLEAN:
+        class = tri__char_class(code);
+        out[0] = class & TRI_CHAR_SPACE ? ' ' : code;
+        return !(class & TRI_CHAR_CONTROL);
+    case TRI_NORM_CHINESE:
+        out[0] = out[2] = ' ', out[1] = code;
+        if (tri__char_is_chinese(code)) return 3;
+        out[0] = code;
+        return 1;
+    case TRI_NORM_LOWER:
+        return tri__char_lower(code, out);
+    default:
+        out[0] = code;
+        return !(tri__char_class(code) & (kind == TRI_NORM_ACCENTS ? TRI_CHAR_ACCENT : TRI_CHAR_MARK));
+    }
+}
+
+/* A step that looks at one character at a time; out has room for 2 * length. Returns the bytes written. */
+static size_t change_each(tri_norm kind, const char *text, size_t length, char *out) {
+    size_t n = 0;
+    for (size_t at = 0; at < length;) {
+        unsigned char byte = (unsigned char)text[at];
+        if (byte < 0x80 && kind != TRI_NORM_CLEAN) {
+            at++;
+            out[n++] = (char)(kind == TRI_NORM_LOWER && byte >= 'A' && byte <= 'Z' ? byte + 32 : byte);
+            continue;
+        }
+        int32_t code = tri__utf8_next(text, length, &at), parts[3];
+        int count = code < 0 ? 0 : change(kind, code, parts);
+        for (int i = 0; i < count; i++) {
+            char utf8[4];
+            int bytes = tri__utf8_put(parts[i], utf8);
+            memcpy(out + n, utf8, (size_t)bytes);
+            n += (size_t)bytes;
+        }
+    }
+    return n;
+}
+
+/* Bytes that a step can make of one: 11 of U+FDFA in three, 3 of U+0390 in two. */
+static size_t growth(tri_norm kind) {
+    return kind == TRI_NORM_NFKD || kind == TRI_NORM_NFKC ? 11 : kind == TRI_NORM_NFD || kind == TRI_NORM_NFC ? 3 : 2;
+}
+
+tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
+                          const char **out, size_t *n) {
+    *out = text, *n = length;
+    if (!normaliser->n) return TRI_OK;
+    if (is_ascii(text, length)) return normalise_ascii(normaliser, text, length, scratch, out, n);
+    for (int i = 0, turn = 0; i < normaliser->n; i++) {
+        tri_norm kind = normaliser->step[i].kind;
+        if (kind == TRI_NORM_STRIP) {
+            strip(out, n, normaliser->step[i].left, normaliser->step[i].right);
+            continue;
+        }
+        size_t room;
+        if (__builtin_mul_overflow(*n, growth(kind), &room)) return tri__fail(TRI_RESOURCE, "a text of %zu bytes is too long", *n);
+        tri_bytes *to = &scratch->text[turn];
+        TRI_TRY(tri__bytes_room(to, room));
+        int failed = 0, form = kind >= TRI_NORM_NFD && kind <= TRI_NORM_NFKC;
+        *n = form ? tri__normal_form(kind, *out, *n, &scratch->run, to->at, &failed) : change_each(kind, *out, *n, to->at);
+        if (failed) return TRI_RESOURCE;
+        *out = to->at, turn = !turn;
+    }
+    return TRI_OK;
+}

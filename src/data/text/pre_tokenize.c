@@ -1,0 +1,131 @@
+/* pre_tokenize.c - text to words. Words are spans of the text; only where a blank goes in front is a word copied. */
+#include "data/text/pre_tokenize.h"
+
+#include "base/text.h"
+#include "data/text/unicode.h"
+
+#include <string.h>
+
+typedef struct walk {
+    const tri_pre_tokenizer *pre_tokenizer;
+    tri_scratch *scratch;
+    tri_take_word *take;
+    void *to;
+} walk;
+
+static int split(const walk *w, int step, const char *text, size_t length);
+
+/* A word of one step: to the next step. */
+static int emit(const walk *w, int step, const char *word, size_t length) {
+    if (!length) return 1;
+    return step + 1 < w->pre_tokenizer->n ? split(w, step + 1, word, length) : w->take(w->to, word, length);
+}
+
+/* Classes of the character at text[*at], and past it. */
+static int class_at(const char *text, size_t length, size_t *at) {
+    unsigned char byte = (unsigned char)text[*at];
+    if (byte < 0x80) return ++*at, tri__ascii_class[byte];
+    int32_t code = tri__utf8_next(text, length, at);
+    return code < 0 ? 0 : tri__char_class(code);
+}
+
+/* Words end at blanks; a character of the classes `alone` is a word of its own. */
+static int split_at(const walk *w, int step, const char *text, size_t length, int alone) {
+    size_t start = 0, next = 0;
+    for (size_t at = 0; at < length; at = next) {
+        next = at;
+        int class = class_at(text, length, &next);
+        if (!(class & (TRI_CHAR_SPACE | alone))) continue;
+        int on = emit(w, step, text + start, at - start);
+        if (on == 1 && !(class & TRI_CHAR_SPACE)) on = emit(w, step, text + at, next - at);
+        if (on != 1) return on;
+        start = next;
+    }
+    return emit(w, step, text + start, length - start);
+}
+
+/* Runs of characters of one kind, \w or neither \w nor \s. */
+static int split_words(const walk *w, int step, const char *text, size_t length) {
+    size_t start = 0, next = 0;
+    int kind = TRI_CHAR_SPACE;
+    for (size_t at = 0; at <= length; at = next) {
+        next = at;
+        int here = at < length ? class_at(text, length, &next) & (TRI_CHAR_WORD | TRI_CHAR_SPACE) : TRI_CHAR_SPACE;
+        if (at == length || here != kind) {
+            int on = kind == TRI_CHAR_SPACE ? 1 : emit(w, step, text + start, at - start);
+            if (on != 1 || at == length) return on;
+            start = at, kind = here;
+        }
+    }
+    return 1;
+}
+
+/* Cuts between characters, by what lies on both sides: punctuation (1) or not (0). */
+static int cuts(tri_behaviour behaviour, int before, int after) {
+    switch (behaviour) {
+    case TRI_CONTIGUOUS: return before != after;
+    case TRI_WITH_PREVIOUS: return before;
+    case TRI_WITH_NEXT: return after;
+    default: return before || after;
+    }
+}
+
+static int split_punctuation(const walk *w, int step, const char *text, size_t length, tri_behaviour behaviour) {
+    size_t start = 0, next = 0;
+    int before = 0;
+    for (size_t at = 0; at < length; at = next) {
+        next = at;
+        int here = (class_at(text, length, &next) & TRI_CHAR_PUNCTUATION) != 0;
+        if (at && cuts(behaviour, before, here)) {
+            int on = behaviour == TRI_REMOVED && before ? 1 : emit(w, step, text + start, at - start);
+            if (on != 1) return on;
+            start = at;
+        }
+        before = here;
+    }
+    return behaviour == TRI_REMOVED && before ? 1 : emit(w, step, text + start, length - start);
+}
+
+/* The blank and text[n] as a word. */
+static int emit_lead(const walk *w, int step, const char *text, size_t n) {
+    if (tri__bytes_room(&w->scratch->lead, n + 1) != TRI_OK) return -1;
+    char *word = w->scratch->lead.at;
+    word[0] = ' ';
+    memcpy(word + 1, text, n);
+    return emit(w, step, word, n + 1);
+}
+
+static int split_byte_level(const walk *w, int step, const char *text, size_t length, int prefix_space, int pattern) {
+    size_t at = 0;
+    if (prefix_space && text[0] != ' ') {
+        at = pattern ? tri__byte_level_end(text, length, 0, 1) : length;
+        int on = emit_lead(w, step, text, at);
+        if (on != 1) return on;
+    }
+    for (size_t end; at < length; at = end) {
+        end = pattern ? tri__byte_level_end(text, length, at, 0) : length;
+        int on = emit(w, step, text + at, end - at);
+        if (on != 1) return on;
+    }
+    return 1;
+}
+
+static int split(const walk *w, int step, const char *text, size_t length) {
+    switch (w->pre_tokenizer->step[step].kind) {
+    case TRI_SPLIT_BERT: return split_at(w, step, text, length, TRI_CHAR_PUNCTUATION);
+    case TRI_SPLIT_BLANKS: return split_at(w, step, text, length, 0);
+    case TRI_SPLIT_WORDS: return split_words(w, step, text, length);
+    case TRI_SPLIT_PUNCTUATION: return split_punctuation(w, step, text, length, w->pre_tokenizer->step[step].behaviour);
+    case TRI_SPLIT_BYTE_LEVEL:
+        return split_byte_level(w, step, text, length, w->pre_tokenizer->step[step].prefix_space,
+                                w->pre_tokenizer->step[step].pattern);
+    }
+    return 1;
+}
+
+int tri__pre_tokenize(const tri_pre_tokenizer *pre_tokenizer, const char *text, size_t length, tri_scratch *scratch,
+                      tri_take_word *take, void *to) {
+    if (!length) return 1;
+    walk w = {pre_tokenizer, scratch, take, to};
+    return pre_tokenizer->n ? split(&w, 0, text, length) : take(to, text, length);
+}

@@ -1,0 +1,163 @@
+/* tokenizer.c - text to ids. Added tokens ("[SEP]") are found first: in the text as it stands, then in the normalised text; what lies
+ * between them is split into words, and words become ids by the model, or by the cache of words seen before. */
+#include "data/text/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One text on its way. */
+typedef struct walk {
+    const tri_tokenizer *tokenizer;
+    tri_scratch scratch;
+    tri_ids ids;
+    int count;  /* all ids are counted; else it stops when there is no more room */
+} walk;
+
+int tri__tokenizer_size(const tri_tokenizer *tokenizer) { return tokenizer->size; }
+
+const char *tri__tokenizer_piece(const tri_tokenizer *tokenizer, int32_t id) {
+    TRI_ASSERT(id >= 0 && id < tokenizer->size);
+    for (int i = 0; i < tokenizer->added.n; i++)
+        if (tokenizer->added.all[i].id == id) return tokenizer->added.all[i].content;
+    return id < tokenizer->vocabulary.n ? tokenizer->vocabulary.text + tokenizer->vocabulary.start[id] : "";
+}
+
+const char *tri__tokenizer_describe(const tri_tokenizer *tokenizer) { return tokenizer->describe; }
+
+void tri__tokenizer_free(tri_tokenizer *tokenizer) {
+    if (!tokenizer) return;
+    tri__vocabulary_free(&tokenizer->vocabulary);
+    tri__bpe_free(&tokenizer->bpe);
+    tri__added_tokens_free(&tokenizer->added);
+    tri__word_cache_free(tokenizer->cache);
+    for (int i = 0; i < tokenizer->files; i++) free(tokenizer->file[i].text);
+    free(tokenizer);
+}
+
+/* A word's ids: the next words may stand anywhere, so it is done as a whole. */
+static int take_word(void *to, const char *word, size_t length) {
+    walk *w = to;
+    const tri_tokenizer *tokenizer = w->tokenizer;
+    int64_t begin = w->ids.n;
+    if (!w->count && begin >= w->ids.room) return 0;
+    uint64_t hash = tri__piece_hash(word, length);
+    if (!tokenizer->is_bpe && length <= (size_t)tokenizer->wordpiece.max_chars) {
+        int32_t id = tri__vocabulary_find(&tokenizer->vocabulary, word, length, hash);
+        if (id >= 0) return tri__ids_put(&w->ids, id), 1;
+    }
+    if (tri__word_cache_get(tokenizer->cache, hash, word, length, &w->ids)) return 1;
+    if (!tokenizer->is_bpe) tri__wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary, word, length, &w->ids);
+    else if (tri__bpe_encode(&tokenizer->bpe, &tokenizer->vocabulary, word, length, &w->scratch, &w->ids) != TRI_OK) return -1;
+    if (w->ids.n <= w->ids.room)
+        tri__word_cache_put(tokenizer->cache, hash, word, length, w->ids.at + begin, (int)(w->ids.n - begin));
+    return 1;
+}
+
+typedef int part_taker(walk *w, const char *text, size_t length);
+
+/* Ids of the set's tokens in the text; what lies between them goes to `take`. 1, 0 or -1 as tri_take_word. */
+static int take_added(walk *w, const tri_added_set *set, const char *text, size_t length, part_taker *take) {
+    for (size_t taken = 0, from = 0;;) {
+        tri_added_match match = tri__added_set_find(set, text, length, from, taken);
+        int on = match.begin > taken ? take(w, text + taken, match.begin - taken) : 1;
+        if (on != 1 || match.id < 0) return on;
+        if (!w->count && w->ids.n >= w->ids.room) return 0;
+        tri__ids_put(&w->ids, match.id);
+        taken = match.end, from = match.resume;
+    }
+}
+
+static int take_normal(walk *w, const char *text, size_t length) {
+    return tri__pre_tokenize(&w->tokenizer->pre_tokenizer, text, length, &w->scratch, take_word, w);
+}
+
+static int take_raw(walk *w, const char *text, size_t length) {
+    const char *normal;
+    size_t n;
+    if (tri__normalise(&w->tokenizer->normaliser, text, length, &w->scratch, &normal, &n) != TRI_OK) return -1;
+    return take_added(w, &w->tokenizer->added.normal, normal, n, take_normal);
+}
+
+/* A text's ids without a template; returns how many of them are in ids, -1 when out of memory. */
+static int encode(walk *w, const char *text, size_t length) {
+    int done = take_added(w, &w->tokenizer->added.raw, text, length, take_raw);
+    tri__scratch_free(&w->scratch);
+    return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
+}
+
+/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless NULL:
+ * how many it has. Returns how many there are in `ids`, -1 when out of memory. */
+static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
+                       int64_t *all) {
+    walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
+    int n = encode(&w, text, length);
+    if (all) *all = w.ids.n;
+    if (n < 0 || !tokenizer->cut_left || w.ids.n <= room) return n;
+    int64_t many = w.ids.n;
+    int32_t *whole = malloc((size_t)many * sizeof *whole); /* [many] */
+    if (!whole) return tri__fail(TRI_RESOURCE, "out of memory for a text of %lld tokens", (long long)many), -1;
+    w = (walk){.tokenizer = tokenizer, .ids = {.at = whole, .room = (int)many}};
+    n = encode(&w, text, length) < 0 ? -1 : room;
+    if (n > 0) memcpy(ids, whole + many - room, (size_t)room * sizeof *ids);
+    free(whole);
+    return n;
+}
+
+/* Special tokens of a template. */
+static int specials(const tri_template *template) {
+    int n = 0;
+    for (int i = 0; i < template->n; i++) n += template->part[i].id >= 0;
+    return n;
+}
+
+int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids) {
+    TRI_ASSERT(max_len >= 1);
+    const tri_template *template = &tokenizer->one;
+    int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
+    for (int i = 0; i < template->n; i++) {
+        if (template->part[i].id >= 0) {
+            if (n < max_len) ids[n++] = template->part[i].id;
+            continue;
+        }
+        int count = encode_part(tokenizer, text, length, room < max_len - n ? room : max_len - n, ids + n, NULL);
+        if (count < 0) return -1;
+        n += count;
+    }
+    return n;
+}
+
+/* What two texts keep of `room`: the shorter all of it where the longer can give way, else half each, the longer the odd one. */
+static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
+    int64_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
+    if (*shorter > room) *longer = *shorter;
+    else *longer = *longer < room - *shorter ? *longer : *shorter > room - *shorter ? *shorter : room - *shorter;
+    if (*shorter + *longer <= room) return;
+    *shorter = room / 2;
+    *longer = *shorter + room % 2;
+}
+
+int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,
+                               int max_len, int32_t *ids, int32_t *types) {
+    TRI_ASSERT(max_len >= 1);
+    const tri_template *template = &tokenizer->two;
+    int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;
+    int32_t *both = malloc((2 * (size_t)room + 1) * sizeof *both); /* [2, room] */
+    if (!both) return tri__fail(TRI_RESOURCE, "out of memory for a pair of texts"), -1;
+    int64_t kept[2] = {0};
+    int have[2] = {encode_part(tokenizer, a, a_length, room, both, &kept[0])};
+    have[1] = have[0] < 0 ? -1 : encode_part(tokenizer, b, b_length, room, both + room, &kept[1]);
+    int failed = have[1] < 0;
+    cut_longest(&kept[0], &kept[1], room);
+    for (int i = 0; i < template->n && !failed; i++) {
+        int32_t id = template->part[i].id;
+        int second = id == TRI_TEMPLATE_B;
+        int64_t count = id >= 0 ? 1 : kept[second];
+        const int32_t *from = id >= 0 ? &id : both + second * room + (tokenizer->cut_left ? have[second] - count : 0);
+        for (int64_t k = 0; k < count && n < max_len; k++, n++) {
+            ids[n] = from[k];
+            if (types) types[n] = template->part[i].type;
+        }
+    }
+    free(both);
+    return failed ? -1 : n;
+}

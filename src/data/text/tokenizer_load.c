@@ -1,0 +1,347 @@
+/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and the settings beside it.
+ * transformers' class of the folder decides: most classes take the vocabulary alone out of a tokenizer.json and make
+ * the rest of tokenizer_config.json. So do we; where the two contradict each other and tokenizer_config.json is silent,
+ * nobody can know what was meant, and the folder is refused. What is read is kept, with what was assumed written out:
+ * saving writes that, and its hash is the tokenizer's. */
+#include "data/text/tokenizer_parts.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { HASH_VERSION = 2 }; /* goes up when the same files give other ids than before */
+
+tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size) {
+    TRI_ASSERT(tokenizer->files < TRI_TOKENIZER_FILES);
+    tokenizer->file[tokenizer->files++] = (tri_tokenizer_file){name, text, size};
+    return text ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+}
+
+tri_status tri__tokenizer_save(const tri_tokenizer *tokenizer, const char *folder) {
+    TRI_TRY(tri__folder_make(folder));
+    for (int i = 0; i < tokenizer->files; i++) {
+        char path[TRI_PATH_MAX];
+        TRI_TRY(tri__path_join(path, folder, tokenizer->file[i].name));
+        TRI_TRY(tri__file_write(path, tokenizer->file[i].text, tokenizer->file[i].size));
+    }
+    return TRI_OK;
+}
+
+uint64_t tri__tokenizer_hash(const tri_tokenizer *tokenizer) {
+    uint64_t hash = HASH_VERSION;
+    for (int i = 0; i < tokenizer->files; i++) {
+        hash = XXH3_64bits_withSeed(tokenizer->file[i].name, strlen(tokenizer->file[i].name), hash);
+        hash = XXH3_64bits_withSeed(tokenizer->file[i].text, tokenizer->file[i].size, hash);
+    }
+    return hash;
+}
+
+/* A folder on its way to a tokenizer. */
+typedef struct builder {
+    tri_tokenizer *tokenizer;
+    tri_tokenizer_settings settings;
+    const char *folder;
+    char path[TRI_PATH_MAX]; /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
+    tri_json *file;            /* tokenizer.json; NULL */
+    int overridden;          /* tokenizer_config.json says otherwise than tokenizer.json */
+} builder;
+
+static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
+    const tri_json *value = tri__json_get(s->config, key);
+    if (!value || tri__json_is_null(value)) return TRI_OK;
+    if (!tri__json_is_boolean(value)) return tri__fail(TRI_DATA, "%s: %s must be true or false", s->path, key);
+    *flag = tri__json_is_true(value);
+    return TRI_OK;
+}
+
+/* The released models say it in their names; "cased" is also inside "uncased". */
+static int name_says_cased(const char *folder) {
+    char full[TRI_PATH_MAX];
+    if (!tri__path_real(folder, full)) return 0;
+    const char *slash = strrchr(full, '/');
+    const char *name = slash ? slash + 1 : full;
+    return strstr(name, "cased") && !strstr(name, "uncased");
+}
+
+static tri_status contradicts(const builder *b, const char *what, const char *cure) {
+    return tri__fail(
+        TRI_USAGE,
+        "%s: %s is not what transformers' %s makes of this folder, which takes from this file the vocabulary alone; to "
+        "follow this file write %s into tokenizer_config.json",
+        b->path, what, tri__tokenizer_class_name(b->settings.class), cure);
+}
+
+static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
+
+/* A setting that both files have: *have is what counts so far. Refused where tokenizer_config.json leaves it open and
+ * they differ. */
+static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
+    char cure[80];
+    if (in_file == have) return TRI_OK;
+    b->overridden = tri__tokenizer_says(&b->settings, key);
+    snprintf(cure, sizeof cure, "\"%s\": %s", key, in_file ? "true" : "false");
+    return b->overridden ? TRI_OK : contradicts(b, what, cure);
+}
+
+/* What of tokenizer.json BertTokenizer would make in another way. */
+static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
+    const tri_tokenizer *t = b->tokenizer;
+    const tri_json *normalizer = tri__json_get(b->file, "normalizer");
+    const char *type = tri__json_string_value(tri__json_get(normalizer, "type"));
+    tri_bert_rules file;
+    if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##"))
+        return contradicts(b, "the model", as_it_stands);
+    if (t->pre_tokenizer.n != 1 || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BERT)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    if (!type || strcmp(type, "BertNormalizer")) return contradicts(b, "the normalizer", as_it_stands);
+    TRI_TRY(tri__tokenizer_bert_rules(b->path, normalizer, &file));
+    if (!file.clean_text) return contradicts(b, "clean_text of the normalizer", as_it_stands);
+    TRI_TRY(agree(b, "do_lower_case", file.lower_case, rules->lower_case, "lowercase of the normalizer"));
+    if (file.lower_case == rules->lower_case || tri__tokenizer_says(&b->settings, "strip_accents"))
+        TRI_TRY(agree(b, "strip_accents", file.strip_accents, rules->strip_accents, "strip_accents of the normalizer"));
+    return agree(b, "tokenize_chinese_chars", file.split_chinese, rules->split_chinese,
+                 "handle_chinese_chars of the normalizer");
+}
+
+static int same_template(const tri_template *a, const tri_template *b) {
+    int same = a->n == b->n;
+    for (int i = 0; i < a->n && same; i++) same = a->part[i].id == b->part[i].id && a->part[i].type == b->part[i].type;
+    return same;
+}
+
+/* cls and sep around texts; the post-processor of tokenizer.json must say the same, unless tokenizer_config.json names
+ * them. */
+static tri_status take_template(builder *b, int between, int type) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_template one, two;
+    int32_t cls, sep;
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "cls_token", b->path, &cls));
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "sep_token", b->path, &sep));
+    tri__template_bert(cls, sep, between, type, &t->one, &t->two);
+    if (!b->file) return TRI_OK;
+    TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &one, &two));
+    if (same_template(&one, &t->one) && same_template(&two, &t->two)) return TRI_OK;
+    b->overridden = tri__tokenizer_says(&b->settings, "cls_token") || tri__tokenizer_says(&b->settings, "sep_token");
+    return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
+}
+
+/* The unknown token is a piece: added tokens are none of the model's. */
+static tri_status take_unknown(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    int32_t id, file = t->wordpiece.unknown;
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, "unk_token", b->path, &id));
+    if (id >= t->vocabulary.n || !t->vocabulary.length[id])
+        return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is not one of the pieces", b->path,
+                         tri__tokenizer_piece(t, id));
+    t->wordpiece = (tri_wordpiece){id, TRI_WORD_CHARS};
+    if (b->file && file != id && !tri__tokenizer_says(&b->settings, "unk_token"))
+        return contradicts(b, "unk_token of the model", as_it_stands);
+    return TRI_OK;
+}
+
+static tri_status build_wordpiece(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_tokenizer_settings *s = &b->settings;
+    int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
+    tri_bert_rules rules = {
+        .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
+    char count[32];
+    TRI_TRY(read_flag(s, "do_lower_case", &rules.lower_case));
+    rules.strip_accents = rules.lower_case;
+    TRI_TRY(read_flag(s, "strip_accents", &rules.strip_accents));
+    TRI_TRY(read_flag(s, "tokenize_chinese_chars", &rules.split_chinese));
+    if (b->file) TRI_TRY(compare_bert(b, &rules));
+    t->normaliser.n = t->pre_tokenizer.n = 0;
+    TRI_ASSERT(tri__normaliser_add_bert(&t->normaliser, rules));
+    t->pre_tokenizer.step[t->pre_tokenizer.n++].kind = TRI_SPLIT_BERT;
+    TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
+    TRI_TRY(take_unknown(b));
+    TRI_TRY(take_template(b, 1, 1));
+    snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
+             tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
+             rules.strip_accents == rules.lower_case ? ""
+             : rules.strip_accents                   ? ", accents stripped"
+                                                     : ", accents kept",
+             rules.split_chinese ? "" : ", Chinese characters not split",
+             assumed ? " (assumed from the folder's name: it has no tokenizer_config.json)" : "",
+             b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
+    int failed = tri__json_set_new(s->config, "do_lower_case", tri__json_boolean(rules.lower_case)) ||
+                 tri__json_set_new(s->config, "strip_accents", tri__json_boolean(rules.strip_accents)) ||
+                 tri__json_set_new(s->config, "tokenize_chinese_chars", tri__json_boolean(rules.split_chinese));
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path) : TRI_OK;
+}
+
+/* What of tokenizer.json RobertaTokenizer and GPT2Tokenizer would make in another way. */
+static tri_status compare_bpe(builder *b, int space) {
+    const tri_tokenizer *t = b->tokenizer;
+    const tri_pre_tokenizer *pre = &t->pre_tokenizer;
+    if (!t->is_bpe) return contradicts(b, "the model", as_it_stands);
+    if (t->normaliser.n) return contradicts(b, "the normalizer", as_it_stands);
+    if (pre->n != 1 || pre->step[0].kind != TRI_SPLIT_BYTE_LEVEL || !pre->step[0].pattern)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    return agree(b, "add_prefix_space", pre->step[0].prefix_space, space, "add_prefix_space of the pre_tokenizer");
+}
+
+/* RoBERTa puts <s> and </s> around a text, GPT-2 nothing, or what a tokenizer.json says. */
+static tri_status build_bpe(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_tokenizer_settings *s = &b->settings;
+    tri_pre_tokenizer *pre = &t->pre_tokenizer;
+    int roberta = s->class == TRI_CLASS_ROBERTA, space = 0, bos = 0, eos = 0;
+    char count[32];
+    TRI_TRY(read_flag(s, "add_prefix_space", &space));
+    TRI_TRY(read_flag(s, "add_bos_token", &bos));
+    TRI_TRY(read_flag(s, "add_eos_token", &eos));
+    if ((bos || eos) && !roberta && !b->file)
+        return tri__fail(TRI_USAGE, "%s: add_%s_token is not known here; such a folder needs a tokenizer.json", s->path,
+                         bos ? "bos" : "eos");
+    if (b->file) TRI_TRY(compare_bpe(b, space));
+    pre->n = 1;
+    pre->step[0].kind = TRI_SPLIT_BYTE_LEVEL;
+    pre->step[0].pattern = 1;
+    pre->step[0].prefix_space = space;
+    t->is_bpe = 1;
+    t->bpe.unknown = -1, t->bpe.fuse_unknown = t->bpe.whole_words = 0;
+    TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
+    if (roberta) TRI_TRY(take_template(b, 2, 0));
+    else if (b->file)
+        TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
+    snprintf(t->describe, sizeof t->describe, "byte-level BPE, %s pieces, %s%s%s",
+             tri__text_count(t->vocabulary.n, count), roberta ? "as RoBERTa" : "as GPT-2",
+             space ? ", a blank in front" : "",
+             b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
+    return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
+               ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path)
+               : TRI_OK;
+}
+
+/* tokenizer.json as it stands. */
+static tri_status build_file(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    char count[32];
+    TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
+    TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
+    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece",
+             tri__text_count(t->size, count));
+    return TRI_OK;
+}
+
+/* truncation_side, or what tokenizer.json was saved with. */
+static tri_status read_side(builder *b) {
+    const tri_json *side = tri__json_get(b->settings.config, "truncation_side");
+    const char *text = tri__json_string_value(side),
+               *file = tri__json_string_value(tri__json_get(tri__json_get(b->file, "truncation"), "direction"));
+    if (side && (!text || (strcmp(text, "left") && strcmp(text, "right"))))
+        return tri__fail(TRI_DATA, "%s: truncation_side must be \"left\" or \"right\"", b->settings.path);
+    b->tokenizer->cut_left = text ? !strcmp(text, "left") : file && !strcmp(file, "Left");
+    return TRI_OK;
+}
+
+/* tokenizer.json, kept as it is. */
+static tri_status read_file(builder *b) {
+    char *text;
+    size_t size;
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(b->tokenizer, "tokenizer.json", text, size));
+    TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &b->file));
+    return tri__tokenizer_read_json(b->tokenizer, b->path, b->file, size);
+}
+
+/* vocab.txt, kept as it is. */
+static tri_status read_lines(builder *b) {
+    char *text;
+    size_t size;
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(b->tokenizer, "vocab.txt", text, size));
+    TRI_TRY(tri__vocabulary_read_lines(b->path, text, size, "##", &b->tokenizer->vocabulary));
+    b->tokenizer->next = b->tokenizer->vocabulary.n;
+    return TRI_OK;
+}
+
+/* vocab.json and merges.txt, kept as they are. */
+static tri_status read_bpe(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    char merges[TRI_PATH_MAX], *text;
+    size_t size;
+    tri_json *root;
+    TRI_TRY(tri__path_join(merges, b->folder, "merges.txt"));
+    TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(t, "vocab.json", text, size));
+    TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &root));
+    tri_status status = tri__vocabulary_read_json(b->path, root, size, "", &t->vocabulary);
+    t->next = (int)tri__json_object_size(root);
+    tri__json_decref(root);
+    TRI_TRY(status);
+    TRI_TRY(tri__file_read(merges, TRI_LIMIT_JSON_FILE, &text, &size));
+    TRI_TRY(tri__tokenizer_keep(t, "merges.txt", text, size));
+    return tri__bpe_read_lines(merges, text, size, 1, &t->vocabulary, &t->bpe);
+}
+
+/* A folder that names no class. */
+static tri_tokenizer_class class_by_files(const builder *b, int found) {
+    const tri_vocabulary *vocabulary = &b->tokenizer->vocabulary;
+    if (found < 2) return found ? TRI_CLASS_BERT : TRI_CLASS_FILE;
+    return tri__vocabulary_named(vocabulary, "<s>") >= 0 && tri__vocabulary_named(vocabulary, "</s>") >= 0
+               ? TRI_CLASS_ROBERTA
+               : TRI_CLASS_GPT2;
+}
+
+/* The file with the vocabulary, in b->path: the first of `names` that is there and that the class reads. Returns its
+ * number; 3: none. */
+static int find_vocabulary(builder *b, const char *const names[static 3]) {
+    static const uint8_t reads[][3] = {{1, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 0, 1}, {1, 0, 0}}; /* by class */
+    int found = 0;
+    for (; found < 3; found++) {
+        if (!reads[b->settings.class][found]) continue;
+        if (tri__path_join(b->path, b->folder, names[found]) == TRI_OK && tri__is_file(b->path)) break;
+    }
+    return found;
+}
+
+static tri_status build(builder *b) {
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+    TRI_TRY(tri__tokenizer_settings_open(&b->settings, b->folder));
+    int found = find_vocabulary(b, names);
+    if (found == 3 && b->settings.class != TRI_CLASS_OPEN)
+        return tri__fail(TRI_NOINPUT,
+                         "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
+                         b->folder, tri__tokenizer_class_name(b->settings.class),
+                         b->settings.class == TRI_CLASS_FILE   ? "tokenizer.json"
+                         : b->settings.class == TRI_CLASS_BERT ? "tokenizer.json or vocab.txt"
+                                                               : "tokenizer.json, or vocab.json and merges.txt");
+    if (found == 3)
+        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
+                         b->folder);
+    TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
+    if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
+    TRI_TRY(read_side(b));
+    TRI_TRY(b->settings.class == TRI_CLASS_FILE   ? build_file(b)
+            : b->settings.class == TRI_CLASS_BERT ? build_wordpiece(b)
+                                                  : build_bpe(b));
+    TRI_TRY(tri__tokenizer_keep_config(b->tokenizer, &b->settings));
+    return tri__word_cache_open(b->tokenizer->vocabulary.n, &b->tokenizer->cache);
+}
+
+tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
+    *out = NULL;
+    if (!tri__is_folder(folder))
+        return tri__fail(
+            TRI_NOINPUT,
+            "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+            folder);
+    builder b = {.tokenizer = calloc(1, sizeof *b.tokenizer), .folder = folder};
+    tri_status status = b.tokenizer ? build(&b) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri__tokenizer_settings_close(&b.settings);
+    tri__json_decref(b.file);
+    if (status == TRI_OK) *out = b.tokenizer;
+    else tri__tokenizer_free(b.tokenizer);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* tokenizer_parts.h - what a tokenizer is made of: a normaliser, ways to split, a model, a template, and tokens that are found before
+ * all of them. For the files that build and use one. */
+#ifndef TRI_DATA_TEXT_TOKENIZER_PARTS_H
+#define TRI_DATA_TEXT_TOKENIZER_PARTS_H
+
+#include "data/text/added_tokens.h"
+#include "data/text/bpe.h"
+#include "data/text/normalise.h"
+#include "data/text/pre_tokenize.h"
+#include "data/text/template.h"
+#include "data/text/tokenizer.h"
+#include "data/text/tokenizer_settings.h"
+#include "data/text/word_cache.h"
+#include "data/text/wordpiece.h"
+
+/* A file of the folder that tri__tokenizer_save writes. */
+typedef struct tri_tokenizer_file {
+    const char *name;
+    char *text;
+    size_t size;
+} tri_tokenizer_file;
+
+enum { TRI_TOKENIZER_FILES = 3 };
+
+struct tri_tokenizer {
+    tri_normaliser normaliser;
+    tri_pre_tokenizer pre_tokenizer;
+    tri_vocabulary vocabulary;
+    int is_bpe;
+    tri_wordpiece wordpiece;
+    tri_bpe bpe;
+    tri_added_tokens added;
+    tri_template one, two;
+    tri_word_cache *cache;
+    int size;               /* ids are below, added tokens' too */
+    int next;               /* id of the next added token that is no piece; at first the number of pieces */
+    int cut_left;           /* what is too long loses its beginning, not its end */
+    tri_tokenizer_file file[TRI_TOKENIZER_FILES];
+    int files;
+    char describe[224];
+};
+
+/* Takes `text`, which is freed with the tokenizer, also when it fails. */
+tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size);
+/* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor. */
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size);
+/* The switches of a BertNormalizer. */
+tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *normalizer, tri_bert_rules *rules);
+/* Adds the tokens to look for in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */
+tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings, const char *path,
+                                     const tri_json *file);
+/* The id of a named special token that the class needs; TRI_DATA where it is neither a piece nor listed. */
+tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *settings,
+                                  const char *key, const char *vocabulary, int32_t *id);
+/* Keeps tokenizer_config.json with all that was read or assumed in it: class, side, every added token with its id. It
+ * alone, beside the vocabulary, gives the same ids here and in transformers. */
+tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings);
+/* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays the object's. */
+tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token);
+
+#endif

@@ -1,0 +1,237 @@
+/* tokenizer_settings.c - the files beside a vocabulary, read in transformers' order of precedence
+ * (PreTrainedTokenizerBase._from_pretrained, version 5): special_tokens_map.json over tokenizer_config.json; neither it
+ * nor added_tokens.json counts where tokenizer_config.json has an added_tokens_decoder. Keys that would change ids and
+ * are not known here are refused. */
+#include "data/text/tokenizer_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                     "pad_token", "cls_token", "mask_token"};
+
+static const struct {
+    const char *name; /* without "Fast" at its end */
+    tri_tokenizer_class class;
+} classes[] = {
+    {"BertTokenizer", TRI_CLASS_BERT},       {"RobertaTokenizer", TRI_CLASS_ROBERTA},
+    {"GPT2Tokenizer", TRI_CLASS_GPT2},       {"PreTrainedTokenizer", TRI_CLASS_FILE},
+    {"TokenizersBackend", TRI_CLASS_FILE},   {"ElectraTokenizer", TRI_CLASS_BERT},
+    {"MobileBertTokenizer", TRI_CLASS_BERT}, {"SqueezeBertTokenizer", TRI_CLASS_BERT},
+    {"LayoutLMTokenizer", TRI_CLASS_BERT},   {"LongformerTokenizer", TRI_CLASS_ROBERTA},
+    {"BartTokenizer", TRI_CLASS_ROBERTA},
+};
+
+const char *tri__tokenizer_class_name(tri_tokenizer_class class) {
+    static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer",
+                                        "PreTrainedTokenizerFast"};
+    return names[class];
+}
+
+int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key) {
+    return tri__json_get(settings->config, key) != NULL;
+}
+
+static int is_filled(const tri_json *value) {
+    return tri__json_is_array(value) ? tri__json_size(value) > 0 : tri__json_is_object(value) && tri__json_object_size(value) > 0;
+}
+
+const tri_json *tri__tokenizer_extras(const tri_json *config) {
+    const tri_json *extra = tri__json_get(config, "extra_special_tokens");
+    const tri_json *extras = is_filled(extra) ? extra : tri__json_get(config, "additional_special_tokens");
+    return is_filled(extras) ? extras : NULL;
+}
+
+static tri_status load_object(const char *path, tri_json **out) {
+    TRI_TRY(tri__json_load(path, TRI_DATA, out));
+    return tri__json_is_object(*out) ? TRI_OK : tri__fail(TRI_DATA, "%s: it must be an object", path);
+}
+
+/* NULL where there is no such file; `path` says where it was looked for. */
+static tri_status load_optional(const char *folder, const char *name, char path[static TRI_PATH_MAX], tri_json **out) {
+    *out = NULL;
+    TRI_TRY(tri__path_join(path, folder, name));
+    return tri__is_file(path) ? load_object(path, out) : TRI_OK;
+}
+
+/* Of a token that is its text, or an object with it. */
+static int has_text(const tri_json *token, const char *text) {
+    const char *content = tri__json_string_value(tri__json_is_object(token) ? tri__json_get(token, "content") : token);
+    return content && !strcmp(content, text);
+}
+
+static tri_status refuse_keys(const tri_json *config, const char *path) {
+    static const char *const foreign[] = {"vocab", "merges", "model_specific_special_tokens", "post_processor",
+                                          "tokenizer_object"};
+    const tri_json *files = tri__json_get(config, "fast_tokenizer_files"), *code = tri__json_get(config, "auto_map");
+    const char *key = NULL, *why = "is not known here";
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (tri__json_get(config, foreign[i])) key = foreign[i];
+    if (is_filled(tri__json_get(config, "init_inputs"))) key = "init_inputs";
+    if (is_filled(code) && (tri__json_is_array(code) || tri__json_get(code, "AutoTokenizer")))
+        key = "auto_map", why = "names Python code, which is not run here";
+    for (size_t i = 0; i < tri__json_size(files); i++)
+        if (!has_text(tri__json_at(files, i), "tokenizer.json")) key = "fast_tokenizer_files";
+    if (tri__json_is_object(tri__tokenizer_extras(config)) && is_filled(tri__json_get(config, "extra_special_tokens")) &&
+        is_filled(tri__json_get(config, "additional_special_tokens")))
+        key = "additional_special_tokens", why = "beside named extra_special_tokens is not known here";
+    if (tri__json_is_true(tri__json_get(config, "split_special_tokens"))) key = "split_special_tokens";
+    const tri_json *clean = tri__json_get(config, "clean_text");
+    if (tri__json_is_boolean(clean) && !tri__json_is_true(clean))
+        key = "clean_text", why = "is false, which transformers 5 does not follow; take it out";
+    return key ? tri__fail(TRI_USAGE, "%s: %s %s", path, key, why) : TRI_OK;
+}
+
+static tri_status class_named(const char *path, const tri_json *name, tri_tokenizer_class *class) {
+    const char *text = tri__json_is_string(name) ? tri__json_string_value(name) : "";
+    size_t length = strlen(text);
+    if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strlen(classes[i].name) == length && !strncmp(classes[i].name, text, length)) {
+            *class = classes[i].class;
+            return TRI_OK;
+        }
+    return tri__fail(
+        TRI_USAGE,
+        "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, RobertaTokenizer, GPT2Tokenizer, and "
+        "PreTrainedTokenizerFast for a tokenizer.json as it stands",
+        path, text);
+}
+
+/* tokenizer_config.json names the class, or config.json does, or its model_type. */
+static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
+    static const struct {
+        const char *type;
+        tri_tokenizer_class class;
+    } types[] = {{"bert", TRI_CLASS_BERT}, {"roberta", TRI_CLASS_ROBERTA}, {"gpt2", TRI_CLASS_GPT2}};
+    char path[TRI_PATH_MAX];
+    tri_json *model;
+    const tri_json *name = tri__json_get(s->config, "tokenizer_class");
+    if (name && !tri__json_is_null(name)) return class_named(s->path, name, &s->class);
+    TRI_TRY(load_optional(folder, "config.json", path, &model));
+    name = tri__json_get(model, "tokenizer_class");
+    const char *type = tri__json_string_value(tri__json_get(model, "model_type"));
+    tri_status status = TRI_OK;
+    if (name && !tri__json_is_null(name)) {
+        status = class_named(path, name, &s->class);
+    } else if (type) {
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+            if (!strcmp(type, types[i].type)) s->class = types[i].class;
+        if (s->class == TRI_CLASS_OPEN)
+            status =
+                tri__fail(TRI_USAGE,
+                          "%s: the tokenizer of a model_type %.80s is not known here; name it as tokenizer_class in "
+                          "tokenizer_config.json",
+                          path, type);
+    }
+    tri__json_decref(model);
+    return status;
+}
+
+int tri__tokenizer_is_named(const char *key) {
+    for (int i = 0; i < TRI_NAMED; i++)
+        if (!strcmp(key, tri__tokenizer_named[i])) return 1;
+    return 0;
+}
+
+/* extra_special_tokens of special_tokens_map.json go behind those of tokenizer_config.json. */
+static tri_status merge_extras(tri_json *config, const char *path, const tri_json *more) {
+    const tri_json *before = tri__tokenizer_extras(config);
+    if (!tri__json_is_array(more) || (before && !tri__json_is_array(before)))
+        return tri__fail(TRI_USAGE, "%s: extra_special_tokens must be an array here, as in tokenizer_config.json",
+                         path);
+    tri_json *all = before ? tri__json_deep_copy(before) : tri__json_array();
+    int failed = !all || tri__json_extend(all, (tri_json *)more) || tri__json_set(config, "extra_special_tokens", all);
+    tri__json_decref(all);
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
+}
+
+/* All keys but additional_special_tokens. */
+static tri_status merge_map(tri_json *config, const char *path, const tri_json *map) {
+    const char *key;
+    tri_json *value;
+    tri__json_each_member((tri_json *)map, key, value) {
+        size_t length = strlen(key);
+        if (!strcmp(key, "additional_special_tokens")) continue;
+        if (!strcmp(key, "extra_special_tokens")) {
+            TRI_TRY(merge_extras(config, path, value));
+            continue;
+        }
+        if (!tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token"))
+            return tri__fail(TRI_USAGE, "%s: %.80s is not known here; name it in tokenizer_config.json", path, key);
+        if (tri__json_set(config, key, value)) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    }
+    return TRI_OK;
+}
+
+/* Whether the configuration names the token among its special ones. */
+static int is_special(const tri_json *config, const char *text) {
+    const tri_json *extras = tri__tokenizer_extras(config);
+    for (int i = 0; i < TRI_NAMED; i++)
+        if (has_text(tri__json_get(config, tri__tokenizer_named[i]), text)) return 1;
+    for (size_t i = 0; i < tri__json_size(extras); i++)
+        if (has_text(tri__json_at(extras, i), text)) return 1;
+    return 0;
+}
+
+/* added_tokens.json: {"<x>": 309}. */
+static tri_status list_added(tri_tokenizer_settings *s, const tri_json *added) {
+    const char *content, *path = s->listed_path;
+    tri_json *number;
+    tri__json_each_member((tri_json *)added, content, number) {
+        char id[32];
+        int special = is_special(s->config, content);
+        if (!tri__json_is_integer(number))
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, content);
+        snprintf(id, sizeof id, "%lld", (long long)tri__json_integer_value(number));
+        if (tri__json_set_new(
+                s->listed, id,
+                tri__json_pack("{s:s, s:b, s:b}", "content", content, "special", special, "normalized", !special)))
+            return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    }
+    return TRI_OK;
+}
+
+/* special_tokens_map.json and added_tokens.json. */
+static tri_status read_beside(tri_tokenizer_settings *s, const char *folder) {
+    char map_path[TRI_PATH_MAX];
+    tri_json *map = NULL, *added = NULL;
+    tri_status status = load_optional(folder, "special_tokens_map.json", map_path, &map);
+    const tri_json *more = tri__json_get(map, "additional_special_tokens");
+    int alone = !tri__tokenizer_says(s, "additional_special_tokens") && !tri__tokenizer_says(s, "extra_special_tokens");
+    if (status == TRI_OK && more && tri__json_is_object(tri__tokenizer_extras(s->config)))
+        status = tri__fail(TRI_USAGE,
+                           "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
+                           map_path);
+    if (status == TRI_OK) status = merge_map(s->config, map_path, map);
+    if (status == TRI_OK) status = load_optional(folder, "added_tokens.json", s->listed_path, &added);
+    if (status == TRI_OK) status = list_added(s, added);
+    if (status == TRI_OK && more && alone && !tri__json_get(map, "extra_special_tokens") &&
+        tri__json_set(s->config, "additional_special_tokens", (tri_json *)more))
+        status = tri__fail(TRI_RESOURCE, "%s: out of memory", map_path);
+    tri__json_decref(map);
+    tri__json_decref(added);
+    return status;
+}
+
+tri_status tri__tokenizer_settings_open(tri_tokenizer_settings *s, const char *folder) {
+    *s = (tri_tokenizer_settings){0};
+    TRI_TRY(load_optional(folder, "tokenizer_config.json", s->path, &s->config));
+    s->given = s->config != NULL;
+    if (!s->given) s->config = tri__json_object();
+    TRI_TRY(refuse_keys(s->config, s->path));
+    TRI_TRY(find_class(s, folder));
+    tri_json *decoder = tri__json_get(s->config, "added_tokens_decoder");
+    s->decided = decoder != NULL;
+    if (s->decided && !tri__json_is_object(decoder))
+        return tri__fail(TRI_DATA, "%s: added_tokens_decoder must be an object", s->path);
+    s->listed = s->decided ? tri__json_incref(decoder) : tri__json_object();
+    if (!s->config || !s->listed) return tri__fail(TRI_RESOURCE, "%s: out of memory", s->path);
+    return s->decided ? tri__path_join(s->listed_path, "", s->path) : read_beside(s, folder);
+}
+
+void tri__tokenizer_settings_close(tri_tokenizer_settings *settings) {
+    tri__json_decref(settings->config);
+    tri__json_decref(settings->listed);
+    settings->config = settings->listed = NULL;
+}

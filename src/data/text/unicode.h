@@ -1,0 +1,40 @@
+/* unicode.h - what single characters are to tokenizers. Ids must be those of the tokenizers library, whose tables come from
+ * several Unicode versions (unicode.c); so these are its classes, not the newest. */
+#ifndef TRI_DATA_TEXT_UNICODE_H
+#define TRI_DATA_TEXT_UNICODE_H
+
+#include <stdint.h>
+
+/* Classes of a character, any of them together. */
+enum {
+    TRI_CHAR_LETTER = 1,       /* \p{L} of GPT-2's pattern */
+    TRI_CHAR_NUMBER = 2,       /* \p{N} of it */
+    TRI_CHAR_SPACE = 4,        /* \s */
+    TRI_CHAR_WORD = 8,         /* \w */
+    TRI_CHAR_PUNCTUATION = 16, /* to BERT: also ASCII symbols */
+    TRI_CHAR_CONTROL = 32,     /* what BERT drops; U+0009, U+000A and U+000D are none */
+    TRI_CHAR_ACCENT = 64,      /* what BERT strips: nonspacing marks */
+    TRI_CHAR_MARK = 128        /* marks of any kind */
+};
+
+enum { TRI_DECOMPOSED = 18 }; /* code points that one decomposes into, at most */
+
+extern const uint8_t tri__ascii_class[128];
+extern const uint32_t tri__class_bounds[]; /* ascending: first code point << 8 | classes, from there to the next entry */
+extern const int tri__class_bounds_n;
+
+int tri__char_class_wide(int32_t code); /* tri__char_class, above ASCII */
+static inline int tri__char_class(int32_t code) { return code < 128 ? tri__ascii_class[code] : tri__char_class_wide(code); }
+
+/* A code point in lower case; writes one or two code points, returns how many. */
+int tri__char_lower(int32_t code, int32_t out[static 2]);
+/* Canonical decomposition, or that for compatibility; writes at most TRI_DECOMPOSED code points, returns how many. */
+int tri__char_decompose(int32_t code, int compatibility, int32_t out[static TRI_DECOMPOSED]);
+/* The one code point that stands for two; -1 when there is none. */
+int32_t tri__char_compose(int32_t first, int32_t second);
+/* Canonical combining class: 0 for all but marks. */
+int tri__char_combining(int32_t code);
+/* What BERT calls a Chinese character: CJK ideographs. */
+int tri__char_is_chinese(int32_t code);
+
+#endif

@@ -1,0 +1,30 @@
+/* assets.h - what a model's texts need from outside: folders, tokenizers, encoder architectures. */
+#ifndef TRI_ENGINE_ASSETS_H
+#define TRI_ENGINE_ASSETS_H
+
+#include "base/file.h"
+#include "base/log.h"
+#include "data/text/tokenizer.h"
+#include "model/config.h"
+#include "settings/settings.h"
+
+typedef struct tri_assets {
+    int n_texts;
+    char folder[2][TRI_PATH_MAX];  /* that may hold weights; "": none */
+    tri_tokenizer *tokenizer[2];   /* NULL without a folder */
+    tri_encoder encoder[2];
+} tri_assets;
+
+/* A folder named by a configuration's `key`: an absolute path, a folder of models_dir (NULL: none), or a path with a slash. */
+tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]);
+/* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. A known name without a folder
+ * takes the vocabulary of another with the same one, said aloud; without need_tokenizers it does without. --tiny shrinks the encoders: the
+ * folder's weights then do not count. */
+tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
+/* The ones kept in a checkpoint; settings are the checkpoint's. */
+tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);
+/* Writes the tokenizers into primary/ and secondary/ of a folder; `context` is a tri_assets. */
+tri_status tri__assets_save(void *context, const char *folder);
+void tri__assets_close(tri_assets *assets);
+
+#endif

@@ -1,0 +1,104 @@
+/* inputs.c - settings to dataset specs. */
+#include "engine/inputs.h"
+
+#include "base/text.h"
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int tri__threads(const tri_settings *settings) { return settings->threads ? (int)settings->threads : tri__cores(); }
+
+int tri__workers(const tri_settings *settings) {
+    int left = tri__cores() - tri__threads(settings), asked = (int)settings->num_workers;
+    return left < 1 || asked < 1 ? 1 : asked < left ? asked : left;
+}
+
+tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside,
+                            tri_inputs *out) {
+    *out = (tri_inputs){.settings = settings, .assets = assets, .log = log};
+    if (!settings->cache_dir) return beside ? tri__path_join(out->cache, beside, "cache") : TRI_OK;
+    return strcmp(settings->cache_dir, "none") == 0 ? TRI_OK : tri__path_join(out->cache, "", settings->cache_dir);
+}
+
+static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
+    char separator = 0;
+    (void)tri__separator_parse(in->settings->separator, &separator); /* checked when it was given */
+    return (tri_dataset_spec){.path = path,
+                              .tokenizer = in->assets->tokenizer,
+                              .max_len = (int)in->settings->model.max_sen_len,
+                              .need_labels = 1,
+                              .threads = tri__threads(in->settings),
+                              .bad_rows = (tri_bad_rows)in->settings->bad_rows,
+                              .separator = separator,
+                              .cache = in->cache[0] ? in->cache : NULL,
+                              .stop = in->stop,
+                              .log = in->log};
+}
+
+tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
+    const tri_model_config *m = &settings->model;
+    size_t further = (size_t)m->secondary_text_list.n;
+    out->text = malloc((further + 2) * sizeof *out->text);
+    if (!out->text) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->text[0] = m->primary_text_name, out->text[1] = m->secondary_text_name;
+    if (further) memcpy(out->text + 2, m->secondary_text_list.at, further * sizeof *out->text);
+    out->spec = (tri_preprocess_spec){.label_name = m->label_name,
+                                      .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
+                                      .columns = m->tab_field_list,
+                                      .categorical = m->cat_field_list,
+                                      .label_list = m->label_list,
+                                      .positive_label = m->positive_label,
+                                      .n_classes = (int)m->num_classes,
+                                      .missing = (tri_missing)m->numeric_missing,
+                                      .transform = (tri_transform)m->numeric_transform,
+                                      .reading = {tri__settings_decimal(settings), m->missing},
+                                      .bad_rows = (tri_bad_rows)settings->bad_rows};
+    return TRI_OK;
+}
+
+void tri__fit_spec_free(tri_fit_spec *fit) { free(fit->text); }
+
+tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preprocess **preprocess, tri_dataset **out) {
+    const tri_model_config *m = &in->settings->model;
+    tri_fit_spec fit;
+    TRI_TRY(tri__fit_spec_make(in->settings, &fit));
+    tri_dataset_spec spec = dataset_spec(in, path);
+    spec.counted = in->counted, spec.counted_context = in->counted_context;
+    tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
+    tri__fit_spec_free(&fit);
+    TRI_TRY(status);
+    int positive; /* a store knows the labels, but not which of them is asked for */
+    if (m->positive_label) TRI_TRY(tri__preprocess_positive(*preprocess, m->positive_label, &positive));
+    char *text = (*preprocess)->n_columns ? tri__preprocess_describe(*preprocess) : NULL;
+    if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);
+    free(text);
+    if ((*out)->n) return TRI_OK;
+    tri__dataset_close(*out);
+    *out = NULL;
+    return tri__fail(TRI_DATA, "%s: no rows to train on", path);
+}
+
+tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_preprocess *preprocess, int need_labels, tri_dataset **out) {
+    tri_dataset_spec spec = dataset_spec(in, path);
+    spec.preprocess = preprocess, spec.need_labels = need_labels;
+    return tri__dataset_open(&spec, out);
+}
+
+tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,
+                                int *positive) {
+    const char *asked = in->settings->model.positive_label;
+    int64_t count[2] = {0};
+    char rows[32], all[32];
+    *positive = -1;
+    if (preprocess->n_classes > 2) return TRI_OK;
+    for (int64_t row = 0; row < train->n; row++) count[train->labels[row]]++;
+    if (asked) TRI_TRY(tri__preprocess_positive(preprocess, asked, positive));
+    else *positive = count[1] <= count[0];
+    tri__say(in->log, TRI_LOG_INFO, "positive label: %s, %s of %s training rows%s", preprocess->label[*positive],
+             tri__text_count(count[*positive], rows), tri__text_count(train->n, all),
+             asked                  ? ""
+             : count[0] == count[1] ? " (the last of two that are equally frequent; positive_label names another)"
+                                    : " (the rarer one; positive_label names another)");
+    return TRI_OK;
+}

@@ -1,0 +1,116 @@
+/* memory_fit.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so layouts that need less are
+ * planned too, until one fits. */
+#include "engine/memory_fit.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int64_t tri__room_need(const tri_program *const *programs, int n) {
+    int64_t need = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t most = 0;
+        for (int i = 0; i < n; i++)
+            if (!(programs[i]->second >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
+        need += most;
+    }
+    return need;
+}
+
+tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
+    *bytes = 0;
+    if (!settings->memory_limit) return TRI_OK;
+    *bytes = tri__text_size(settings->memory_limit);
+    return *bytes > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
+}
+
+/* Who shares memory with whom: machines are runs of `here` ranks, which take the machine's `memories` in turn. */
+typedef struct shares {
+    int here, memories;
+} shares;
+
+/* Of the neediest memory. */
+static int64_t need_of(const tri_programs *all, shares by) {
+    int64_t most = 0;
+    for (int first = 0; first < all->world; first += by.here)
+        for (int memory = 0; memory < by.memories; memory++) {
+            int64_t need = 0;
+            for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
+                const tri_program *both[] = {tri__class_of(&all->infer, rank, NULL)->program, NULL};
+                if (all->train.n) both[1] = tri__class_of(&all->train, rank, NULL)->program;
+                need += tri__room_need(both, all->train.n ? 2 : 1);
+            }
+            if (need > most) most = need;
+        }
+    return most;
+}
+
+typedef struct layout {
+    tri_plan_in in;
+    shares by;
+    int64_t need; /* of the neediest memory */
+} layout;
+
+/* The same of ranks that nobody planned yet. */
+static tri_status need_planned(tri_arena *arena, void *data) {
+    layout *l = data;
+    tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
+    TRI_TRY(tri__plan_ranks(arena, &l->in, &all.train, &all.infer));
+    l->need = need_of(&all, l->by);
+    return TRI_OK;
+}
+
+/* The next layout that needs less, and the words that ask for it; 0 when there is none. */
+static int next_layout(tri_plan_in *in, char words[static 96]) {
+    static const char *const kinds[] = {"none", "zero1", "zero2", "zero3"};
+    static char recompute[] = " --recompute full", offload[] = " --offload optimizer";
+    char *more = words + strlen(words);
+    if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {
+        in->sharding.kind = in->sharding.kind == TRI_SHARD_HYBRID ? TRI_SHARD_ZERO3 : in->sharding.kind + 1;
+        snprintf(words, 96, " --shard %s", kinds[in->sharding.kind]);
+    } else if (in->recompute != TRI_RECOMPUTE_FULL) {
+        in->recompute = TRI_RECOMPUTE_FULL;
+        memcpy(more, recompute, sizeof recompute);
+    } else if (!in->offload) {
+        in->offload = 1u << TRI_MEM_STATE;
+        memcpy(more, offload, sizeof offload);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, int64_t have, int limited) {
+    char a[32], b[32], c[32], words[96] = "", who[96], room[96];
+    layout other = {.in = *planned, .by = by, .need = need};
+    tri__text_bytes((double)need, a);
+    tri__text_bytes((double)have, b);
+    int together = (by.here + by.memories - 1) / by.memories;
+    if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
+    else snprintf(who, sizeof who, "the plan needs %s", a);
+    if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
+    else snprintf(room, sizeof room, "%s is free", b);
+    while (next_layout(&other.in, words)) {
+        TRI_TRY(tri__arena_scratch(need_planned, &other));
+        if (other.need <= have)
+            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)other.need, c));
+    }
+    return tri__fail(TRI_RESOURCE,
+                     "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
+                     "a shorter --max-sen-len or fewer ranks",
+                     who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
+}
+
+tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
+    const tri_device *device = engine->device;
+    int64_t limit, have;
+    shares by = {.here = here, .memories = 1};
+    TRI_TRY(tri__room_limit(settings, &limit));
+    if (limit) have = limit;
+    else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
+    if (device->apart) by.memories = limit ? here : device->memories(); /* a limit is that of each rank's GPU */
+    if (by.memories > by.here) by.memories = by.here;
+    int64_t need = need_of(all, by);
+    return need <= have ? TRI_OK : refuse(&engine->in, by, need, have, limit > 0);
+}

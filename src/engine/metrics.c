@@ -1,0 +1,222 @@
+/* metrics.c - scores of predicted probabilities. The curves come from one sort of each class's probabilities: walking
+ * down the thresholds, equal probabilities together, gives all areas in O(n log n).
+ * As scikit-learn's precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
+#include "engine/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row as one class's curve sees it. */
+typedef struct point {
+    float score;
+    int hit; /* 1: the row is of the class */
+} point;
+
+static int descending(const void *a, const void *b) {
+    float x = ((const point *)a)->score, y = ((const point *)b)->score;
+    return (x < y) - (x > y);
+}
+
+enum { PR, AP, ROC, AREAS }; /* trapezoids and steps under precision against recall; ROC */
+
+/* Areas of one class against the rest. points [n], sorted here. Both classes must have rows for ROC, the class itself for
+ * the others; what is undefined is NaN. */
+static void find_areas(point *points, int64_t n, double area[static AREAS]) {
+    int64_t hits = 0;
+    for (int64_t i = 0; i < n; i++) hits += points[i].hit;
+    for (int a = 0; a < AREAS; a++) area[a] = NAN;
+    if (hits == 0) return;
+    qsort(points, (size_t)n, sizeof *points, descending);
+    double tp = 0, fp = 0, last_recall = 0, last_precision = 1, pr_area = 0, steps = 0, roc_area = 0;
+    for (int64_t i = 0; i < n;) {
+        double more_tp = 0, more_fp = 0;
+        float score = points[i].score;
+        for (; i < n && points[i].score == score; i++) more_tp += points[i].hit, more_fp += !points[i].hit;
+        roc_area += more_fp * (tp + 0.5 * more_tp); /* pairs ranked rightly, ties half */
+        tp += more_tp, fp += more_fp;
+        double recall = tp / (double)hits, precision = tp / (tp + fp);
+        pr_area += (recall - last_recall) * (precision + last_precision) / 2;
+        steps += (recall - last_recall) * precision;
+        last_recall = recall, last_precision = precision;
+    }
+    area[PR] = pr_area, area[AP] = steps;
+    if (hits < n) area[ROC] = roc_area / ((double)hits * (double)(n - hits));
+}
+
+/* Of the positive class, or the mean over all. probs [n, classes], labels [n]; points [n] is scratch. */
+static void score_areas(const float *probs, const int32_t *labels, point *points, tri_scores *out) {
+    double sum[AREAS] = {0}, *const to[AREAS] = {&out->pr_auc, &out->average_precision, &out->roc_auc};
+    int count[AREAS] = {0}, only = out->positive;
+    for (int class = only < 0 ? 0 : only; class < (only < 0 ? out->n_classes : only + 1); class++) {
+        double area[AREAS];
+        for (int64_t i = 0; i < out->rows; i++)
+            points[i] = (point){probs[i * out->n_classes + class], labels[i] == class};
+        find_areas(points, out->rows, area);
+        for (int a = 0; a < AREAS; a++)
+            if (!isnan(area[a])) sum[a] += area[a], count[a]++;
+    }
+    for (int a = 0; a < AREAS; a++) *to[a] = count[a] ? sum[a] / count[a] : NAN;
+}
+
+/* Counts of each class: rows that are it, rows called it, and rows that are both; 0 / 0 counts as 0. A class that is
+ * neither any row's label nor its prediction is left out of the mean. */
+static void score_classes(const int64_t *called, const int64_t *right, tri_scores *out) {
+    double f1_sum = 0;
+    int64_t all_right = 0;
+    int present = 0;
+    for (int c = 0; c < out->n_classes; c++) {
+        double hit = (double)right[c];
+        out->precision[c] = called[c] ? hit / (double)called[c] : 0;
+        out->recall[c] = out->support[c] ? hit / (double)out->support[c] : 0;
+        int64_t either = called[c] + out->support[c];
+        out->f1[c] = either ? 2 * hit / (double)either : 0;
+        f1_sum += out->f1[c];
+        present += either > 0;
+        all_right += right[c];
+    }
+    out->f1_macro = f1_sum / present;
+    out->accuracy = (double)all_right / (double)out->rows;
+}
+
+/* Losses and counts. A probability of 0 counts as the least float, so that the loss stays finite. */
+static void score_rows(const float *probs, const int32_t *labels, const double *class_weights, int64_t *called,
+                       int64_t *right, tri_scores *out) {
+    double loss = 0, weights = 0, log_loss = 0;
+    for (int64_t i = 0; i < out->rows; i++) {
+        const float *row = probs + i * out->n_classes; /* [n_classes] */
+        int label = labels[i], best = 0;
+        for (int c = 1; c < out->n_classes; c++)
+            if (row[c] > row[best]) best = c;
+        double weight = class_weights ? class_weights[label] : 1, loss_i = -log(fmax((double)row[label], 0x1p-126));
+        loss += weight * loss_i, weights += weight, log_loss += loss_i;
+        out->support[label]++, called[best]++, right[label] += best == label;
+        if (out->confusion) out->confusion[label * out->n_classes + best]++;
+    }
+    out->loss = loss / weights;
+    out->log_loss = log_loss / (double)out->rows;
+}
+
+/* Room for what belongs to each class, and the names. 0 when out of memory. */
+static int make_classes(const tri_label_set *classes, tri_scores *out) {
+    size_t n = (size_t)classes->n;
+    out->label = calloc(n, sizeof *out->label);
+    out->f1 = calloc(n, sizeof *out->f1);
+    out->precision = calloc(n, sizeof *out->precision);
+    out->recall = calloc(n, sizeof *out->recall);
+    out->support = calloc(n, sizeof *out->support);
+    int with_matrix = classes->n <= TRI_CONFUSION_MAX;
+    if (with_matrix) out->confusion = calloc(n * n, sizeof *out->confusion);
+    if (!out->label || !out->f1 || !out->precision || !out->recall || !out->support || (with_matrix && !out->confusion))
+        return 0;
+    for (size_t c = 0; c < n; c++)
+        if (!(out->label[c] = strdup(classes->label[c]))) return 0;
+    return 1;
+}
+
+static tri_status check_rows(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes) {
+    if (n < 1) return tri__fail(TRI_DATA, "there are no rows to score");
+    for (int64_t i = 0; i < n; i++) {
+        TRI_ASSERT(labels[i] >= 0 && labels[i] < classes->n);
+        for (int c = 0; c < classes->n; c++)
+            if (!isfinite(probs[i * classes->n + c]))
+                return tri__fail(TRI_NOTFINITE, "the probability of class %s in row %lld is not finite", classes->label[c],
+                                 (long long)i + 1);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes, tri_scores *out) {
+    *out = (tri_scores){.rows = n, .n_classes = classes->n, .positive = classes->positive};
+    TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
+    TRI_TRY(check_rows(probs, labels, n, classes));
+    tri_status status = TRI_OK;
+    point *points = malloc((size_t)n * sizeof *points);
+    int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
+    if (points && counts && make_classes(classes, out)) {
+        score_rows(probs, labels, classes->weights, counts, counts + classes->n, out);
+        score_classes(counts, counts + classes->n, out);
+        score_areas(probs, labels, points, out);
+    } else {
+        status = tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
+        tri__scores_free(out);
+    }
+    free(points);
+    free(counts);
+    return status;
+}
+
+void tri__scores_free(tri_scores *scores) {
+    for (int c = 0; scores->label && c < scores->n_classes; c++) free(scores->label[c]);
+    free(scores->label);
+    free(scores->confusion);
+    free(scores->f1);
+    free(scores->precision);
+    free(scores->recall);
+    free(scores->support);
+    *scores = (tri_scores){0};
+}
+
+/* What is undefined (an area of a class without rows) is null. */
+static tri_json *number(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
+
+static tri_json *positive_json(const tri_scores *scores) {
+    const char *label = tri__scores_positive(scores);
+    return label ? tri__json_string(label) : tri__json_null();
+}
+
+static tri_json *classes_json(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
+    for (int c = 0; c < scores->n_classes; c++) {
+        tri_json *one = tri__json_object();
+        tri__json_set_new(one, "rows", tri__json_integer(scores->support[c]));
+        tri__json_set_new(one, "precision", number(scores->precision[c]));
+        tri__json_set_new(one, "recall", number(scores->recall[c]));
+        tri__json_set_new(one, "f1", number(scores->f1[c]));
+        tri__json_set_new(all, scores->label[c], one);
+    }
+    return all;
+}
+
+static tri_json *confusion_json(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
+    for (int label = 0; label < scores->n_classes; label++) {
+        tri_json *one = tri__json_object();
+        for (int c = 0; c < scores->n_classes; c++)
+            tri__json_set_new(one, scores->label[c], tri__json_integer(scores->confusion[label * scores->n_classes + c]));
+        tri__json_set_new(all, scores->label[label], one);
+    }
+    return all;
+}
+
+tri_json *tri__scores_json(const tri_scores *scores) {
+    tri_json *f1 = tri__json_object(), *per_class = tri__json_object();
+    for (int c = 0; c < scores->n_classes; c++) tri__json_set_new(per_class, scores->label[c], number(scores->f1[c]));
+    tri__json_set_new(f1, "macro", number(scores->f1_macro));
+    tri__json_set_new(f1, "per_class", per_class);
+    tri_json *all = tri__json_object();
+    tri__json_set_new(all, "loss", number(scores->loss));
+    tri__json_set_new(all, "accuracy", number(scores->accuracy));
+    tri__json_set_new(all, "f1", f1);
+    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
+    tri__json_set_new(all, "average_precision", number(scores->average_precision));
+    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
+    tri__json_set_new(all, "log_loss", number(scores->log_loss));
+    tri__json_set_new(all, "positive_label", positive_json(scores));
+    tri__json_set_new(all, "classes", classes_json(scores));
+    if (scores->confusion) tri__json_set_new(all, "confusion", confusion_json(scores));
+    tri__json_set_new(all, "rows", tri__json_integer(scores->rows));
+    return all;
+}
+
+tri_json *tri__scores_figures(const tri_scores *scores) {
+    tri_json *all = tri__json_object();
+    tri__json_set_new(all, "valid_loss", number(scores->loss));
+    tri__json_set_new(all, "accuracy", number(scores->accuracy));
+    tri__json_set_new(all, "f1_macro", number(scores->f1_macro));
+    tri__json_set_new(all, "pr_auc", number(scores->pr_auc));
+    tri__json_set_new(all, "average_precision", number(scores->average_precision));
+    tri__json_set_new(all, "roc_auc", number(scores->roc_auc));
+    tri__json_set_new(all, "positive_label", positive_json(scores));
+    return all;
+}

@@ -1,0 +1,204 @@
+/* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by simulating a pipeline. */
+#include "engine/staging.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
+
+static tri_status read_times(const tri_json *units, const char *path, const tri_model *model, tri_stage_time *time) {
+    for (int u = 0; u < model->n_units; u++) {
+        const tri_json *row = tri__json_get(units, model->unit[u].name);
+        const char *const keys[] = {"forward", "input", "weight"};
+        double *const fields[] = {&time[u].forward, &time[u].input, &time[u].weight};
+        for (int k = 0; k < 3; k++) {
+            const tri_json *value = tri__json_get(row, keys[k]);
+            if (!tri__json_is_number(value) || tri__json_number_value(value) < 0)
+                return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or no stage profile", path, keys[k],
+                                 model->unit[u].name);
+            *fields[k] = tri__json_number_value(value);
+        }
+    }
+    return TRI_OK;
+}
+
+/* Seconds of each unit, as an earlier run measured them. */
+static tri_status read_profile(const char *path, tri_arena *arena, const tri_model *model, const tri_stage_time **out) {
+    tri_json *root;
+    tri_stage_time *time = tri__arena_alloc(arena, (size_t)model->n_units * sizeof *time);
+    TRI_TRY(tri__json_load(path, TRI_DATA, &root));
+    tri_status status = read_times(tri__json_get(root, "units"), path, model, time);
+    tri__json_decref(root);
+    *out = time;
+    return status;
+}
+
+tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware) {
+    const tri_stage_time *time = in->staging.time;
+    tri_costs costs = {.hardware = hardware};
+    if (!time) return costs;
+    tri_unit_seconds *units = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *units);
+    for (int u = 0; u < in->model->n_units; u++)
+        units[u] = (tri_unit_seconds){in->model->unit[u].name, time[u].forward, time[u].input, time[u].weight};
+    costs.measured = units, costs.n_measured = in->model->n_units;
+    return costs;
+}
+
+tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const tri_plan_in *like, tri_staged *out) {
+    tri_plan_in in = *like;
+    tri_hardware hardware;
+    tri_timeline timeline;
+    tri_classes train, infer;
+    in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
+    TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
+    TRI_TRY(tri__plan_ranks(arena, &in, &train, &infer));
+    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    TRI_TRY(tri__timeline(arena, &train, &costs, &timeline));
+    out->seconds = timeline.seconds;
+    out->bubble = tri__timeline_idle(&timeline);
+    return TRI_OK;
+}
+
+typedef struct staging_job {
+    const tri_settings *settings;
+    const tri_plan_in *in;
+    const tri_log *log;
+    tri_staged staged;
+} staging_job;
+
+static tri_status simulate(tri_arena *scratch, void *data) {
+    staging_job *job = data;
+    return tri__staging_simulate(job->settings, scratch, job->in, &job->staged);
+}
+
+static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri_shape_kind shape, double *seconds) {
+    tri_plan_in in = *like;
+    staging_job job = {.settings = s, .in = &in};
+    in.staging.shape = shape;
+    tri_status status = tri__arena_scratch(simulate, &job);
+    *seconds = job.staged.seconds;
+    return status;
+}
+
+/* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
+static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape_kind *shape) {
+    double chain, branch;
+    tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch), in_a_row = seconds_of(s, in, TRI_SHAPE_CHAIN, &chain);
+    *shape = side_by_side == TRI_OK && (in_a_row != TRI_OK || branch < chain) ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
+    return side_by_side == TRI_OK ? TRI_OK : in_a_row;
+}
+
+/* Whether the shape is a question at all: of one text, and of a schedule for stages in a row, it is not. */
+static int is_open(const tri_settings *s, const tri_plan_in *in) {
+    return s->pipeline_shape == TRI_SHAPE_ASKED_AUTO && in->mesh.pp > 1 && in->model->n_texts > 1 &&
+           !tri__schedule_row(in->staging.schedule)->chain;
+}
+
+static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan_in *in) {
+    in->staging.shape = s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
+    if (!is_open(s, in)) return TRI_OK;
+    if (!world || tri_world_rank(world) == 0) TRI_TRY(faster(s, in, &in->staging.shape));
+    int32_t shape = in->staging.shape;
+    if (world) TRI_TRY(tri_broadcast(tri_group_world(world), &shape, 1, TRI_I32, 0));
+    in->staging.shape = (tri_shape_kind)shape;
+    return TRI_OK;
+}
+
+tri_status tri__staging_settle(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
+    in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
+    in->staging = (tri_staging){.schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
+    if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));
+    return choose_shape(s, world, in);
+}
+
+/* The number that ends "primary.layer.12", and the length of what is before it; -1: no layer. */
+static int layer_of(const char *unit, size_t *length) {
+    const char *dot = strrchr(unit, '.');
+    int layer = -1, end = 0;
+    if (!dot || sscanf(dot + 1, "%d%n", &layer, &end) != 1 || dot[1 + end]) return -1;
+    *length = (size_t)(dot + 1 - unit);
+    return layer;
+}
+
+/* Whether unit b is the layer after unit a. */
+static int follows(const char *a, const char *b) {
+    size_t m = 0, n = 0;
+    int first = layer_of(a, &m), second = layer_of(b, &n);
+    return first >= 0 && second == first + 1 && m == n && memcmp(a, b, n) == 0;
+}
+
+char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages *stages, int stage) {
+    char *text = tri__arena_copy(arena, "");
+    for (int u = 0, last; u < model->n_units; u = last + 1) {
+        last = u;
+        if (stages->of_unit[u] != stage) continue;
+        while (last + 1 < model->n_units && stages->of_unit[last + 1] == stage && follows(model->unit[last].name, model->unit[last + 1].name))
+            last++;
+        size_t length;
+        text = tri__arena_print(arena, "%s%s%s", text, *text ? " " : "", model->unit[u].name);
+        if (last > u) text = tri__arena_print(arena, "%s-%d", text, layer_of(model->unit[last].name, &length));
+    }
+    return text;
+}
+
+const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage) {
+    enum { SHOWN = 16 }; /* runs of ranks; of more, also the last */
+    int place = stages->pipeline.rank[stage], runs = 0;
+    char run[32] = "";
+    const char *text = "";
+    for (int rank = 0, world = tri__mesh_world(mesh); rank < world; rank++) {
+        int last = rank;
+        if (tri__mesh_coords(mesh, rank).pp != place) continue;
+        while (last + 1 < world && tri__mesh_coords(mesh, last + 1).pp == place) last++;
+        snprintf(run, sizeof run, last > rank ? "%d-%d" : "%d", rank, last);
+        if (runs++ < SHOWN) text = tri__arena_print(arena, "%s%s%s", text, *text ? "," : "", run);
+        rank = last;
+    }
+    return runs > SHOWN ? tri__arena_print(arena, "%s,...,%s", text, run) : text;
+}
+
+static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
+    int twice = 2 * in->mesh.pp;
+    double better[2];
+    if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
+    for (int i = 0; i < 2; i++) {
+        tri_plan_in more = *in;
+        tri_staged staged;
+        more.n_mb = twice << i;
+        TRI_TRY(tri__staging_simulate(s, arena, &more, &staged));
+        better[i] = staged.bubble;
+    }
+    tri__say(log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
+             "%d microbatch%s in a pipeline of %d: ranks wait %.0f %% of the step; with --num-microbatches %d %.0f %%, with %d %.0f %%",
+             in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice, 100 * better[1]);
+    return TRI_OK;
+}
+
+static tri_status say_stages(tri_arena *arena, void *data) {
+    const staging_job *job = data;
+    const tri_settings *s = job->settings;
+    const tri_plan_in *in = job->in;
+    const tri_log *log = job->log;
+    tri_staged staged;
+    TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
+    const tri_pipeline *p = &staged.stages.pipeline;
+    int chosen = is_open(s, in);
+    tri__say(log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
+             p->n_ranks, tri__shape_name(in->staging.shape), chosen ? " (the faster one)" : "",
+             tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
+    for (int stage = 0; stage < p->n_stages; stage++) {
+        const char *ranks = tri__stage_ranks(arena, &in->mesh, &staged.stages, stage);
+        tri__say(log, TRI_LOG_INFO, "stage %d on rank%s %s: %s", stage, strpbrk(ranks, "-,") ? "s" : "", ranks,
+                 tri__stage_text(arena, in->model, &staged.stages, stage));
+    }
+    return say_bubble(s, arena, in, staged.bubble, log);
+}
+
+tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
+    staging_job job = {.settings = s, .in = in, .log = log};
+    if (in->mesh.pp == 1 || !log->say) return TRI_OK; /* words that nobody hears need no simulation */
+    return tri__arena_scratch(say_stages, &job);
+}

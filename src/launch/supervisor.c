@@ -1,0 +1,398 @@
+/* supervisor.c - one loop over what can happen: a signal, a rank's words, a rank's end, a tenth of a second gone by. */
+#include "launch/supervisor.h"
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "comm/world/segment.h"
+#include "launch/rank_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
+/* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after SIGKILL. */
+static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
+static const double SAME_WISH = 0.3; /* seconds: process groups, control groups and launchers may each pass on one wish */
+static const int wishes[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
+enum { WISHES = sizeof wishes / sizeof *wishes };
+
+typedef struct child {
+    pid_t pid;
+    int pidfd;   /* -1: ended */
+    int asked;   /* 1: it was sent the signal that asks for an end */
+} child;
+
+typedef struct supervisor {
+    const tri_supervised *what;
+    tri_verdict *verdict;
+    tri_segment segment;
+    tri_streams streams;
+    child *child;              /* [n] */
+    int started, alive;
+    tri_seen *seen;            /* [TRI_RANKS_PER_NODE]: the page may lie about n */
+    struct pollfd *poll;       /* [1 + 3 n] signals; pidfds; stdout and stderr of each rank */
+    int signals;               /* signalfd */
+    sigset_t mask_before;
+    struct sigaction before[WISHES], child_before;
+    double watched, asked, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
+    int key;                   /* 1: the first signal came from the keyboard */
+    int exit_stopped;          /* a rank left with TRI_STOPPED */
+    int64_t oom_before;
+} supervisor;
+
+/* ---- signals ---- */
+
+/* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (OpenBLAS starts some while it is
+ * loaded) may be given one all the same: it hands it to the main thread, where it stays until it is read. */
+static void hand_on(int signal) { syscall(SYS_tgkill, getpid(), getpid(), signal); }
+
+static tri_status take_signals(supervisor *s) {
+    sigset_t set;
+    struct sigaction action = {.sa_handler = hand_on, .sa_flags = SA_RESTART}, collected = {.sa_handler = SIG_DFL};
+    sigemptyset(&set);
+    for (int i = 0; i < WISHES; i++) {
+        sigaction(wishes[i], NULL, &s->before[i]);
+        if (wishes[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN) continue; /* nohup: a closed terminal is no wish */
+        sigaddset(&set, wishes[i]);
+        sigaction(wishes[i], &action, NULL);
+    }
+    sigaction(SIGCHLD, &collected, &s->child_before); /* ignored, ends would be lost */
+    sigprocmask(SIG_BLOCK, &set, &s->mask_before);
+    s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->signals >= 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
+}
+
+static void give_signals_back(supervisor *s) {
+    if (s->signals >= 0) close(s->signals);
+    sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
+    for (int i = 0; i < WISHES; i++) sigaction(wishes[i], &s->before[i], NULL);
+    sigaction(SIGCHLD, &s->child_before, NULL);
+}
+
+static void send(supervisor *s, int rank, int signal) {
+    if (s->child[rank].pidfd >= 0) pidfd_send_signal(s->child[rank].pidfd, signal, NULL, 0);
+}
+
+static void end_all(supervisor *s, int signal) {
+    for (int i = 0; i < s->started; i++)
+        if (s->child[i].pidfd >= 0) {
+            s->verdict->rank[i].by_us = signal;
+            send(s, i, signal);
+        }
+}
+
+/* A rank that starts has no handler yet: it is told when it has joined. */
+static void pass_on(supervisor *s) {
+    if (!s->verdict->stopped) return;
+    for (int i = 0; i < s->started; i++) {
+        if (s->child[i].asked || atomic_load(&s->segment.control->line[i].life) == TRI_LIFE_NONE) continue;
+        s->child[i].asked = 1;
+        send(s, i, s->verdict->stopped);
+    }
+}
+
+static void hear_signals(supervisor *s) {
+    struct signalfd_siginfo info;
+    while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        double now = tri__clock();
+        int key = info.ssi_code == SI_KERNEL; /* pressed twice, it is two wishes */
+        if (s->asked && now - s->asked < SAME_WISH && !(key && s->key)) continue;
+        s->verdict->stopped = (int)info.ssi_signo;
+        if (s->asked) {
+            s->killed = now;
+            end_all(s, SIGKILL);
+            continue;
+        }
+        s->asked = now, s->key = key;
+        if (s->what->stopping) tri__say(s->what->log, TRI_LOG_INFO, "%s", s->what->stopping);
+        atomic_store(&s->segment.control->stop, 1);
+        tri__control_wake(s->segment.control, NULL, 0);
+        pass_on(s);
+    }
+}
+
+/* ---- the end of a rank ---- */
+
+/* Its own words when it said any, else how it ended. */
+static void blame(supervisor *s, int i, int code, int status) {
+    char end[64];
+    const char *words = s->streams.rank[i][1].last;
+    tri__end_text(status, end);
+    if (WIFSIGNALED(status)) tri__control_fail(s->segment.control, i, code, "%s", end);
+    else if (*words) tri__control_fail(s->segment.control, i, code, "%s (it ended with %s)", words, end);
+    else tri__control_fail(s->segment.control, i, code, "it ended with %s", end);
+}
+
+/* What a rank's end means for the others. One that left in good order means nothing; nor does one after a failure is known, unless by a
+ * signal that nobody here sent. */
+static void judge(supervisor *s, int i, int status) {
+    tri_control *control = s->segment.control;
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    uint32_t life = atomic_load(&control->line[i].life);
+    if (code == TRI_STOPPED && life == TRI_LIFE_LEFT) s->exit_stopped = 1;
+    else if (s->verdict->rank[i].by_us || (atomic_load(&control->abort) && !WIFSIGNALED(status))) return;
+    else if (code) blame(s, i, code, status);
+    else if (life == TRI_LIFE_JOINED || (life == TRI_LIFE_NONE && atomic_load(&control->joined)))
+        tri__control_fail(control, i, TRI_INTERNAL,
+                          "it ended with exit code 0 without leaving the others: a program closes its world last");
+}
+
+/* A rank ended, and somebody else has taken its exit code: another thread that waits for all children, or SIGCHLD is
+ * ignored again. */
+static void judge_unknown(supervisor *s, int i, int cause) {
+    tri_control *control = s->segment.control;
+    if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || s->verdict->rank[i].by_us ||
+        atomic_load(&control->abort))
+        return;
+    tri__control_fail(control, i, TRI_INTERNAL,
+                      "it ended, and its exit code is lost (wait4: %s): something else in this process collects "
+                      "its children",
+                      strerror(cause));
+}
+
+static void collect(supervisor *s, int i) {
+    struct rusage usage = {0};
+    int status = -1;
+    pid_t pid;
+    do pid = wait4(s->child[i].pid, &status, WNOHANG, &usage);
+    while (pid < 0 && errno == EINTR);
+    if (pid == 0) return;
+    if (pid < 0) status = -1, judge_unknown(s, i, errno);
+    else if (WIFSIGNALED(status)) judge(s, i, status); /* at once: others wait for it */
+    for (int k = 0; k < 2; k++) tri__stream_drain(&s->streams, i, k);
+    if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last words are the cause */
+    close(s->child[i].pidfd);
+    s->child[i].pidfd = -1;
+    s->alive--;
+    s->verdict->rank[i].status = status;
+    s->verdict->rank[i].peak_bytes = (int64_t)usage.ru_maxrss * 1024;
+}
+
+/* ---- the loop ---- */
+
+/* Ranks see a failure by themselves, and leave; this is for those that do not. */
+static void hasten(supervisor *s) {
+    tri_control *control = s->segment.control;
+    double now = tri__clock(), leave = LEAVE;
+    if (!atomic_load(&control->abort)) return;
+    if (!s->aborted) s->aborted = now;
+    for (int i = 0; i < s->started; i++)
+        if (s->child[i].pidfd >= 0 && atomic_load(&control->line[i].phase) == TRI_DOING_SAVE) leave = LEAVE_SAVING;
+    if (!s->terminated && !s->killed && now - s->aborted > leave) {
+        s->terminated = now;
+        end_all(s, SIGTERM);
+    } else if (s->terminated && !s->killed && now - s->terminated > TERMINATE) {
+        s->killed = now;
+        end_all(s, SIGKILL);
+    }
+}
+
+static void look(supervisor *s) {
+    double now = tri__clock();
+    if (now - s->watched < PERIOD_MS * 0.9e-3) return;
+    s->watched = now;
+    tri_control *control = s->segment.control;
+    if (atomic_load(&control->abort)) return;
+    tri__control_watch(control, s->seen);
+    s->verdict->hung = atomic_load(&control->abort) != 0;
+}
+
+static void wait_for_more(supervisor *s) {
+    int n = s->what->n;
+    s->poll[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+    for (int i = 0; i < n; i++) {
+        s->poll[1 + i] = (struct pollfd){.fd = i < s->started ? s->child[i].pidfd : -1, .events = POLLIN};
+        for (int k = 0; k < 2; k++) {
+            const tri_stream *stream = &s->streams.rank[i][k];
+            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_hungry(stream) ? stream->from : -1, .events = POLLIN};
+        }
+    }
+    if (poll(s->poll, (nfds_t)(1 + 3 * n), PERIOD_MS) <= 0)
+        for (int i = 0; i < 1 + 3 * n; i++) s->poll[i].revents = 0;
+}
+
+static void watch_over(supervisor *s) {
+    int n = s->what->n;
+    while (s->alive && !(s->killed && tri__clock() - s->killed > KILL)) {
+        wait_for_more(s);
+        for (int i = 0; i < s->started; i++)
+            if (s->poll[1 + i].revents) collect(s, i); /* first: others wait for it */
+        if (s->poll[0].revents) hear_signals(s);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < 2; k++)
+                if (s->poll[1 + n + 2 * i + k].revents || s->streams.rank[i][k].used) tri__stream_pump(&s->streams, i, k);
+        look(s);
+        pass_on(s);
+        hasten(s);
+    }
+}
+
+/* ---- starting ---- */
+
+/* Descriptors open now; 3 when that cannot be seen. */
+static int open_files(void) {
+    tri_names open_now;
+    if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
+    int n = open_now.n - 2; /* two are the list's own */
+    tri__names_free(&open_now);
+    return n;
+}
+
+/* A rank needs some too, under the same limit. */
+static tri_status check_files(const tri_supervised *what) {
+    struct rlimit limit;
+    int open_now = open_files(), here = open_now + OWN_FILES + what->n + tri__streams_need(&what->logs, what->n);
+    int need = here > RANK_FILES ? here : RANK_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)need) return TRI_OK;
+    return tri__fail(TRI_RESOURCE, "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer ranks",
+                     what->n, need, (unsigned long long)limit.rlim_cur, need);
+}
+
+/* Rank i's share of this process's cores: as even as can be; one core for several when there are too few. */
+static int share_cores(int i, int n, cpu_set_t *out) {
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof all, &all)) return 0;
+    int k = CPU_COUNT(&all), first = (int)((int64_t)i * k / n), last = (int)((int64_t)(i + 1) * k / n), seen = 0;
+    if (last == first) last = first + 1;
+    CPU_ZERO(out);
+    for (int core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &all) && seen++ >= first && seen <= last) CPU_SET(core, out);
+    return 1;
+}
+
+static tri_status start_rank(supervisor *s, int i, const char *program, int nothing) {
+    char rank[16], size[16], fd[16];
+    cpu_set_t cores;
+    snprintf(rank, sizeof rank, "%d", i);
+    snprintf(size, sizeof size, "%d", s->what->n);
+    snprintf(fd, sizeof fd, "%d", s->segment.fd);
+    const char *const pairs[][2] = {{"RANK", rank},          {"WORLD_SIZE", size},         {"LOCAL_RANK", rank},
+                                    {"GROUP_RANK", "0"},     {"LOCAL_WORLD_SIZE", size},   {"GROUP_WORLD_SIZE", "1"},
+                                    {"TRIDENT_FD", fd},      {"MASTER_ADDR", "127.0.0.1"}, {"NODE_RANK", NULL}};
+    char **environment = tri__environment_with(s->what->environment, pairs, sizeof pairs / sizeof *pairs);
+    if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
+    tri_stream *stream = s->streams.rank[i];
+    tri_rank_start how = {.program = program, .argv = s->what->argv, .environment = environment, .in = nothing,
+                          .out = stream[0].child, .err = stream[1].child, .keep = s->segment.fd, .signals = &s->mask_before,
+                          .cores = s->what->bind_cores && share_cores(i, s->what->n, &cores) ? &cores : NULL};
+    /* The console is not always 1 and 2. */
+    if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;
+    if (how.err < 0 && s->what->err != STDERR_FILENO) how.err = s->what->err;
+    tri_status status = tri__rank_start(&how, i, &s->child[i].pid, &s->child[i].pidfd);
+    free(environment);
+    for (int k = 0; k < 2; k++) {
+        if (stream[k].child >= 0) close(stream[k].child);
+        stream[k].child = -1;
+    }
+    return status;
+}
+
+static tri_status start_all(supervisor *s) {
+    /* The very file that runs here, whatever has become of its name. */
+    const char *program = s->what->program ? s->what->program : "/proc/self/exe";
+    int nothing;
+    TRI_TRY(tri__null_open(&nothing));
+    tri_status status = TRI_OK;
+    for (int i = 0; i < s->what->n && status == TRI_OK; i++) {
+        status = start_rank(s, i, program, nothing);
+        if (status == TRI_OK) s->started++, s->alive++;
+    }
+    close(nothing);
+    return status;
+}
+
+static tri_status prepare(supervisor *s) {
+    const tri_supervised *what = s->what;
+    size_t n = what->n > 0 && what->n <= TRI_RANKS_PER_NODE ? (size_t)what->n : 0;
+    if (!n) return tri__fail(TRI_USAGE, "%d ranks on one machine: 1 to %d are possible", what->n, TRI_RANKS_PER_NODE);
+    TRI_TRY(check_files(what));
+    s->child = calloc(n, sizeof *s->child);
+    s->seen = calloc(TRI_RANKS_PER_NODE, sizeof *s->seen);
+    s->poll = calloc(1 + 3 * n, sizeof *s->poll);
+    s->verdict->rank = calloc(n, sizeof *s->verdict->rank);
+    if (!s->child || !s->seen || !s->poll || !s->verdict->rank)
+        return tri__fail(TRI_RESOURCE, "out of memory for %d ranks", what->n);
+    s->verdict->n = what->n;
+    for (size_t i = 0; i < n; i++) s->child[i].pidfd = s->verdict->rank[i].status = -1;
+    tri_segment_spec spec = {.n = what->n,
+                             .world = what->n,
+                             .heap_bytes = what->heap_bytes,
+                             .progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30};
+    TRI_TRY(tri__segment_create(&spec, &s->segment));
+    TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));
+    snprintf(s->verdict->logs, sizeof s->verdict->logs, "%s", s->streams.folder);
+    return take_signals(s);
+}
+
+/* ---- the verdict ---- */
+
+static int is_wish(int signal) {
+    for (int i = 0; i < WISHES; i++)
+        if (wishes[i] == signal) return 1;
+    return 0;
+}
+
+static void conclude(supervisor *s) {
+    tri_verdict *v = s->verdict;
+    tri_control *control = s->segment.control;
+    for (int i = 0; i < v->n; i++) {
+        const tri_rank_line *line = &control->line[i];
+        v->rank[i].life = atomic_load(&line->life);
+        v->rank[i].phase = atomic_load(&line->phase);
+        v->rank[i].waiting = atomic_load(&line->waiting);
+        v->rank[i].step = atomic_load(&line->step);
+        v->rank[i].posted = atomic_load(&line->posted);
+        v->rank[i].last = atomic_load(&line->last);
+    }
+    int failed = tri__control_failure(control, &v->failure);
+    v->n_second = tri__control_second(control, v->second);
+    v->out_of_memory = tri__oom_kills() > s->oom_before;
+    v->committed = atomic_load(&control->committed) - 1;
+    v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
+    /* Ranks that stop, or end by a signal that asked them to, have not failed. */
+    v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && is_wish(v->failure.code - 128));
+    v->hung &= v->failed;
+    if (v->failed) v->code = v->failure.code;
+    else if (failed ? v->failure.code != TRI_STOPPED : s->killed > 0) v->code = 128 + v->stopped;
+    else if (failed || s->exit_stopped) v->code = TRI_STOPPED;
+}
+
+tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict) {
+    supervisor s = {.what = what, .verdict = verdict, .segment = {.fd = -1}, .signals = -2};
+    *verdict = (tri_verdict){0};
+    s.oom_before = tri__oom_kills();
+    tri_status status = prepare(&s);
+    if (status == TRI_OK) status = start_all(&s);
+    if (status != TRI_OK && s.started) { /* no rank goes on without the others */
+        s.killed = tri__clock();
+        end_all(&s, SIGKILL);
+    }
+    int asked = what->stop ? atomic_load(&what->stop->signal) : 0;
+    if (asked) raise(asked); /* blocked here: read with the others */
+    if (s.started) watch_over(&s);
+    if (status == TRI_OK) conclude(&s);
+    else tri__verdict_free(verdict);
+    if (s.signals != -2) give_signals_back(&s);
+    tri__streams_close(&s.streams);
+    tri__segment_close(&s.segment);
+    free(s.child);
+    free(s.seen);
+    free(s.poll);
+    return status;
+}
+
+void tri__verdict_free(tri_verdict *verdict) {
+    free(verdict->rank);
+    *verdict = (tri_verdict){0};
+}

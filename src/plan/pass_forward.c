@@ -1,0 +1,28 @@
+/* pass_forward.c - pass: the model writes its single-device operation list. */
+#include "plan/plan.h"
+
+/* The last layer's other rows are read by nobody, unless all are pooled. Ranks that share out the tokens cannot share out these few: norms
+ * whose gradients they sum would have them whole. */
+static int makes_first_rows(const tri_pass *pass) {
+    int shares_tokens = pass->in->mesh.tp > 1 && pass->in->sequence_parallel;
+    return pass->model->pooling != TRI_POOLING_MEAN && !shares_tokens;
+}
+
+void tri__pass_forward(tri_pass *pass, int training) {
+    tri_program *program = tri__program_new(pass->arena, training ? "trimodal train" : "trimodal infer");
+    program->mesh = pass->in->mesh;
+    program->rank = pass->in->rank;
+    pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
+                                  .model = pass->model,
+                                  .training = training,
+                                  .first_rows = makes_first_rows(pass)};
+    tri__model_forward(&pass->forward);
+    pass->program = program;
+    pass->out = (tri_planned){.program = program,
+                              .param = pass->forward.unit_slot,
+                              .loss = pass->forward.loss,
+                              .probs = pass->forward.probs,
+                              .norm = -1,
+                              .apply = -1,
+                              .scale = -1};
+}

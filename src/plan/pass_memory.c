@@ -1,0 +1,321 @@
+/* pass_memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
+ *
+ * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what second memory lends
+ * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
+ * names the slots of its transfer, so they live until then.
+ *
+ * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by side with the other, as
+ * far as values passed on between them say, counts as living at the same time. */
+#include "base/text.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
+static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
+
+enum { EACH = TRI_LANES }; /* for a lane: slots that several use */
+
+typedef struct life {
+    int slot, first, last;   /* instructions, inclusive */
+    int lane, from, to;      /* whose; instructions of the other lane that it may live beside, with these */
+    int64_t bytes;
+} life;
+
+static int64_t align(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static int larger_first(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->slot < y->slot ? -1 : 1;
+}
+
+static int earlier_first(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
+
+static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
+
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value comes from there, those
+ * after begin when they have a value from here. */
+typedef struct beside {
+    int *from, *to; /* [n_instrs] */
+} beside;
+
+/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last, of
+ * activations: of gradients that share a bucket each lane writes its own. */
+static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
+    const tri_instr *instr = &program->instr[index];
+    int last = -1;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int of = instr->slot[k] < 0 ? -1 : maker[tri__slot_root(program, instr->slot[k])];
+        if (of > last && lane[of] != lane[index]) last = of;
+    }
+    return last;
+}
+
+static beside find_beside(const tri_pass *pass) {
+    const tri_program *program = pass->program;
+    int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
+    int behind[TRI_LANES] = {-1, -1}, passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
+    uint8_t *lane = tri__arena_alloc(pass->arena, (size_t)n);
+    beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from), tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
+    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
+    for (int i = 0; i < n; i++) {
+        int here = lane[i] = (uint8_t)tri__instr_lane(program, i), last = comes_from(program, i, maker, lane);
+        if (last > behind[here]) behind[here] = last;
+        out.from[i] = behind[here] + 1;
+        out.to[i] = n - 1;
+        for (int *at = &passed[!here]; *at <= behind[here]; ++*at)
+            if (lane[*at] != here) out.to[*at] = i - 1;
+        const tri_op_row *row = tri__op_row(program->instr[i].op);
+        for (int k = 0; k < row->n_args; k++)
+            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 && program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
+                maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
+    }
+    return out;
+}
+
+/* Lifetimes of a class's slots; returns how many. */
+static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
+    const tri_program *program = pass->program;
+    int lanes = mem == TRI_MEM_ACT ? tri__program_lanes(program) : 1;
+    beside near = lanes > 1 ? find_beside(pass) : (beside){0};
+    for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
+    for (int i = 0; i < program->n_instrs; i++) {
+        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i, to = near.to ? near.to[i] : i;
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            if (program->instr[i].slot[k] < 0) continue;
+            life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
+            if (at->first < 0) *at = (life){.slot = at->slot, .first = i, .lane = lane, .from = from, .to = to};
+            at->last = i;
+            if (at->lane != lane) at->lane = EACH;
+            if (from < at->from) at->from = from;
+            if (to > at->to) at->to = to;
+        }
+    }
+    int n = 0;
+    for (int s = 0; s < program->n_slots; s++) {
+        if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
+        life kept = lives[s];
+        kept.bytes = align(tri__slot_bytes(&program->slot[s], &program->max));
+        lives[n++] = kept;
+    }
+    return n;
+}
+
+/* A life that has its place: instructions, and bytes of the class. */
+typedef struct placed {
+    int first, last, lane;
+    int64_t begin, end;
+} placed;
+
+enum { TILES = 64, NEAR = 4 };
+
+typedef struct shelf {
+    placed *at; /* by begin */
+    int n, cap;
+} shelf;
+
+/* All places that are taken. Time is cut into tiles, so that a short life is compared with those around it only. */
+typedef struct space {
+    tri_arena *arena;
+    int each;            /* instructions of a tile */
+    shelf tile[TILES];   /* lives that touch it, of those that touch at most NEAR of them */
+    shelf wide;          /* the others */
+} space;
+
+static int live_together(const placed *other, const life *want) {
+    if (other->lane == want->lane && want->lane != EACH) return other->first <= want->last && want->first <= other->last;
+    return other->first <= want->to && want->from <= other->last;
+}
+
+/* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
+static int64_t lowest_fit(const space *space, const life *want) {
+    const shelf *shelves[TILES + 1] = {&space->wide};
+    int n = 1, next[TILES + 1] = {0}, lifted = 1;
+    int64_t at = 0;
+    for (int t = want->from / space->each; t <= want->to / space->each; t++) shelves[n++] = &space->tile[t];
+    while (lifted) {
+        lifted = 0;
+        for (int i = 0; i < n; i++)
+            for (; next[i] < shelves[i]->n && shelves[i]->at[next[i]].begin < at + want->bytes; next[i]++) {
+                const placed *other = &shelves[i]->at[next[i]];
+                if (!live_together(other, want) || other->end <= at) continue;
+                at = other->end;
+                lifted = 1;
+            }
+    }
+    return at;
+}
+
+static void put_on(tri_arena *arena, shelf *shelf, placed place) {
+    int at = 0;
+    for (int step = shelf->n; step > 0;) { /* the first that begins behind it */
+        int half = step / 2;
+        if (shelf->at[at + half].begin > place.begin) step = half;
+        else at += half + 1, step -= half + 1;
+    }
+    TRI_PUSH(arena, shelf->at, shelf->n, shelf->cap);
+    memmove(shelf->at + at + 1, shelf->at + at, (size_t)(shelf->n - 1 - at) * sizeof *shelf->at);
+    shelf->at[at] = place;
+}
+
+static void take(space *space, placed place) {
+    int first = place.first / space->each, last = place.last / space->each;
+    if (last - first >= NEAR) put_on(space->arena, &space->wide, place);
+    else
+        for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
+}
+
+/* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps otherwise.
+ * As many buffers as slots live at once. `lives` is sorted larger_first. */
+static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
+    tri_program *program = pass->program;
+    int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers, to be less */
+    int *until = tri__arena_alloc(pass->arena, (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
+    int *buffer = tri__arena_alloc(pass->arena, (size_t)n * sizeof *buffer), used = 0;
+    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    for (int i = 0; i < n; i++) {
+        int b = 0;
+        while (b < used && until[b] >= lives[i].first) b++;
+        if (b == most) return;
+        if (b == used) used++;
+        until[b] = lives[i].last;
+        buffer[i] = b;
+    }
+    for (int i = 0; i < n; i++) program->slot[lives[i].slot].offset = buffer[i] * each;
+    program->bytes[mem] = used * each;
+}
+
+/* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
+static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
+    const tri_places *known = pass->places;
+    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0)) return 0;
+    for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
+    pass->program->bytes[mem] = known->bytes[mem];
+    return 1;
+}
+
+/* `found`: [n] lives in the order of larger_first, in the memory of pass->places. */
+static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
+    tri_places *known = pass->places;
+    known->lives[mem] = found, known->n[mem] = n, known->bytes[mem] = pass->program->bytes[mem];
+    known->offset[mem] = tri__arena_alloc(known->arena, (size_t)n * sizeof *known->offset[mem]);
+    for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
+}
+
+/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. */
+static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
+    tri_program *program = pass->program;
+    space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;
+        program->slot[lives[i].slot].offset = offset;
+        take(&space, (placed){lives[i].first, lives[i].last, lives[i].lane, offset, end});
+        if (end > bytes) bytes = end;
+    }
+    return bytes;
+}
+
+/* Bytes alive at the worst moment: no plan takes less. */
+static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
+    int64_t *change = tri__arena_alloc(pass->arena, ((size_t)pass->program->n_instrs + 1) * sizeof *change), now = 0, most = 0;
+    for (int i = 0; i < n; i++) change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
+    for (int i = 0; i < pass->program->n_instrs; i++) {
+        now += change[i];
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+/* Earliest first, where that takes less. */
+static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
+    tri_program *program = pass->program;
+    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    int64_t bytes = place_in_turn(pass, lives, n);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
+    else place_in_turn(pass, lives, n);
+}
+
+static int has_class(const tri_program *program, tri_mem mem) {
+    for (int s = 0; s < program->n_slots; s++)
+        if (program->slot[s].mem == mem) return 1;
+    return 0;
+}
+
+/* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
+static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
+    tri_program *program = pass->program;
+    if (!has_class(program, mem)) return;
+    life *lives = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *lives);
+    int n = find_lives(pass, mem, lives);
+    qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    if (place_as_before(pass, mem, lives, n)) return;
+    life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
+    if (found) memcpy(found, lives, (size_t)n * sizeof *found);
+    program->bytes[mem] = place_in_turn(pass, lives, n);
+    if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
+    if (mem != TRI_MEM_ACT || tri__program_lanes(program) == 1) place_in_buffers(pass, mem, lives, n);
+    if (found) remember(pass, mem, found, n);
+}
+
+/* Scratch space: one slot, for each lane as large as the neediest kernel wants it. */
+static void place_work(tri_pass *pass) {
+    tri_program *program = pass->program;
+    int64_t bytes = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
+        const tri_workspace *work = &pass->in->target->work[instr->op][tri__instr_dtype(program, instr)];
+        const tri_slot *first = &program->slot[instr->slot[0]];
+        int64_t halves = 0;
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (instr->slot[k] >= 0 && tri__dtype_bytes(program->slot[instr->slot[k]].dtype) == 2)
+                halves += tri__slot_bytes(&program->slot[instr->slot[k]], &program->max) / 2;
+        int64_t need = tri__workspace_bytes(work, tri__slot_rows(first, &program->max), first->cols, halves);
+        if (need > bytes) bytes = need;
+    }
+    bytes = align(bytes) * tri__program_lanes(program);
+    tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
+    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    program->bytes[TRI_MEM_WORK] = bytes;
+}
+
+/* Offsets and sums of sizes are counted in 64 bits: all slots together, one after another, must stay far below that. */
+static tri_status check_sizes(const tri_program *program, const tri_counts *max) {
+    const double most = 0x1p56; /* 64 PiB; workspaces are a few times a slot's size */
+    char a[32];
+    double bytes = 0;
+    for (int s = 0; s < program->n_slots; s++) {
+        const tri_slot *slot = &program->slot[s];
+        if (slot->parent < 0)
+            bytes += (double)tri__slot_rows(slot, max) * (double)slot->cols * (double)tri__dtype_bytes(slot->dtype);
+    }
+    if (bytes < most) return TRI_OK;
+    return tri__fail(TRI_RESOURCE,
+                     "the buffers of rank %d come to %s, more than any machine has: take a smaller --batch-size, a shorter --max-sen-len, "
+                     "or a smaller model",
+                     program->rank, tri__text_bytes(bytes, a));
+}
+
+tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max) {
+    tri_program *program = pass->program;
+    TRI_TRY(check_sizes(program, max));
+    program->max = *max;
+    program->second = pass->in->offload;
+    for (int s = 0; s < program->n_slots; s++) {
+        tri_slot *slot = &program->slot[s];
+        if (slot->parent >= 0 || is_reused(slot->mem)) continue;
+        slot->offset = program->bytes[slot->mem];
+        program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
+    }
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (is_reused((tri_mem)mem)) place_by_lifetime(pass, (tri_mem)mem);
+    place_work(pass);
+    return TRI_OK;
+}

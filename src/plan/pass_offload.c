@@ -1,0 +1,383 @@
+/* pass_offload.c - pass: what lies in a second memory that kernels do not reach passes through memory that they do (class `near`).
+ *
+ * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is used in spans: uses that
+ * are close to each other. Each span has a near slot of its own, which a copy fills before it and another takes back behind it where it was
+ * written. So many bytes (target->ahead, less where little is offloaded) are fetched ahead of their use at most, and about as many are on
+ * their way back, so that kernels and both directions of the bus work at the same time in little memory. What has one span and does not
+ * outlive the step is near and nowhere else. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+enum {
+    CLOSE = 16, /* instructions from one use to the next: those of one half of a layer */
+    PIECES = 4, /* tiles of optimizer state in what is ahead: one is updated while others come and go */
+    SHARE = 64, /* of what lies in second memory, this part at most is ahead */
+    GRAIN = 64  /* elements: tiles begin on a vector of any type */
+};
+
+typedef struct tile {
+    int root, host;        /* slots: what it is part of; it, in second memory */
+    tri_range part;        /* of the root's elements */
+    tri_range *known;      /* written in this step; apart from each other, in any order */
+    int n_known, cap_known;
+    int flights;           /* transfers under way */
+    int span, last;        /* the one in use, which is the first to begin with; the last one; -1 */
+    int n_spans;
+} tile;
+
+/* Spans are in the order of their first uses. */
+typedef struct span {
+    int tile, first, last; /* instructions that use it */
+    int next, before;      /* spans of the same tile; -1 */
+    int writes, fetches, stores;
+    int post;              /* the instruction before which it is fetched */
+    int mb;                /* whose row counts it has */
+    int near;              /* slot; -1: not yet made */
+    int is_there;          /* its near slot has what the span begins with */
+    int is_stored, is_away; /* its store was posted; and is under way */
+    int64_t bytes;
+} span;
+
+typedef struct offload {
+    tri_pass *pass;
+    tri_builder to;
+    const tri_counts *max;
+    int *first_tile;       /* [slots] of a root; -1: it stays */
+    int64_t ahead;         /* bytes: of fetches before their use, and of stores under way, but for one */
+    int64_t each;          /* elements of a tile of optimizer state */
+    tile *tile;
+    span *span;
+    int n_tiles, cap_tiles, n_spans, cap_spans;
+    int *fetch;            /* [n_fetches] spans, in the order of their posts */
+    int n_fetches, fetched;
+    int *away;             /* [n_away] spans whose store is under way, oldest first */
+    int n_away;
+    int64_t away_bytes;
+    struct {
+        int span, slot;
+    } *stand;              /* [slots] what stands for a slot in a span; span -1: nothing yet */
+} offload;
+
+static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
+
+static tri_mem class_of(const offload *o, const tile *t) { return o->to.program->slot[t->root].mem; }
+
+/* Elements of its root that a slot covers. */
+static tri_range range_of(const offload *o, int slot) {
+    const tri_slot *of = &o->to.program->slot[slot];
+    int64_t begin = tri__slot_begin(o->to.program, slot), count = tri__slot_rows(of, o->max) * of->cols;
+    return (tri_range){begin, begin + count};
+}
+
+/* The tile that an operand lies in; NULL: it is not in second memory, or empty. */
+static tile *tile_of(const offload *o, int slot) {
+    if (slot < 0) return NULL;
+    int first = o->first_tile[tri__slot_root(o->to.program, slot)];
+    tri_range range = range_of(o, slot);
+    if (first < 0 || range.begin == range.end) return NULL;
+    tile *t = &o->tile[first];
+    if (class_of(o, t) == TRI_MEM_STATE) t += range.begin / o->each;
+    TRI_ASSERT(t->part.begin <= range.begin && range.end <= t->part.end);
+    return t;
+}
+
+/* Updates work on each element by itself: cut, they give the same bits. */
+static void cut_update(offload *o, const tri_instr *instr) {
+    enum { M = 1 };
+    const tri_op_row *row = tri__op_row(instr->op);
+    tri_range all = range_of(o, instr->slot[M]);
+    for (int64_t at = all.begin, end; at < all.end; at = end) {
+        end = (at / o->each + 1) * o->each < all.end ? (at / o->each + 1) * o->each : all.end;
+        int slots[TRI_MAX_ARGS];
+        for (int k = 0; k < row->n_args; k++) {
+            int is_part = row->arg[k].dims[2] == 'K' && end - at < all.end - all.begin; /* "1,K" */
+            slots[k] = instr->slot[k];
+            if (is_part)
+                slots[k] = tri__build_view(&o->to, slots[k], at - all.begin, 1, end - at, "%s.%lld", o->to.program->slot[slots[k]].name,
+                                           (long long)(at / o->each));
+        }
+        o->to.unit = instr->unit, o->to.mb = instr->mb;
+        tri__build(&o->to, instr->op, slots, instr->attr);
+    }
+}
+
+/* Begins the program's instructions anew; returns those it had. */
+static tri_instr *take_instrs(tri_program *program, int *n) {
+    tri_instr *had = program->instr;
+    *n = program->n_instrs;
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    return had;
+}
+
+static void append(offload *o, const tri_instr *instr) {
+    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
+}
+
+static void cut_updates(offload *o) {
+    int n, update = o->pass->out.update;
+    const tri_instr *instr = take_instrs(o->to.program, &n);
+    for (int i = 0; i < n; i++) {
+        if (i == update) o->pass->out.update = o->to.program->n_instrs;
+        if (instr[i].op == TRI_OP_adamw || instr[i].op == TRI_OP_adamw_copy) cut_update(o, &instr[i]);
+        else append(o, &instr[i]);
+    }
+}
+
+/* Sums of squares come when their gradient is complete and still near, not when it had to come back for them. */
+static void advance_sums(offload *o) {
+    enum { X = 1 };
+    int n, update = o->pass->out.update;
+    const tri_instr *instr = take_instrs(o->to.program, &n);
+    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots * sizeof *last); /* of roots: 1 + the last use; 0 none */
+    int *then = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *then);  /* of an instruction: 1 + the sum that follows it; 0 none */
+    int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
+    for (int i = 0; i < n; i++) {
+        int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, instr[i].slot[X]) : -1;
+        moved[i] = root >= 0 && o->to.program->slot[root].mem == TRI_MEM_GRAD && last[root] && !then[last[root] - 1];
+        if (moved[i]) then[last[root] - 1] = i + 1;
+        for (int k = 0; k < TRI_MAX_ARGS && !moved[i]; k++)
+            if (instr[i].slot[k] >= 0) last[tri__slot_root(o->to.program, instr[i].slot[k])] = i + 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (i == update) o->pass->out.update = o->to.program->n_instrs;
+        if (!moved[i]) append(o, &instr[i]);
+        if (then[i]) append(o, &instr[then[i] - 1]);
+    }
+}
+
+static void make_tiles(offload *o) {
+    const tri_program *p = o->to.program;
+    o->first_tile = tri__arena_alloc(o->pass->arena, (size_t)p->n_slots * sizeof *o->first_tile);
+    for (int s = 0; s < p->n_slots; s++) {
+        o->first_tile[s] = -1;
+        if (p->slot[s].parent >= 0 || !(o->pass->in->offload >> p->slot[s].mem & 1)) continue;
+        o->first_tile[s] = o->n_tiles;
+        int64_t end = range_of(o, s).end, each = p->slot[s].mem == TRI_MEM_STATE ? o->each : end;
+        for (int64_t at = 0; at < end; at += each)
+            *TRI_PUSH(o->pass->arena, o->tile, o->n_tiles, o->cap_tiles) =
+                (tile){.root = s, .host = -1, .part = {at, end - at < each ? end : at + each}, .span = -1, .last = -1};
+    }
+}
+
+/* Remembers that elements were written. */
+static void know(offload *o, tile *t, tri_range add) {
+    int n = 0;
+    for (int i = 0; i < t->n_known; i++) {
+        tri_range had = t->known[i];
+        if (had.end < add.begin || add.end < had.begin) {
+            t->known[n++] = had;
+            continue;
+        }
+        if (had.begin < add.begin) add.begin = had.begin;
+        if (had.end > add.end) add.end = had.end;
+    }
+    t->n_known = n;
+    *TRI_PUSH(o->pass->arena, t->known, t->n_known, t->cap_known) = add;
+}
+
+/* Whether a tile may leave between two uses: all of it has a value, and no transfer works on it. */
+static int may_leave(const offload *o, const tile *t) {
+    if (t->flights) return 0;
+    return outlives_step(class_of(o, t)) || (t->n_known == 1 && tri__range_count(t->known[0]) == tri__range_count(t->part));
+}
+
+static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
+    if (t->last < 0 || (at - o->span[t->last].last > CLOSE && may_leave(o, t))) {
+        const tri_slot *root = &o->to.program->slot[t->root];
+        int index = o->n_spans, before = t->last;
+        *TRI_PUSH(o->pass->arena, o->span, o->n_spans, o->cap_spans) =
+            (span){.tile = (int)(t - o->tile), .first = at, .next = -1, .before = before, .mb = instr->mb, .near = -1,
+                   .bytes = tri__range_count(t->part) * (int64_t)tri__dtype_bytes(root->dtype)};
+        if (before >= 0) o->span[before].next = index;
+        else t->span = index;
+        t->last = index;
+        t->n_spans++;
+    }
+    o->span[t->last].last = at;
+    if (!tri__access_writes(tri__op_row(instr->op)->arg[k].access)) return;
+    o->span[t->last].writes = 1;
+    if (!outlives_step(class_of(o, t))) know(o, t, range_of(o, instr->slot[k]));
+}
+
+static void find_spans(offload *o) {
+    const tri_program *p = o->to.program;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            tile *t = tile_of(o, p->instr[i].slot[k]);
+            if (!t) continue;
+            use(o, t, i, &p->instr[i], k);
+            t->flights += tri__begins(p->instr[i].op) - tri__ends(p->instr[i].op);
+        }
+}
+
+/* Tiles that never leave are near, with their views. */
+static void keep_near(offload *o) {
+    tri_program *p = o->to.program;
+    for (int i = 0; i < o->n_tiles; i++)
+        if (o->tile[i].n_spans == 1 && !outlives_step(class_of(o, &o->tile[i]))) o->first_tile[o->tile[i].root] = -1;
+    for (int s = 0; s < p->n_slots; s++) {
+        int root = tri__slot_root(p, s);
+        if (o->pass->in->offload >> p->slot[s].mem & 1 && o->first_tile[root] < 0) p->slot[s].mem = TRI_MEM_NEAR;
+    }
+}
+
+typedef struct order {
+    int post, span;
+} order;
+
+static int by_post(const void *a, const void *b) {
+    const order *x = a, *y = b;
+    return x->post != y->post ? x->post - y->post : x->span - y->span;
+}
+
+/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than o->ahead bytes, or one;
+ * and not before what the span before it wrote is on its way. */
+static void order_fetches(offload *o) {
+    order *posts = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *posts);
+    int *all = o->fetch = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *all), begun = -1;
+    int64_t ahead = 0;
+    for (int i = 0; i < o->n_spans; i++) {
+        span *s = &o->span[i];
+        const tile *t = &o->tile[s->tile];
+        if (o->first_tile[t->root] < 0) continue;
+        int outlives = outlives_step(class_of(o, t));
+        s->fetches = outlives || s->before >= 0;
+        s->stores = s->writes && (outlives || s->next >= 0);
+        if (!s->fetches) continue;
+        int n = o->n_fetches++;
+        all[n] = i;
+        ahead += s->bytes;
+        while (ahead > o->ahead && begun < n - 1) ahead -= o->span[all[++begun]].bytes;
+        s->post = begun < 0 ? 0 : o->span[all[begun]].first;
+        if (s->before >= 0 && s->post <= o->span[s->before].last) s->post = o->span[s->before].last + 1;
+        posts[n] = (order){s->post, i};
+    }
+    qsort(posts, (size_t)o->n_fetches, sizeof *posts, by_post);
+    for (int n = 0; n < o->n_fetches; n++) all[n] = posts[n].span;
+}
+
+/* The two ends of a span's copies. */
+static void make_ends(offload *o, span *s, int index) {
+    tile *t = &o->tile[s->tile];
+    const tri_slot root = o->to.program->slot[t->root];
+    int64_t count = tri__range_count(t->part);
+    int is_whole = count == tri__range_count(range_of(o, t->root));
+    o->to.unit = root.unit;
+    if (s->near < 0)
+        s->near = tri__build_slot(&o->to, TRI_MEM_NEAR, root.dtype, is_whole ? root.rows : (tri_rows){.add = 1}, is_whole ? root.cols : count,
+                                  "near.%s.%d", root.name, index);
+    if (t->host >= 0 || (!s->fetches && !s->stores)) return;
+    t->host = is_whole ? t->root : tri__build_view(&o->to, t->root, t->part.begin, 1, count, "%s.%lld", root.name, (long long)(t->part.begin / o->each));
+}
+
+static void copy(offload *o, tri_op op, const span *s, int out) {
+    int host = o->tile[s->tile].host;
+    o->to.unit = o->to.program->slot[host].unit, o->to.mb = s->mb;
+    tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->near, out ? s->near : host}, (tri_attr){0});
+}
+
+/* Waits for the store of the n-th span that is away. */
+static void await(offload *o, int n) {
+    span *s = &o->span[o->away[n]];
+    copy(o, TRI_OP_copy_wait, s, 1);
+    s->is_away = 0;
+    o->away_bytes -= s->bytes;
+    o->n_away--;
+    for (; n < o->n_away; n++) o->away[n] = o->away[n + 1];
+}
+
+static void store(offload *o, int index) {
+    span *s = &o->span[index];
+    while (o->n_away && o->away_bytes + s->bytes > o->ahead) await(o, 0);
+    copy(o, TRI_OP_copy_post, s, 1);
+    s->is_stored = s->is_away = 1;
+    o->away_bytes += s->bytes;
+    o->away[o->n_away++] = index;
+}
+
+static void fetch(offload *o, int index) {
+    span *s = &o->span[index];
+    for (int n = 0; s->before >= 0 && o->span[s->before].is_away; n++)
+        if (o->away[n] == s->before) await(o, n);
+    make_ends(o, s, index);
+    copy(o, TRI_OP_copy_post, s, 0);
+}
+
+/* The span that instruction `at` uses a tile in; its near slot has what the span begins with. */
+static void enter(offload *o, tile *t, int at) {
+    if (at > o->span[t->span].last) t->span = o->span[t->span].next;
+    span *s = &o->span[t->span];
+    if (s->is_there) return;
+    if (s->fetches) copy(o, TRI_OP_copy_wait, s, 0);
+    else make_ends(o, s, t->span);
+    s->is_there = 1;
+}
+
+/* What an instruction uses instead of a slot in second memory. */
+static int stand_in(offload *o, int slot, const tile *t) {
+    int near = o->span[t->span].near;
+    if (slot == t->root) return near;
+    if (o->stand[slot].span != t->span) {
+        const tri_slot view = o->to.program->slot[slot];
+        o->stand[slot].slot = tri__build_view(&o->to, near, range_of(o, slot).begin - t->part.begin, view.rows.add, view.cols, "near.%s.%d",
+                                              view.name, t->span);
+        o->stand[slot].span = t->span;
+    }
+    return o->stand[slot].slot;
+}
+
+static void rewrite_one(offload *o, const tri_instr *instr, int at) {
+    tri_instr changed = *instr;
+    for (; o->fetched < o->n_fetches && o->span[o->fetch[o->fetched]].post <= at; o->fetched++) fetch(o, o->fetch[o->fetched]);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        tile *t = tile_of(o, instr->slot[k]);
+        if (!t) continue;
+        enter(o, t, at);
+        changed.slot[k] = stand_in(o, instr->slot[k], t);
+    }
+    append(o, &changed);
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        const tile *t = tile_of(o, instr->slot[k]);
+        if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored) store(o, t->span);
+    }
+}
+
+static void rewrite(offload *o) {
+    size_t n_slots = (size_t)o->to.program->n_slots;
+    int n, update = o->pass->out.update;
+    const tri_instr *instr = take_instrs(o->to.program, &n);
+    o->away = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *o->away);
+    o->stand = tri__arena_alloc(o->pass->arena, n_slots * sizeof *o->stand);
+    for (size_t s = 0; s < n_slots; s++) o->stand[s].span = -1;
+    for (int i = 0; i < n; i++) {
+        if (i == update) o->pass->out.update = o->to.program->n_instrs;
+        rewrite_one(o, &instr[i], i);
+    }
+    while (o->n_away) await(o, 0);
+}
+
+static int64_t offloaded_bytes(const offload *o) {
+    const tri_program *p = o->to.program;
+    int64_t bytes = 0;
+    for (int s = 0; s < p->n_slots; s++)
+        if (p->slot[s].parent < 0 && o->pass->in->offload >> p->slot[s].mem & 1) bytes += tri__slot_bytes(&p->slot[s], o->max);
+    return bytes;
+}
+
+void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
+    const tri_plan_in *in = pass->in;
+    if (!in->offload || !in->target->ahead) return;
+    offload o = {.pass = pass, .max = max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
+    o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
+    if (o.each < GRAIN) o.each = GRAIN;
+    if (in->offload >> TRI_MEM_STATE & 1) cut_updates(&o);
+    if (in->offload >> TRI_MEM_GRAD & 1) advance_sums(&o);
+    make_tiles(&o);
+    find_spans(&o);
+    keep_near(&o);
+    order_fetches(&o);
+    rewrite(&o);
+}

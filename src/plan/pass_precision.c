@@ -1,0 +1,141 @@
+/* pass_precision.c - pass: element types, and what they take: casts, masters of the weights, the scale of the loss.
+ *
+ *   weights, activations, their gradients   the computing type
+ *   gradients of weights                    the type they are summed in (reduce_dtype), also across microbatches
+ *   moments, and with 16-bit weights        fp32: the update works on a master of each weight and rounds it once into
+ *     their masters                         the weight that computes
+ *   statistics of norms and attention,      fp32, or what the operation's row fixes
+ *     probabilities, losses, sums
+ *
+ * fp16 has few exponents: gradients are formed of scale * loss, and clipping takes the scale out again. A step whose norm is not finite
+ * changes nothing; the host then lowers the scale (train/loss_scale.h). */
+#include "plan/plan.h"
+
+typedef struct precision {
+    tri_pass *pass;
+    tri_builder to;
+    uint8_t *from_host;        /* [slots] filled by an input, in the host's type */
+    uint8_t *computes;         /* [slots] an operand of the computing type */
+    int *cast;                 /* [slots] the value from the host in the computing type; -1 */
+    int *master;               /* [slots] beside a flat slot of moments; -1 */
+    int n_slots;               /* of the program as it came */
+} precision;
+
+static int has_fewer_bits(const precision *p) { return p->pass->in->precision != TRI_F32; }
+
+static void look(precision *p) {
+    const tri_program *program = p->pass->program;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        const tri_op_row *row = tri__op_row(instr->op);
+        for (int k = 0; k < row->n_args; k++) {
+            if (instr->slot[k] < 0) continue;
+            int root = tri__slot_root(program, instr->slot[k]);
+            if (instr->op == TRI_OP_input) p->from_host[root] = 1;
+            int passes_on = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post; /* it computes elsewhere */
+            if (row->arg[k].dtype == TRI_DTYPE_COMPUTE || (passes_on && program->slot[root].dtype == TRI_F32)) p->computes[root] = 1;
+        }
+    }
+}
+
+static tri_dtype type_of(const precision *p, int slot) {
+    const tri_slot *s = &p->pass->program->slot[slot];
+    int root = tri__slot_root(p->pass->program, slot);
+    switch (s->mem) {
+    case TRI_MEM_PARAM: case TRI_MEM_GATHER: return p->pass->in->precision;
+    case TRI_MEM_GRAD: case TRI_MEM_COMM: return p->pass->in->reduce_dtype;
+    case TRI_MEM_ACT: return p->computes[root] && !p->from_host[root] ? p->pass->in->precision : s->dtype;
+    default: return s->dtype;
+    }
+}
+
+/* The master of the weights that the moments `m` belong to: beside them, cut as they are cut. */
+static int master_of(precision *p, int m) {
+    tri_program *program = p->to.program;
+    const tri_slot s = program->slot[m];
+    if (p->master[m] >= 0) return p->master[m];
+    tri_builder at = p->to;
+    at.unit = s.unit;
+    const char *name = s.name + 2; /* after "m." */
+    int slot;
+    if (s.parent < 0) slot = tri__build_slot(&at, TRI_MEM_STATE, TRI_F32, s.rows, s.cols, "master.%s", name);
+    else slot = tri__build_view(&at, master_of(p, s.parent), s.parent_at, s.rows.add, s.cols, "master.%s", name);
+    return p->master[m] = slot;
+}
+
+/* adamw becomes adamw_copy: on the master, and into the weight. */
+static void append_update(precision *p, const tri_instr *instr) {
+    enum { P, M, V, G, HYPER, COEF, APPLY };
+    const int *s = instr->slot;
+    TRI_BUILD(&p->to, adamw_copy, instr->attr, master_of(p, s[M]), s[M], s[V], s[P], s[G], s[HYPER], s[COEF], s[APPLY]);
+}
+
+static void append(precision *p, const tri_instr *instr) {
+    tri_pass *pass = p->pass;
+    int slots[TRI_MAX_ARGS];
+    p->to.unit = instr->unit, p->to.mb = instr->mb;
+    if (instr->op == TRI_OP_adamw && has_fewer_bits(p)) {
+        append_update(p, instr);
+        return;
+    }
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
+    int scale = instr->op == TRI_OP_clip || instr->op == TRI_OP_cross_entropy_din ? tri__op_arg(instr->op, "scale") : -1;
+    if (scale >= 0) slots[scale] = pass->out.scale;
+    tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
+    int filled = instr->slot[0];
+    if (instr->op != TRI_OP_input || !p->computes[filled] || !has_fewer_bits(p)) return;
+    const tri_slot from = pass->program->slot[filled];
+    p->cast[filled] = tri__build_slot(&p->to, from.mem, pass->in->precision, from.rows, from.cols, "%s.%s", from.name,
+                                      tri__dtype_name(pass->in->precision));
+    TRI_BUILD(&p->to, cast, (tri_attr){0}, p->cast[filled], filled);
+}
+
+static void rewrite(precision *p) {
+    tri_pass *pass = p->pass;
+    tri_program *program = pass->program;
+    const tri_instr *instr = program->instr;
+    int n = program->n_instrs, update = pass->out.update;
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    if (pass->in->precision == TRI_F16 && pass->out.apply >= 0) {
+        p->to.unit = p->to.mb = -1;
+        pass->out.scale = tri__build_slot(&p->to, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 1, "loss.scale");
+        TRI_BUILD(&p->to, input, ((tri_attr){.field = TRI_FIELD_loss_scale}), pass->out.scale);
+    }
+    for (int i = 0; i < n; i++) {
+        if (i == update) pass->out.update = program->n_instrs;
+        append(p, &instr[i]);
+    }
+    if (!has_fewer_bits(p) || !pass->out.m) return;
+    int n_units = pass->model->n_units;
+    pass->out.master = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.master);
+    for (int u = 0; u < n_units; u++) pass->out.master[u] = master_of(p, pass->out.m[u]);
+}
+
+static tri_status check_kernels(const tri_pass *pass) {
+    const tri_target *target = pass->in->target;
+    for (int i = 0; i < pass->program->n_instrs; i++) {
+        const tri_instr *instr = &pass->program->instr[i];
+        tri_dtype dtype = tri__instr_dtype(pass->program, instr);
+        if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE && !target->has[instr->op][dtype])
+            return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs", target->name,
+                             tri__dtype_name(dtype), tri__op_row(instr->op)->name);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__pass_precision(tri_pass *pass) {
+    tri_program *program = pass->program;
+    size_t n = (size_t)program->n_slots;
+    precision p = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n_slots = program->n_slots};
+    p.from_host = tri__arena_alloc(pass->arena, n);
+    p.computes = tri__arena_alloc(pass->arena, n);
+    p.cast = tri__arena_alloc(pass->arena, n * sizeof *p.cast);
+    p.master = tri__arena_alloc(pass->arena, n * sizeof *p.master);
+    for (size_t s = 0; s < n; s++) p.cast[s] = p.master[s] = -1;
+    look(&p);
+    for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);
+    rewrite(&p);
+    return check_kernels(pass);
+}

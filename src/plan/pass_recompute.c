@@ -1,0 +1,184 @@
+/* pass_recompute.c - pass: drops activations and repeats the operations that rebuild them.
+ *
+ * Unit by unit. A value stays when another unit reads it, or when its operation cannot be repeated (it adds to something,
+ * or is an input). `full` repeats whatever else the unit's backward needs, but for the operation that ends the unit: what it
+ * writes beside the boundary (a norm's xhat, as large as the boundary) stays, and with it the layer before it need not be
+ * repeated, a third of an encoder layer's work. `selective` repeats runs of cheap operations,
+ * where that leaves enough fewer bytes to keep. (Runs, because those are fused: half of one would round differently.)
+ *
+ * Repeated operations stand before the unit's first backward operation, in forward order, on slots of their own, "r.name".
+ * Their attributes are the same, so dropout drops the same values. */
+#include "plan/plan.h"
+
+/* Floating point operations a byte, written or saved, up to which repeating is cheap. GELU takes 5, a norm 1, attention as
+ * many as a sequence has tokens, a dense layer half its inputs. */
+static const double CHEAP = 8;
+
+typedef struct recompute {
+    tri_pass *pass;
+    const tri_program *from;   /* the template as backward left it */
+    int *maker;                /* [slots] the forward operation that writes it; -1 */
+    uint8_t *stays;            /* [slots] never rebuilt */
+    uint8_t *chosen;           /* [instrs] may be repeated */
+    uint8_t *needed;           /* [instrs] is repeated */
+    uint8_t *kept;             /* [slots] alive from forward to backward for the unit looked at */
+    int *again;                /* [slots] where the value is rebuilt; -1 */
+} recompute;
+
+static int is_forward(const tri_instr *instr) { return tri__op_row(instr->op)->phase == TRI_PHASE_F; }
+static int is_backward(const tri_instr *instr) {
+    tri_op_phase phase = tri__op_row(instr->op)->phase;
+    return phase == TRI_PHASE_B || phase == TRI_PHASE_W;
+}
+static int reads(const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && tri__access_reads(tri__op_row(instr->op)->arg[k].access);
+}
+static int writes(const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && tri__access_writes(tri__op_row(instr->op)->arg[k].access);
+}
+
+static int is_repeatable(const tri_program *program, const tri_instr *instr) {
+    if (!is_forward(instr)) return 0;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (writes(instr, k) &&
+            (tri__op_row(instr->op)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT)) return 0;
+    return 1;
+}
+
+/* A sum over ranks is not: it would keep what each rank adds instead, which is no less. */
+static int is_cheap(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
+    double bytes = 0;
+    if (instr->op == TRI_OP_ranks_sum || instr->op == TRI_OP_tokens_scatter) return 0;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (writes(instr, k)) bytes += (double)tri__slot_bytes(&program->slot[instr->slot[k]], counts);
+    return tri__instr_cost(program, instr, counts).flops <= CHEAP * bytes;
+}
+
+static void find_makers(recompute *r) {
+    const tri_program *p = r->from;
+    for (int s = 0; s < p->n_slots; s++) r->maker[s] = r->again[s] = -1;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (writes(&p->instr[i], k) && is_repeatable(p, &p->instr[i])) r->maker[p->instr[i].slot[k]] = i;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            if (!reads(&p->instr[i], k)) continue;
+            int maker = r->maker[p->instr[i].slot[k]];
+            if (maker < 0 || p->instr[maker].unit != p->instr[i].unit) r->stays[p->instr[i].slot[k]] = 1;
+        }
+}
+
+/* A value that backward, or an operation that is repeated, reads: rebuilt with all it takes, or kept. */
+static void need(recompute *r, int slot) {
+    int maker = r->maker[slot];
+    if (r->stays[slot] || !r->chosen[maker]) {
+        r->kept[slot] = 1;
+        return;
+    }
+    if (r->needed[maker]) return;
+    r->needed[maker] = 1;
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (reads(&r->from->instr[maker], k)) need(r, r->from->instr[maker].slot[k]);
+}
+
+/* Finds what is repeated for a unit with the operations chosen so far; returns the bytes of activations that it keeps
+ * and of gradients that it reads, which no choice changes. */
+static int64_t trace_unit(recompute *r, int unit) {
+    const tri_program *p = r->from;
+    for (int s = 0; s < p->n_slots; s++) r->kept[s] = 0;
+    for (int i = 0; i < p->n_instrs; i++)
+        if (p->instr[i].unit == unit) r->needed[i] = 0;
+    for (int i = 0; i < p->n_instrs; i++)
+        for (int k = 0; k < TRI_MAX_ARGS && p->instr[i].unit == unit && is_backward(&p->instr[i]); k++)
+            if (reads(&p->instr[i], k)) need(r, p->instr[i].slot[k]);
+    int64_t bytes = 0;
+    for (int s = 0; s < p->n_slots; s++)
+        if (r->kept[s] && p->slot[s].mem == TRI_MEM_ACT) bytes += tri__slot_bytes(&p->slot[s], &r->pass->in->max);
+    return bytes;
+}
+
+/* Takes each run of cheap operations of the unit whose repetition saves enough bytes for its work. */
+static void choose_runs(recompute *r, int unit) {
+    const tri_program *p = r->from;
+    const tri_counts *counts = &r->pass->in->max;
+    int64_t least = trace_unit(r, unit);
+    for (int first = 0, next; first < p->n_instrs; first = next + 1) {
+        double flops = 0;
+        for (next = first; next < p->n_instrs && p->instr[next].unit == unit && is_repeatable(p, &p->instr[next]) &&
+                           is_cheap(p, &p->instr[next], counts); next++) {
+            r->chosen[next] = 1;
+            flops += tri__instr_cost(p, &p->instr[next], counts).flops;
+        }
+        if (next == first) continue;
+        int64_t bytes = trace_unit(r, unit);
+        if (bytes < least && flops <= CHEAP * (double)(least - bytes)) least = bytes;
+        else
+            for (int i = first; i < next; i++) r->chosen[i] = 0;
+    }
+    trace_unit(r, unit);
+}
+
+static int ends_unit(const recompute *r, const tri_instr *instr) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (writes(instr, k) && r->stays[instr->slot[k]]) return 1;
+    return 0;
+}
+
+static void choose_all(recompute *r, int unit) {
+    for (int i = 0; i < r->from->n_instrs; i++) {
+        const tri_instr *instr = &r->from->instr[i];
+        if (instr->unit == unit) r->chosen[i] = is_repeatable(r->from, instr) && !ends_unit(r, instr);
+    }
+    trace_unit(r, unit);
+}
+
+/* Appends an instruction that reads rebuilt values; one that is repeated writes them, too. */
+static void append(recompute *r, tri_builder *to, const tri_instr *instr, int repeated) {
+    int slots[TRI_MAX_ARGS];
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int slot = slots[k] = instr->slot[k];
+        if (repeated && writes(instr, k)) {
+            const tri_slot s = to->program->slot[slot];
+            to->unit = s.unit;
+            slots[k] = r->again[slot] = tri__build_slot(to, s.mem, s.dtype, s.rows, s.cols, "r.%s", s.name);
+        } else if (reads(instr, k) && r->again[slot] >= 0 && !r->stays[slot]) {
+            slots[k] = r->again[slot];
+        }
+    }
+    to->unit = instr->unit;
+    to->mb = instr->mb;
+    tri__build(to, instr->op, slots, instr->attr)->acc = instr->acc;
+}
+
+static void rewrite(recompute *r, tri_program *program) {
+    tri_builder to = {.arena = r->pass->arena, .program = program};
+    uint8_t *rebuilt = tri__arena_alloc(r->pass->arena, (size_t)program->n_units);
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    for (int i = 0; i < r->from->n_instrs; i++) {
+        const tri_instr *instr = &r->from->instr[i];
+        if (is_backward(instr) && !rebuilt[instr->unit]) {
+            rebuilt[instr->unit] = 1;
+            for (int j = 0; j < i; j++)
+                if (r->from->instr[j].unit == instr->unit && r->needed[j]) append(r, &to, &r->from->instr[j], 1);
+        }
+        append(r, &to, instr, 0);
+    }
+}
+
+void tri__pass_recompute(tri_pass *pass) {
+    if (pass->in->recompute == TRI_RECOMPUTE_NONE) return;
+    const tri_program from = *pass->program;
+    size_t n_slots = (size_t)from.n_slots, n_instrs = (size_t)from.n_instrs;
+    recompute r = {.pass = pass, .from = &from};
+    r.maker = tri__arena_alloc(pass->arena, n_slots * sizeof *r.maker);
+    r.again = tri__arena_alloc(pass->arena, n_slots * sizeof *r.again);
+    r.stays = tri__arena_alloc(pass->arena, n_slots);
+    r.kept = tri__arena_alloc(pass->arena, n_slots);
+    r.chosen = tri__arena_alloc(pass->arena, n_instrs);
+    r.needed = tri__arena_alloc(pass->arena, n_instrs);
+    find_makers(&r);
+    for (int unit = 0; unit < from.n_units; unit++)
+        (pass->in->recompute == TRI_RECOMPUTE_FULL ? choose_all : choose_runs)(&r, unit);
+    rewrite(&r, pass->program);
+}

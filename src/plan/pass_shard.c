@@ -1,0 +1,277 @@
+/* pass_shard.c - pass: data parallelism. Writes the program anew with the transfers that make replicas one: gradients are summed
+ * (shard_gradients.c), and weights that are shared out are gathered (shard_weights.c). The executor learns nothing of it.
+ *
+ *   none     buckets of gradients are all-reduced after their last one is written, and waited for before the update
+ *   zero1    each block's are reduce-scattered in place instead; a rank updates its shard; weights are gathered after the update
+ *   zero2    the same for each microbatch, into a shard of gradients
+ *   zero3    weights are shards too, gathered before the units that use them
+ *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
+#include "plan/shard.h"
+#include "base/random.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int tri__sharder_map(tri_sharder *s, int slot) {
+    if (slot < 0) return -1;
+    if (s->map[slot] >= 0) return s->map[slot];
+    const tri_slot *old = &s->from->slot[slot];
+    tri_builder at = s->to;
+    at.unit = old->unit;
+    if (old->parent < 0) return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
+    int parent = tri__sharder_map(s, old->parent);
+    const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view is named parent.label */
+    const char *name = s->to.program->slot[parent].name;
+    return s->map[slot] = tri__build_view(&at, parent, old->parent_at, old->rows.add, old->cols, "%s.%s", name, label);
+}
+
+void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot) {
+    for (int i = flats->first[unit]; i < flats->first[unit + 1]; i++) s->map[flats->member[i]] = -1;
+    s->map[flats->slot[unit]] = slot;
+}
+
+void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot) {
+    const char *name = s->to.program->slot[slot].name;
+    for (int u = block->first; u < block->first + block->n; u++) {
+        const tri_unit *unit = &s->pass->model->unit[u];
+        int part = slot;
+        if (block->n > 1) part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
+        tri__sharder_stand(s, flats, u, part);
+    }
+}
+
+int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *format, ...) {
+    char name[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    s->to.unit = tri__sharder_unit(s, block);
+    return tri__build_slot(&s->to, mem, TRI_F32, (tri_rows){.add = 1}, cols, "%s", name);
+}
+
+int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slot) {
+    if (block->n == 1) return slot;
+    tri_range part = s->pass->own[unit];
+    int64_t count = part.end - part.begin, at = count ? part.begin + s->unit_at[unit] - block->own.begin : 0;
+    return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name, s->pass->model->unit[unit].name);
+}
+
+int tri__sharder_unit(const tri_sharder *s, const tri_block *block) {
+    return block->n == 1 ? s->from->slot[s->weights.slot[block->first]].unit : -1;
+}
+
+void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
+    s->to.unit = unit, s->to.mb = mb;
+    tri_instr *instr = tri__build(&s->to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    instr->attr.id = tri__random_id(s->to.program->slot[tri__transfer_whole(instr)].name);
+}
+
+void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
+    s->to.unit = unit, s->to.mb = mb;
+    TRI_BUILD(&s->to, wait, (tri_attr){0}, ends.y, ends.x);
+}
+
+/* Which units make a block, and this rank's shard of each. Units of two stages have their turns at different times. */
+static void make_blocks(tri_sharder *s) {
+    const tri_model *model = s->pass->model;
+    const tri_sharding *how = &s->pass->sharding;
+    for (int u = 0; u < model->n_units; u++) {
+        tri_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
+        int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params;
+        if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
+            last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
+            *last = (tri_block){.first = u};
+        }
+        s->block_of[u] = s->n_blocks - 1;
+        s->unit_at[u] = last->count;
+        last->count += model->unit[u].count;
+        last->n++;
+    }
+    for (int b = 0; b < s->n_blocks; b++) {
+        tri_block *block = &s->block[b];
+        const char *first = model->unit[block->first].name, *end = model->unit[block->first + block->n - 1].name;
+        block->name = block->n == 1 ? first : tri__arena_print(s->to.arena, "%s-%s", first, end);
+        block->own = tri__shard(block->count, s->n, s->place);
+    }
+}
+
+static tri_flats find_flats(const tri_sharder *s, const int *slot) {
+    int n_units = s->pass->model->n_units, n = 0;
+    size_t n_slots = (size_t)s->from->n_slots;
+    tri_flats flats = {.unit = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.unit)};
+    int *copy = tri__arena_alloc(s->to.arena, (size_t)n_units * sizeof *copy);
+    flats.member = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.member);
+    flats.first = tri__arena_alloc(s->to.arena, ((size_t)n_units + 1) * sizeof *flats.first);
+    for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = -1;
+    for (int u = 0; slot && u < n_units; u++) flats.unit[slot[u]] = u, copy[u] = slot[u];
+    for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = flats.unit[tri__slot_root(s->from, i)];
+    for (int u = 0; u < n_units; u++) {
+        flats.first[u] = n;
+        for (int i = 0; i < s->from->n_slots; i++)
+            if (flats.unit[i] == u) flats.member[n++] = i;
+    }
+    flats.first[n_units] = n;
+    flats.slot = copy;
+    return flats;
+}
+
+/* Weights that every rank holds: those of a block side by side where one transfer gathers them after the update. */
+static void keep_weights(tri_sharder *s) {
+    for (int b = 0; b < s->n_blocks && s->pass->sharding.kind != TRI_SHARD_NONE; b++) {
+        const tri_block *block = &s->block[b];
+        if (block->n == 1) continue;
+        int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
+        tri__sharder_stand_block(s, &s->weights, block, flat);
+    }
+    for (int u = 0; u < s->pass->model->n_units; u++) s->pass->out.param[u] = tri__sharder_map(s, s->weights.slot[u]);
+}
+
+static void copy_instr(tri_sharder *s, const tri_instr *instr) {
+    int slots[TRI_MAX_ARGS];
+    for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = tri__sharder_map(s, instr->slot[k]);
+    s->to.unit = instr->unit, s->to.mb = instr->mb;
+    tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr) : instr->acc);
+}
+
+/* What is whose where nothing is shared out. */
+static void hold_all(tri_pass *pass) {
+    int n = pass->model->n_units;
+    tri_range *whole = tri__arena_alloc(pass->arena, (size_t)n * sizeof *whole);
+    for (int u = 0; u < n; u++) whole[u] = (tri_range){0, pass->model->unit[u].count};
+    pass->out.param_part = pass->out.state_part = pass->out.save_part = pass->grad_part = pass->own = whole;
+    pass->n_shards = 1;
+}
+
+/* A hybrid whose parts are all or one is another kind. */
+static tri_status settle(tri_pass *pass) {
+    tri_sharding *how = &pass->sharding;
+    int dp = pass->in->mesh.dp;
+    *how = pass->in->sharding;
+    if (how->kind == TRI_SHARD_HYBRID) {
+        if (how->size < 1 || dp % how->size)
+            return tri__fail(TRI_USAGE,
+                             "--shard-size %d does not divide the %d replicas: take one that does, or --shard zero3 for one copy among all",
+                             how->size, dp);
+        if (how->size == dp) how->kind = TRI_SHARD_ZERO3;
+        else if (how->size == 1) how->kind = TRI_SHARD_NONE;
+    }
+    pass->group = (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = how->kind == TRI_SHARD_HYBRID ? how->size : 0};
+    return TRI_OK;
+}
+
+/* The part of a unit that lies in this rank's shard of its block. */
+static tri_range own_part(const tri_sharder *s, int unit) {
+    tri_range own = s->block[s->block_of[unit]].own;
+    int64_t at = s->unit_at[unit];
+    return tri__range_both((tri_range){own.begin - at, own.end - at}, (tri_range){0, s->pass->model->unit[unit].count});
+}
+
+static void share_out(tri_sharder *s) {
+    tri_pass *pass = s->pass;
+    tri_shard_kind kind = pass->sharding.kind;
+    int n = pass->model->n_units, copies = kind == TRI_SHARD_HYBRID ? pass->in->mesh.dp / s->n : 1;
+    int copy = kind == TRI_SHARD_HYBRID ? tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp / s->n : 0;
+    pass->own = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->own);
+    pass->out.save_part = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->out.save_part);
+    for (int u = 0; u < n; u++) {
+        tri_range own = pass->own[u] = own_part(s, u), part = tri__shard(own.end - own.begin, copies, copy);
+        pass->out.save_part[u] = (tri_range){own.begin + part.begin, own.begin + part.end};
+    }
+    if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->grad_part = pass->own;
+    if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
+}
+
+/* Marks the place whose shard of a block `at` lies in, when shards have `each` elements: it differs from those before
+ * and after it. Where a shard begins there, those before it differ from those after. */
+static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
+    int64_t place = at / each;
+    if (place < n) begins[place] = 1;
+    if (at % each && place + 1 < n) begins[place + 1] = 1;
+}
+
+/* Elements of a unit from which on something else is done with it: see the update, tensor_sums.c. */
+static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each, int training) {
+    const tri_model *model = s->pass->model;
+    const tri_unit *unit = &model->unit[u];
+    const tri_param *param = &model->param[unit->first];
+    const tri_plan_in *in = s->pass->in;
+    int64_t at = s->unit_at[u];
+    mark(begins, s->n, each, at);
+    if (!training) return;
+    if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, s->n, each, at + unit->split);
+    if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
+    if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, s->n, each, at + unit->tokens);
+    for (int i = 1; i < unit->n; i++)
+        if (param[i].decays != param[i - 1].decays) mark(begins, s->n, each, at + param[i].at);
+}
+
+/* The blocks of a pass, and this rank's shard of each. */
+static void open_blocks(tri_sharder *s, tri_pass *pass) {
+    size_t n_units = (size_t)pass->model->n_units;
+    *s = (tri_sharder){.pass = pass, .from = pass->program, .to = {.arena = pass->arena}, .group = pass->group};
+    s->n = pass->n_shards = tri__transfer_size(&pass->in->mesh, &pass->group);
+    s->place = tri__transfer_place(&pass->in->mesh, pass->program->rank, &pass->group);
+    s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
+    s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);
+    make_blocks(s);
+}
+
+tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t **begins) {
+    tri_pass pass = *shared;
+    tri_sharder s = {0};
+    *n = 1;
+    if (pass.in->mesh.dp > 1) {
+        TRI_TRY(settle(&pass));
+        open_blocks(&s, &pass);
+        *n = s.n;
+    }
+    *begins = tri__arena_alloc(pass.arena, (size_t)*n);
+    (*begins)[0] = 1;
+    if (!training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
+    for (int b = 0; b < s.n_blocks; b++) {
+        const tri_block *block = &s.block[b];
+        int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));
+        if (!each) continue;
+        for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each, training);
+        mark(*begins, s.n, each, block->count);
+    }
+    return TRI_OK;
+}
+
+static void open_sharder(tri_sharder *s, tri_pass *pass) {
+    const tri_program *from = pass->program;
+    tri_program *to = tri__program_new(pass->arena, from->title);
+    to->mesh = from->mesh, to->rank = from->rank, to->n_mb = from->n_mb;
+    open_blocks(s, pass);
+    s->to.program = to;
+    s->map = tri__arena_alloc(pass->arena, (size_t)from->n_slots * sizeof *s->map);
+    for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
+    tri__build_units(&s->to, from);
+    s->weights = find_flats(s, pass->out.param);
+    s->grads = find_flats(s, pass->unit_grad);
+}
+
+tri_status tri__pass_shard(tri_pass *pass) {
+    tri_sharder s;
+    hold_all(pass);
+    if (pass->in->mesh.dp == 1) return TRI_OK;
+    TRI_TRY(settle(pass));
+    open_sharder(&s, pass);
+    share_out(&s);
+    if (pass->sharding.kind >= TRI_SHARD_ZERO3) tri__gathers_plan(&s);
+    else keep_weights(&s);
+    if (pass->unit_grad) tri__reductions_plan(&s);
+    for (int i = 0; i < s.from->n_instrs; i++) {
+        if (s.gathers) tri__gathers_before(&s, i);
+        if (s.reductions) tri__reductions_before(&s, i);
+        copy_instr(&s, &s.from->instr[i]);
+        if (s.reductions) tri__reductions_after(&s, i);
+    }
+    if (s.reductions) tri__reductions_end(&s);
+    if (pass->out.loss >= 0) pass->out.loss = s.map[pass->out.loss];
+    if (pass->out.probs >= 0) pass->out.probs = s.map[pass->out.probs];
+    pass->out.program = pass->program = s.to.program;
+    return TRI_OK;
+}

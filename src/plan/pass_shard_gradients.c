@@ -1,0 +1,226 @@
+/* pass_shard_gradients.c - gradients of all replicas become one sum.
+ *
+ * Held whole (none, zero1): each microbatch adds to them, and after the last write of the last microbatch a bucket (none) is
+ * all-reduced or a block (zero1) reduce-scattered, in place: communication once a step. Buckets are units in the order in which the
+ * backward pass ends with them, side by side in memory, so that one transfer covers them and nothing is copied.
+ *
+ * Held as shards (zero2 and up): a microbatch's gradients of a block are written to a slot of their own, reduce-scattered after the last
+ * write, and added to the shard. Before the next block's are written that has ended: one block of gradients is there at a time. */
+#include "plan/shard.h"
+
+#include <stdlib.h>
+
+enum { FIRST_BUCKET = 1 << 20 }; /* bytes: the first sum begins early */
+
+/* Gradients of several units that one transfer sums. */
+typedef struct bucket {
+    int slot;
+    int last;              /* the instruction that writes the last of it */
+    tri_ends ends;
+    int unit;              /* of the program; -1 several */
+} bucket;
+
+/* A transfer that ends at the end of the microbatches. */
+typedef struct flight {
+    tri_ends ends;
+    int unit;
+} flight;
+
+struct tri_reductions {
+    bucket *bucket;        /* none and zero1 */
+    int n_buckets, cap_buckets;
+    int loss_at;           /* the instruction that adds the last loss; -1: this rank has none */
+    flight *flight;
+    int n_flights, cap_flights;
+    int *shard;            /* [n_blocks] slots of this rank's shard of the sums; NULL: it has them all */
+    /* zero2 and up */
+    int *last;             /* [n_blocks * n_mb] the last instruction that writes a block's gradients of a microbatch; -1 */
+    int *begun;            /* [n_blocks] 1 + the microbatch whose gradients of the block are being written */
+    int *written;          /* [slots of from] 1 + the microbatch that wrote the gradient last */
+    int open_block, open_mb; /* whose reduce-scatter is under way; -1 */
+    tri_ends open;
+};
+
+static int shares_grads(const tri_sharder *s) { return s->pass->sharding.kind >= TRI_SHARD_ZERO2; }
+
+/* The unit whose gradients an instruction writes; -1 none. */
+static int unit_written(const tri_sharder *s, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++)
+        if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) && s->grads.unit[instr->slot[k]] >= 0)
+            return s->grads.unit[instr->slot[k]];
+    return -1;
+}
+
+static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
+    tri__sharder_post(s, op, group, ends, unit, mb);
+    *TRI_PUSH(s->to.arena, s->reductions->flight, s->reductions->n_flights, s->reductions->cap_flights) = (flight){ends, unit};
+}
+
+/* Buckets of none: units by the end of their gradients, joined up to the wanted size. */
+
+typedef struct ending {
+    int unit, last;
+} ending;
+
+static int earlier_first(const void *a, const void *b) { return ((const ending *)a)->last - ((const ending *)b)->last; }
+
+static void close_bucket(tri_sharder *s, const ending *units, int n) {
+    struct tri_reductions *r = s->reductions;
+    const tri_model *model = s->pass->model;
+    int64_t count = 0;
+    for (int i = 0; i < n; i++) count += model->unit[units[i].unit].count;
+    bucket made = {.last = units[n - 1].last, .unit = n == 1 ? s->from->slot[s->weights.slot[units[0].unit]].unit : -1};
+    s->to.unit = made.unit;
+    const char *name = n == 1 ? tri__arena_print(s->to.arena, "g.%s", model->unit[units[0].unit].name)
+                              : tri__arena_print(s->to.arena, "g.bucket.%d", r->n_buckets);
+    made.slot = tri__build_slot(&s->to, TRI_MEM_GRAD, TRI_F32, (tri_rows){.add = 1}, count, "%s", name);
+    made.ends = (tri_ends){.y = made.slot, .x = -1};
+    for (int64_t i = 0, at = 0; i < n; at += model->unit[units[i++].unit].count) {
+        const tri_unit *unit = &model->unit[units[i].unit];
+        int part = n == 1 ? made.slot : tri__build_view(&s->to, made.slot, at, 1, unit->count, "g.%s", unit->name);
+        tri__sharder_stand(s, &s->grads, units[i].unit, part);
+    }
+    *TRI_PUSH(s->to.arena, r->bucket, r->n_buckets, r->cap_buckets) = made;
+}
+
+static void make_buckets(tri_sharder *s, const int *last) {
+    const tri_model *model = s->pass->model;
+    double mb = s->pass->sharding.bucket_mb > 0 ? s->pass->sharding.bucket_mb : 25, full = mb * (1 << 20);
+    double element = (double)tri__dtype_bytes(s->pass->in->reduce_dtype);
+    ending *order = tri__arena_alloc(s->to.arena, (size_t)model->n_units * sizeof *order);
+    for (int u = 0; u < model->n_units; u++) order[u] = (ending){u, last[u]};
+    qsort(order, (size_t)model->n_units, sizeof *order, earlier_first);
+    for (int begin = 0; begin < model->n_units;) {
+        double limit = begin == 0 && full > FIRST_BUCKET ? FIRST_BUCKET : full, bytes = 0;
+        int end = begin;
+        while (end < model->n_units) {
+            bytes += (double)model->unit[order[end].unit].count * element;
+            if (end > begin && bytes > limit) break;
+            end++;
+        }
+        close_bucket(s, order + begin, end - begin);
+        begin = end;
+    }
+}
+
+/* zero1: a bucket is a block, and its sum goes to this rank's shard of it. */
+static void make_scatters(tri_sharder *s, const int *last) {
+    struct tri_reductions *r = s->reductions;
+    r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
+    for (int b = 0; b < s->n_blocks; b++) {
+        const tri_block *block = &s->block[b];
+        bucket made = {.unit = tri__sharder_unit(s, block)};
+        made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
+        r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own", block->name);
+        made.ends = (tri_ends){.y = r->shard[b], .x = made.slot};
+        for (int u = block->first; u < block->first + block->n; u++)
+            if (last[u] > made.last) made.last = last[u];
+        tri__sharder_stand_block(s, &s->grads, block, made.slot);
+        *TRI_PUSH(s->to.arena, r->bucket, r->n_buckets, r->cap_buckets) = made;
+    }
+}
+
+/* zero2 and up: where each microbatch's gradients of a block end. */
+static void make_shards(tri_sharder *s) {
+    struct tri_reductions *r = s->reductions;
+    int n_mb = s->from->n_mb;
+    r->last = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * (size_t)n_mb * sizeof *r->last);
+    r->begun = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->begun);
+    r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
+    r->written = tri__arena_alloc(s->to.arena, (size_t)s->from->n_slots * sizeof *r->written);
+    for (int i = 0; i < s->from->n_instrs; i++) {
+        int unit = unit_written(s, &s->from->instr[i]);
+        if (unit >= 0) r->last[s->block_of[unit] * n_mb + s->from->instr[i].mb] = i;
+    }
+    for (int b = 0; b < s->n_blocks; b++) {
+        const tri_block *block = &s->block[b];
+        r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
+    }
+}
+
+void tri__reductions_plan(tri_sharder *s) {
+    struct tri_reductions *r = s->reductions = tri__arena_alloc(s->to.arena, sizeof *r);
+    int *last = tri__arena_alloc(s->to.arena, (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
+    r->open_block = r->loss_at = -1;
+    for (int i = 0; i < s->from->n_instrs; i++) {
+        int unit = unit_written(s, &s->from->instr[i]);
+        if (unit >= 0) last[unit] = i;
+        if (s->pass->out.loss >= 0 && s->from->instr[i].slot[0] == s->pass->out.loss) r->loss_at = i;
+    }
+    if (shares_grads(s)) make_shards(s);
+    else if (s->pass->sharding.kind == TRI_SHARD_ZERO1) make_scatters(s, last);
+    else make_buckets(s, last);
+}
+
+/* Ends the reduce-scatter that is under way: its result is the shard, or is added to it. */
+static void settle(tri_sharder *s) {
+    struct tri_reductions *r = s->reductions;
+    if (r->open_block < 0) return;
+    const tri_block *block = &s->block[r->open_block];
+    int unit = tri__sharder_unit(s, block), shard = r->shard[r->open_block], mb = r->open_mb;
+    tri__sharder_wait(s, r->open, unit, mb);
+    if (r->open.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, r->open.y)->acc = 1;
+    r->open_block = -1;
+    const tri_sharding *how = &s->pass->sharding;
+    if (how->kind != TRI_SHARD_HYBRID || mb != s->from->n_mb - 1) return;
+    fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size}, (tri_ends){.y = shard, .x = -1}, unit, mb);
+}
+
+void tri__reductions_before(tri_sharder *s, int at) {
+    struct tri_reductions *r = s->reductions;
+    int unit = unit_written(s, &s->from->instr[at]), mb = s->from->instr[at].mb;
+    if (!shares_grads(s) || unit < 0 || r->begun[s->block_of[unit]] == mb + 1) return;
+    int b = s->block_of[unit];
+    const tri_block *block = &s->block[b];
+    settle(s);
+    r->begun[b] = mb + 1;
+    int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
+    tri__sharder_stand_block(s, &s->grads, block, slot);
+}
+
+unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    unsigned acc = instr->acc;
+    for (int k = 0; k < row->n_args && shares_grads(s); k++) {
+        if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_A || s->grads.unit[instr->slot[k]] < 0) continue;
+        int *written = &s->reductions->written[instr->slot[k]];
+        acc = *written == instr->mb + 1 ? acc | 1u << k : acc & ~(1u << k); /* the first of each microbatch overwrites */
+        *written = instr->mb + 1;
+    }
+    return acc;
+}
+
+static void scatter(tri_sharder *s, int b, int mb) {
+    struct tri_reductions *r = s->reductions;
+    const tri_block *block = &s->block[b];
+    int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
+    settle(s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
+    if (mb > 0)
+        to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
+    r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};
+    r->open_block = b, r->open_mb = mb;
+    tri__sharder_post(s, TRI_OP_reduce_scatter_post, s->group, r->open, tri__sharder_unit(s, block), mb);
+}
+
+void tri__reductions_after(tri_sharder *s, int at) {
+    struct tri_reductions *r = s->reductions;
+    int mb = s->from->instr[at].mb, unit = unit_written(s, &s->from->instr[at]);
+    const tri_attr replicas = {.axes = s->group.axes};
+    if (at == r->loss_at) fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
+    for (int i = 0; i < r->n_buckets; i++) {
+        const bucket *b = &r->bucket[i];
+        if (b->last == at) fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
+    }
+    if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at) scatter(s, s->block_of[unit], mb);
+}
+
+void tri__reductions_end(tri_sharder *s) {
+    struct tri_reductions *r = s->reductions;
+    settle(s);
+    for (int i = 0; i < r->n_flights; i++) tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
+    for (int u = 0; u < s->pass->model->n_units; u++) {
+        int b = s->block_of[u];
+        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b]) : s->map[s->grads.slot[u]];
+    }
+}

@@ -1,0 +1,227 @@
+/* pass_tensor.c - pass: the ranks of the tp axis share out each layer (Shoeybi et al., 2019; sequence parallelism: Korthikanti et al., 2022).
+ *
+ * Writes the forward list anew for what this rank holds of the model, and tracks how every activation lies on the ranks:
+ *
+ *   WHOLE     each has all of it, the same bits
+ *   TOKENS    each has an equal run of its rows: norms, dropout and residuals with sequence parallelism
+ *   COLUMNS   each has its heads, or its columns of the feed-forward layer
+ *
+ * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives an addend: the sum over
+ * the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that knows some of the words. Where a value does not
+ * lie as its user needs it, an operation that hands it round stands between (tokens_, ranks_ in ops.def). Those have adjoints, so backward
+ * learns nothing of ranks; tensor_lower.c makes transfers of them. */
+#include "plan/plan.h"
+
+#include <stdio.h>
+
+typedef enum lie { WHOLE, TOKENS, COLUMNS, ADDEND } lie;
+
+typedef struct tensor {
+    tri_pass *pass;
+    const tri_program *from;
+    tri_builder to;
+    const tri_model *held;   /* this rank's part: parameter i is i of the whole */
+    int n, place;
+    int *map;                /* [slots of from] the new slot; -1: none yet */
+    int *own;                /* [slots of from] of an input: this rank's run of rows; -1: none yet */
+    int *filler;             /* [slots of from] the instruction that fills an input; -1: it is computed, or a weight */
+    uint8_t *lies;           /* [slots of from] a lie; of what is computed */
+} tensor;
+
+/* The parameter that a view begins with. */
+static int param_of(const tensor *t, int view) {
+    const tri_model *model = t->pass->in->model;
+    const tri_slot *s = &t->from->slot[view];
+    int u = 0;
+    while (t->pass->forward.unit_slot[u] != s->parent) u++;
+    int i = model->unit[u].first;
+    while (model->param[i].at != s->parent_at) i++;
+    TRI_ASSERT(i < model->unit[u].first + model->unit[u].n);
+    return i;
+}
+
+/* Elements from a parameter to the next one, or to the end of its unit. */
+static int64_t room_of(const tri_model *model, int param) {
+    const tri_unit *unit = &model->unit[model->param[param].unit];
+    int64_t end = param + 1 < unit->first + unit->n ? model->param[param + 1].at : unit->count;
+    return end - model->param[param].at;
+}
+
+/* The same view of what is held here. It may span several parameters, which are cut alike. */
+static int map_weight(tensor *t, int view) {
+    if (t->map[view] >= 0) return t->map[view];
+    const tri_slot *s = &t->from->slot[view];
+    const tri_model *model = t->pass->in->model;
+    int first = param_of(t, view), next = first;
+    int64_t rows = s->rows.add, cols = s->cols, room = 0;
+    for (int64_t left = rows * cols; left > 0; left -= model->param[next++].count) room += room_of(t->held, next);
+    if (model->param[first].shape.n == 1 || model->param[first].share == TRI_SHARE_COLS) cols = room / rows;
+    else rows = room / cols;
+    return t->map[view] = tri__build_view(&t->to, t->map[s->parent], t->held->param[first].at, rows, cols, "%s", s->name);
+}
+
+static tri_rows rows_as(const tensor *t, const tri_slot *like, lie lies) {
+    tri_rows rows = like->rows;
+    if (lies == TOKENS) rows.div = t->n;
+    return rows;
+}
+
+/* What an input brings, or this rank's rows of it; read where it is first used. */
+static int map_input(tensor *t, int slot, lie needs) {
+    int *index = needs == TOKENS ? &t->own[slot] : &t->map[slot];
+    if (*index >= 0) return *index;
+    const tri_slot *s = &t->from->slot[slot];
+    tri_attr attr = t->from->instr[t->filler[slot]].attr;
+    if (needs == TOKENS) attr.part = t->place;
+    *index = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, needs), s->cols, "%s%s", s->name, needs == TOKENS ? ".own" : "");
+    TRI_BUILD(&t->to, input, attr, *index);
+    return *index;
+}
+
+/* Appends an operation that hands `x` round: to a slot like `like`, named with `suffix`. */
+static int hand(tensor *t, tri_op op, int x, const tri_slot *like, lie lies, const char *suffix) {
+    int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, lies), like->cols, "%s%s", like->name, suffix);
+    tri__build(&t->to, op, (const int[TRI_MAX_ARGS]){y, x}, (tri_attr){.part = op == TRI_OP_tokens_whole ? t->place : 0});
+    return y;
+}
+
+/* A computed value as its user needs it. each: the ranks compute different things with it, so its gradient is their sum. */
+static int bring(tensor *t, int slot, lie needs, int each) {
+    const tri_slot *s = &t->from->slot[slot];
+    if (t->lies[slot] == TOKENS && needs == WHOLE)
+        return hand(t, each ? TRI_OP_tokens_gather : TRI_OP_tokens_whole, t->map[slot], s, WHOLE, ".whole");
+    TRI_ASSERT(t->lies[slot] == needs);
+    return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
+}
+
+static tri_share share_of(const tensor *t, const tri_instr *instr, const char *operand) {
+    return t->pass->in->model->param[param_of(t, instr->slot[tri__op_arg(instr->op, operand)])].share;
+}
+
+/* How its operands must lie, and how its results do. */
+typedef struct rule {
+    lie needs, gives;
+} rule;
+
+static rule rule_of(const tensor *t, const tri_instr *instr) {
+    tri_share share;
+    lie same;
+    switch (instr->op) {
+    case TRI_OP_linear:
+        share = share_of(t, instr, "w");
+        if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
+        return share == TRI_SHARE_COLS ? (rule){COLUMNS, ADDEND} : (rule){WHOLE, WHOLE};
+    case TRI_OP_attention: case TRI_OP_attention_first: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_embed: return (rule){WHOLE, share_of(t, instr, "word") == TRI_SHARE_ROWS ? ADDEND : WHOLE};
+    case TRI_OP_norm: same = t->lies[instr->slot[tri__op_arg(TRI_OP_norm, "x")]]; return (rule){same, same};
+    case TRI_OP_dropout: same = t->lies[instr->slot[tri__op_arg(TRI_OP_dropout, "x")]]; return (rule){same, same};
+    case TRI_OP_add: same = t->lies[instr->slot[tri__op_arg(TRI_OP_add, "a")]]; return (rule){same, same};
+    case TRI_OP_gelu: same = t->lies[instr->slot[tri__op_arg(TRI_OP_gelu, "x")]]; return (rule){same, same};
+    default: return (rule){WHOLE, WHOLE};
+    }
+}
+
+static int map_read(tensor *t, int slot, rule r) {
+    if (slot < 0) return -1;
+    if (t->from->slot[slot].parent >= 0) return map_weight(t, slot);
+    if (t->filler[slot] >= 0) return map_input(t, slot, r.needs);
+    return bring(t, slot, r.needs, r.needs == WHOLE && r.gives == COLUMNS);
+}
+
+static int map_written(tensor *t, int slot, lie gives) {
+    if (slot < 0) return -1;
+    const tri_slot *s = &t->from->slot[slot];
+    int64_t cols = gives == COLUMNS ? s->cols / t->n : s->cols;
+    t->lies[slot] = (uint8_t)gives;
+    return t->map[slot] = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, gives), cols, "%s%s", s->name,
+                                          gives == ADDEND ? ".addend" : "");
+}
+
+static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
+    tri_attr attr = instr->attr;
+    if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
+    if (instr->op == TRI_OP_embed)
+        attr.row0 = (int32_t)t->held->param[param_of(t, instr->slot[tri__op_arg(TRI_OP_embed, "word")])].part.start[0];
+    return attr;
+}
+
+static void rewrite(tensor *t, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    rule r = rule_of(t, instr);
+    int slots[TRI_MAX_ARGS];
+    t->to.unit = instr->unit, t->to.mb = instr->mb;
+    for (int k = 0; k < row->n_args; k++)
+        slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives) : map_read(t, instr->slot[k], r);
+    tri__build(&t->to, instr->op, slots, attr_of(t, instr))->acc = instr->acc;
+    if (r.gives != ADDEND) return;
+    int summed = instr->slot[0], tokens = t->pass->in->sequence_parallel;
+    t->lies[summed] = tokens ? TOKENS : WHOLE;
+    t->map[summed] = hand(t, tokens ? TRI_OP_tokens_scatter : TRI_OP_ranks_sum, slots[0], &t->from->slot[summed],
+                          (lie)t->lies[summed], "");
+}
+
+/* Every size that divides the heads and the feed-forward columns of all encoders. */
+static void list_sizes(const tri_model *model, char *text, size_t size) {
+    size_t used = 0;
+    for (int64_t n = 1; n <= model->encoder[0].num_attention_heads && used < size - 8; n++) {
+        int fits = 1;
+        for (int b = 0; b < model->n_texts; b++)
+            fits &= model->encoder[b].num_attention_heads % n == 0 && model->encoder[b].intermediate_size % n == 0;
+        if (fits) used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "", (long long)n);
+    }
+}
+
+static tri_status check_sizes(const tri_plan_in *in) {
+    for (int b = 0; b < in->model->n_texts; b++) {
+        const tri_encoder *e = &in->model->encoder[b];
+        char sizes[256] = "";
+        if (e->num_attention_heads % in->mesh.tp == 0 && e->intermediate_size % in->mesh.tp == 0) continue;
+        list_sizes(in->model, sizes, sizeof sizes);
+        return tri__fail(TRI_USAGE,
+                         "--tp-size %d: the %s encoder has %lld attention heads and an intermediate_size of %lld, which %d ranks cannot share "
+                         "out evenly; sizes that fit this model: %s",
+                         in->mesh.tp, tri__branch_name(b), (long long)e->num_attention_heads, (long long)e->intermediate_size, in->mesh.tp,
+                         sizes);
+    }
+    return TRI_OK;
+}
+
+static void open_tensor(tensor *t, tri_pass *pass) {
+    const tri_program *from = pass->program;
+    tri_program *to = tri__program_new(pass->arena, from->title);
+    size_t n = (size_t)from->n_slots;
+    to->mesh = from->mesh, to->rank = from->rank;
+    *t = (tensor){.pass = pass, .from = from, .to = {.arena = pass->arena, .program = to}, .n = from->mesh.tp};
+    t->place = tri__mesh_coords(&from->mesh, from->rank).tp;
+    t->held = tri__model_part(pass->arena, pass->in->model, NULL, t->n, t->place);
+    t->map = tri__arena_alloc(pass->arena, n * sizeof *t->map);
+    t->own = tri__arena_alloc(pass->arena, n * sizeof *t->own);
+    t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);
+    t->lies = tri__arena_alloc(pass->arena, n);
+    for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
+    tri__build_units(&t->to, from);
+    for (int i = 0; i < from->n_instrs; i++)
+        if (from->instr[i].op == TRI_OP_input) t->filler[from->instr[i].slot[0]] = i;
+    for (int u = 0; u < t->held->n_units; u++) {
+        const tri_slot *flat = &from->slot[pass->forward.unit_slot[u]];
+        t->to.unit = flat->unit;
+        t->map[pass->forward.unit_slot[u]] =
+            tri__build_slot(&t->to, flat->mem, flat->dtype, flat->rows, t->held->unit[u].count, "%s", flat->name);
+    }
+}
+
+tri_status tri__pass_tensor(tri_pass *pass) {
+    if (pass->in->mesh.tp == 1) return TRI_OK;
+    TRI_TRY(check_sizes(pass->in));
+    tensor t;
+    open_tensor(&t, pass);
+    for (int i = 0; i < t.from->n_instrs; i++)
+        if (t.from->instr[i].op != TRI_OP_input) rewrite(&t, &t.from->instr[i]);
+    tri_forward *f = &pass->forward;
+    for (int u = 0; u < t.held->n_units; u++) f->unit_slot[u] = t.map[f->unit_slot[u]]; /* also what pass->out names */
+    f->build = t.to, f->model = pass->model = t.held;
+    pass->out.loss = f->loss = t.map[f->loss];
+    pass->out.probs = f->probs = t.map[f->probs];
+    pass->out.program = pass->program = t.to.program;
+    return TRI_OK;
+}

@@ -1,0 +1,155 @@
+/* pass_tensor_lower.c - pass: makes transfers of the operations by which ranks of the tp axis hand values round (ops.def: tokens_, ranks_).
+ *
+ *   tokens_gather, tokens_whole, tokens_scatter_din    all_gather
+ *   tokens_scatter, tokens_gather_din                  reduce_scatter
+ *   ranks_sum, ranks_copy_din                          all_reduce in place
+ *   ranks_copy, ranks_sum_din                          nothing: both names are one slot
+ *
+ * A post overtakes the gradients of weights before it, and a wait stands before the first use: those gradients run beside the transfer. A
+ * gradient that others add to is received apart and added. What is summed over ranks has its bias from the first of them alone. */
+#include "plan/plan.h"
+#include "base/random.h"
+
+/* One transfer in the making. */
+typedef struct handing {
+    tri_op op;               /* of the post */
+    tri_ends ends;
+    int add;                 /* the slot that what came is added to; -1 */
+    int post, wait;          /* instructions of the old list that they stand before; its end */
+    int16_t unit, mb;
+} handing;
+
+typedef struct lower {
+    tri_pass *pass;
+    tri_instr *from;         /* [n] the list as it came */
+    int n;
+    tri_builder to;
+    int *alias;              /* [slots] the slot that stands for it */
+    handing *handing;
+    int n_handings, cap_handings;
+} lower;
+
+static int writes(const tri_instr *instr, int slot) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++)
+        if (instr->slot[k] == slot && tri__access_writes(row->arg[k].access)) return 1;
+    return 0;
+}
+
+static int touches(const tri_instr *instr, int slot) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (slot >= 0 && instr->slot[k] == slot) return 1;
+    return 0;
+}
+
+/* Sums are taken in place, and what only has two names gets one. */
+static void join_names(lower *l) {
+    for (int i = 0; i < l->n; i++) {
+        const tri_instr *instr = &l->from[i];
+        int same = instr->op == TRI_OP_ranks_copy || ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
+        if (same) l->alias[instr->slot[0]] = instr->slot[1];
+        if (instr->op == TRI_OP_ranks_sum) l->alias[instr->slot[1]] = instr->slot[0];
+    }
+    for (int i = 0; i < l->n; i++)
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            while (l->from[i].slot[k] >= 0 && l->alias[l->from[i].slot[k]] != l->from[i].slot[k])
+                l->from[i].slot[k] = l->alias[l->from[i].slot[k]];
+}
+
+static void leave_out(tri_instr *instr, const char *operand) { instr->slot[tri__op_arg(instr->op, operand)] = -1; }
+
+/* The addends of the sum at `at` but for the first: without what all of them would add. */
+static void drop_bias(lower *l, int at) {
+    int maker = at - 1;
+    while (!writes(&l->from[maker], l->from[at].slot[1])) maker--;
+    tri_instr *instr = &l->from[maker];
+    TRI_ASSERT(instr->op == TRI_OP_linear || instr->op == TRI_OP_embed);
+    if (instr->op == TRI_OP_linear) leave_out(instr, "b");
+    else leave_out(instr, "position"), leave_out(instr, "type");
+}
+
+static tri_op post_of(tri_op op) {
+    switch (op) {
+    case TRI_OP_tokens_gather: case TRI_OP_tokens_whole: case TRI_OP_tokens_scatter_din: return TRI_OP_all_gather_post;
+    case TRI_OP_tokens_scatter: case TRI_OP_tokens_gather_din: return TRI_OP_reduce_scatter_post;
+    case TRI_OP_ranks_sum: case TRI_OP_ranks_copy_din: return TRI_OP_all_reduce_post;
+    default: return TRI_OP_COUNT;
+    }
+}
+
+static void plan_handing(lower *l, int at) {
+    const tri_instr *instr = &l->from[at];
+    handing h = {.op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
+    if (h.op == TRI_OP_COUNT) return;
+    int y = instr->slot[0], x = instr->slot[1];
+    h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
+    if (instr->acc) {
+        const tri_slot s = l->to.program->slot[y];
+        tri_builder b = l->to;
+        b.unit = s.unit;
+        h.add = y;
+        if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
+    }
+    while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x)) h.post--;
+    for (int i = 0; i < l->n_handings; i++)
+        if (l->handing[i].wait == at) h.post = at; /* x is what that one brings */
+    while (h.wait < l->n && !touches(&l->from[h.wait], y) && !touches(&l->from[h.wait], x)) h.wait++;
+    *TRI_PUSH(l->to.arena, l->handing, l->n_handings, l->cap_handings) = h;
+}
+
+static void emit_post(lower *l, const handing *h) {
+    l->to.unit = h->unit, l->to.mb = h->mb;
+    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)});
+    post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
+}
+
+static void emit_wait(lower *l, const handing *h) {
+    l->to.unit = h->unit, l->to.mb = h->mb;
+    TRI_BUILD(&l->to, wait, (tri_attr){0}, h->ends.y, h->ends.x);
+    if (h->add >= 0) TRI_BUILD(&l->to, add_din, (tri_attr){0}, h->add, -1, h->ends.y)->acc = 1;
+}
+
+static void emit_instr(lower *l, const tri_instr *instr) {
+    l->to.unit = instr->unit, l->to.mb = instr->mb;
+    if (instr->op == TRI_OP_ranks_sum_din && instr->acc) {
+        TRI_BUILD(&l->to, add_din, (tri_attr){0}, instr->slot[0], -1, instr->slot[1])->acc = 1;
+        return;
+    }
+    if (!tri__op_is_lowered(instr->op)) tri__build(&l->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+}
+
+/* Handings are in the order of their posts. */
+static void write_list(lower *l) {
+    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_handings * sizeof *open), n_open = 0, posted = 0; /* not yet waited for */
+    for (int i = 0; i <= l->n; i++) {
+        int kept = 0;
+        for (int k = 0; k < n_open; k++) {
+            if (l->handing[open[k]].wait == i) emit_wait(l, &l->handing[open[k]]);
+            else open[kept++] = open[k];
+        }
+        n_open = kept;
+        for (; posted < l->n_handings && l->handing[posted].post == i; posted++) {
+            emit_post(l, &l->handing[posted]);
+            open[n_open++] = posted;
+        }
+        if (i < l->n) emit_instr(l, &l->from[i]);
+    }
+    TRI_ASSERT(posted == l->n_handings && n_open == 0);
+}
+
+void tri__pass_tensor_lower(tri_pass *pass) {
+    tri_program *program = pass->program;
+    if (pass->in->mesh.tp == 1) return;
+    lower l = {.pass = pass, .from = program->instr, .n = program->n_instrs, .to = {.arena = pass->arena, .program = program}};
+    l.alias = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *l.alias);
+    for (int s = 0; s < program->n_slots; s++) l.alias[s] = s;
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    join_names(&l);
+    int place = tri__mesh_coords(&program->mesh, program->rank).tp;
+    for (int i = 0; i < l.n; i++) {
+        if (place > 0 && (l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter)) drop_bias(&l, i);
+        plan_handing(&l, i);
+    }
+    write_list(&l);
+}

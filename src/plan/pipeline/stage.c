@@ -1,0 +1,379 @@
+/* stage.c - cuts the model into pipeline stages: sets of units, so that the slowest stage is as fast as it can be, or as the user says.
+ *
+ * A chain is cut out of the units in the model's order. In a branch shape the ranks are shared out between the two encoders; the table and the
+ * fusion follow one of them, whichever leaves the slowest stage faster. Costs are those of one microbatch's template, or measured. */
+#include "plan/pipeline/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double SAME = 1e-9; /* times that differ by less, relative to the larger, are the same */
+
+typedef struct cutter {
+    tri_arena *arena;
+    const tri_plan_in *in;
+    const tri_model *model;
+    const tri_schedule_row *row;
+    int n_stages, branches;      /* branches: two encoders side by side */
+    tri_stage_time *time;        /* [n_units] */
+    int (*edge)[2];              /* unit edge[i][1] reads what edge[i][0] computes forward; each once */
+    int n_edges, cap_edges;
+    int *place;                  /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
+} cutter;
+
+static void add_time(tri_stage_time *to, const tri_stage_time *time) {
+    to->forward += time->forward, to->input += time->input, to->weight += time->weight;
+}
+
+static double total(const tri_stage_time *time) { return time->forward + time->input + time->weight; }
+
+static int loss_at(const tri_program *program) {
+    for (int i = 0; i < program->n_instrs; i++)
+        if (program->instr[i].op == TRI_OP_cross_entropy) return i;
+    TRI_ASSERT(!"a template without a loss");
+    return -1;
+}
+
+/* ---- What units cost, and who feeds whom ---- */
+
+static void weigh(cutter *c, const tri_program *program) {
+    const tri_target *target = c->in->target;
+    int by_rate = target->flops > 0 && target->bytes > 0, loss = loss_at(program);
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
+        tri_cost cost = tri__instr_cost(program, instr, &c->in->max);
+        double time = by_rate ? cost.flops / target->flops + cost.bytes / target->bytes : cost.flops;
+        tri_stage_time *unit = &c->time[instr->unit];
+        if (i <= loss) unit->forward += time;
+        else if (tri__op_row(instr->op)->phase == TRI_PHASE_W) unit->weight += time;
+        else unit->input += time;
+    }
+}
+
+static void add_edge(cutter *c, int from, int to) {
+    for (int i = 0; i < c->n_edges; i++)
+        if (c->edge[i][0] == from && c->edge[i][1] == to) return;
+    int *edge = *TRI_PUSH(c->arena, c->edge, c->n_edges, c->cap_edges);
+    edge[0] = from, edge[1] = to;
+}
+
+static void find_edges(cutter *c, const tri_program *program) {
+    int *maker = tri__arena_alloc(c->arena, (size_t)program->n_slots * sizeof *maker); /* unit that computes a slot; -1 */
+    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
+    for (int i = 0, loss = loss_at(program); i <= loss; i++) {
+        const tri_instr *instr = &program->instr[i];
+        const tri_op_row *row = tri__op_row(instr->op);
+        if (row->phase == TRI_PHASE_I) continue;
+        for (int k = row->n_args - 1; k >= 0; k--) { /* outputs stand first */
+            int slot = instr->slot[k];
+            if (slot < 0) continue;
+            if (tri__access_reads(row->arg[k].access) && maker[slot] >= 0 && maker[slot] != instr->unit)
+                add_edge(c, maker[slot], instr->unit);
+            if (tri__access_writes(row->arg[k].access)) maker[slot] = instr->unit;
+        }
+    }
+}
+
+/* ---- A run of units in n parts ---- */
+
+/* Best cuts of a run of units: what[n][u] is of its first u units in n parts. */
+typedef struct cuts {
+    const int *unit;     /* [n_units] of the run */
+    int n_units;
+    double *slowest;     /* [(n_units + 1) * (n_units + 1)] the slowest part, at best; infinite where a part would be empty */
+} cuts;
+
+static double *best_of(const cuts *cuts, double *table, int parts, int units) { return &table[parts * (cuts->n_units + 1) + units]; }
+
+/* Fills a table: of the ways to choose the last part, the least of `join`(rest, part). Parts over `most` do not count. */
+static void fill(const cutter *c, const cuts *run, double *table, double most, double (*join)(double, double)) {
+    int n = run->n_units;
+    for (int i = 0; i < (n + 1) * (n + 1); i++) table[i] = INFINITY;
+    *best_of(run, table, 0, 0) = 0;
+    for (int parts = 1; parts <= n; parts++)
+        for (int end = parts; end <= n; end++) {
+            double part = 0, *best = best_of(run, table, parts, end);
+            for (int begin = end - 1; begin >= parts - 1; begin--) {
+                part += total(&c->time[run->unit[begin]]);
+                if (part > most) break;
+                *best = fmin(*best, join(*best_of(run, table, parts - 1, begin), part));
+            }
+        }
+}
+
+static double slower(double rest, double part) { return fmax(rest, part); }
+static double squares(double rest, double part) { return rest + part * part; }
+
+static cuts cut_run(const cutter *c, const int *unit, int n) {
+    cuts run = {.unit = unit, .n_units = n};
+    run.slowest = tri__arena_alloc(c->arena, (size_t)((n + 1) * (n + 1)) * sizeof *run.slowest);
+    fill(c, &run, run.slowest, INFINITY, slower);
+    return run;
+}
+
+/* Gives the run's units places from `first` on, in `parts` parts: of the cuts whose slowest part is fastest, the most even one. */
+static void place_run(cutter *c, const cuts *run, int parts, int first) {
+    size_t n = (size_t)run->n_units + 1;
+    double *even = tri__arena_alloc(c->arena, n * n * sizeof *even), most = *best_of(run, run->slowest, parts, run->n_units) * (1 + SAME);
+    fill(c, run, even, most, squares);
+    for (int end = run->n_units; parts > 0; parts--) {
+        double part = 0, want = *best_of(run, even, parts, end) * (1 + SAME);
+        int begin = end;
+        do {
+            part += total(&c->time[run->unit[--begin]]);
+            c->place[run->unit[begin]] = first + parts - 1;
+        } while (squares(*best_of(run, even, parts - 1, begin), part) > want);
+        end = begin;
+    }
+}
+
+static void cut_chain(cutter *c) {
+    int n = c->model->n_units, *unit = tri__arena_alloc(c->arena, (size_t)n * sizeof *unit);
+    for (int u = 0; u < n; u++) unit[u] = u;
+    cuts run = cut_run(c, unit, n);
+    place_run(c, &run, c->n_stages, 0);
+}
+
+/* The units of an encoder, and after them the table and the fusion where `tail` is set. */
+static cuts cut_branch(const cutter *c, int branch, int tail) {
+    int n = 0, *unit = tri__arena_alloc(c->arena, (size_t)c->model->n_units * sizeof *unit);
+    for (int u = 0; u < c->model->n_units; u++) {
+        const char *name = c->model->unit[u].name;
+        int of = strncmp(name, "primary.", 8) == 0 ? 0 : strncmp(name, "secondary.", 10) == 0 ? 1 : -1;
+        if (of == branch || (of < 0 && tail)) unit[n++] = u;
+    }
+    return cut_run(c, unit, n);
+}
+
+/* Primary stages come first. Where it is all the same, what follows the encoders goes with the secondary, and the ways are short. */
+static void cut_branches(cutter *c) {
+    double least = INFINITY;
+    int ranks = c->n_stages, best_first = 0, best_depth = 0;
+    cuts best[2] = {{0}};
+    for (int with = 1; with >= 0; with--) {
+        cuts run[2] = {cut_branch(c, 0, with == 0), cut_branch(c, 1, with == 1)};
+        for (int first = 1; first < ranks; first++) {
+            if (first > run[0].n_units || ranks - first > run[1].n_units) continue;
+            double slowest = fmax(*best_of(&run[0], run[0].slowest, first, run[0].n_units),
+                                  *best_of(&run[1], run[1].slowest, ranks - first, run[1].n_units));
+            int depth = first > ranks - first ? first : ranks - first, same = fabs(slowest - least) <= SAME * slowest;
+            if (same ? depth >= best_depth : slowest > least) continue;
+            least = slowest, best_first = first, best_depth = depth;
+            memcpy(best, run, sizeof best);
+        }
+    }
+    place_run(c, &best[0], best_first, 0);
+    place_run(c, &best[1], ranks - best_first, best_first);
+}
+
+/* ---- As the user says ---- */
+
+/* A word of `stages` as a range, "primary.layer.0-5": how long it is before the numbers; 0: it is none. */
+static size_t range_of(const char *word, size_t length, long *first, long *last) {
+    size_t stem = length;
+    while (stem > 0 && strchr("0123456789-", word[stem - 1])) stem--;
+    char *dash, *end;
+    if (stem == length) return 0;
+    *first = strtol(word + stem, &dash, 10);
+    if (*dash != '-' || dash + 1 >= word + length) return 0;
+    *last = strtol(dash + 1, &end, 10);
+    return end == word + length ? stem : 0;
+}
+
+/* Whether a word of `stages` means a unit: its name, what its name begins with up to a dot, or a range. */
+static int means(const char *word, size_t length, const char *unit) {
+    long first, last;
+    if (strncmp(word, unit, length) == 0 && (unit[length] == '\0' || unit[length] == '.')) return 1;
+    size_t stem = range_of(word, length, &first, &last);
+    if (stem == 0 || strncmp(word, unit, stem) != 0 || unit[stem] < '0' || unit[stem] > '9') return 0;
+    long number = strtol(unit + stem, NULL, 10);
+    return first <= number && number <= last;
+}
+
+static tri_status place_word(cutter *c, const char *word, size_t length, int place) {
+    int found = 0;
+    long first, last;
+    for (int u = 0; u < c->model->n_units; u++) {
+        const char *unit = c->model->unit[u].name;
+        if (!means(word, length, unit)) continue;
+        if (c->place[u] >= 0)
+            return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one", unit, c->place[u], place);
+        c->place[u] = place;
+        found++;
+    }
+    if (found && range_of(word, length, &first, &last) && found != last - first + 1)
+        return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
+    if (found) return TRI_OK;
+    return tri__fail(TRI_USAGE, "stages: \"%.*s\" means no unit of this model: give names as %s, %s or primary.layer.0-5", (int)length, word,
+                     c->model->unit[0].name, c->model->unit[c->model->n_units - 1].name);
+}
+
+static tri_status place_given(cutter *c) {
+    const tri_texts *stages = &c->in->staging.stages;
+    if (stages->n != c->n_stages)
+        return tri__fail(TRI_USAGE, "stages names %d stages, but %d ranks of a pipeline have %d: give one list of units for each", stages->n,
+                         c->in->mesh.pp, c->n_stages);
+    for (int place = 0; place < stages->n; place++) {
+        const char *word = stages->at[place];
+        int words = 0;
+        for (size_t length; *(word += strspn(word, " ,")); word += length, words++) {
+            length = strcspn(word, " ,");
+            TRI_TRY(place_word(c, word, length, place));
+        }
+        if (!words) return tri__fail(TRI_USAGE, "stages: stage %d has no unit", place);
+    }
+    for (int u = 0; u < c->model->n_units; u++)
+        if (c->place[u] < 0)
+            return tri__fail(TRI_USAGE, "stages: %s is in no stage: each unit belongs to one", c->model->unit[u].name);
+    return TRI_OK;
+}
+
+/* ---- From sets of units to numbered stages ---- */
+
+/* Whether a set of units can be the next stage: all that feed it have a number. */
+static int is_next(const cutter *c, const int *number, int place) {
+    for (int i = 0; i < c->n_edges; i++) {
+        int from = c->place[c->edge[i][0]], to = c->place[c->edge[i][1]];
+        if (to == place && from != place && number[from] < 0) return 0;
+    }
+    return 1;
+}
+
+/* Numbers sets so that each comes after those that feed it: number [n_stages]. A row keeps its order. */
+static tri_status number_places(const cutter *c, int *number) {
+    for (int place = 0; place < c->n_stages; place++) number[place] = -1;
+    for (int stage = 0; stage < c->n_stages; stage++) {
+        int place = c->branches ? 0 : stage;
+        while (c->branches && place < c->n_stages && (number[place] >= 0 || !is_next(c, number, place))) place++;
+        if (place == c->n_stages || !is_next(c, number, place)) {
+            for (place = 0; number[place] >= 0; place++) {}
+            for (int i = 0; i < c->n_edges; i++)
+                if (c->place[c->edge[i][1]] == place && number[c->place[c->edge[i][0]]] < 0 && c->place[c->edge[i][0]] != place)
+                    return tri__fail(TRI_USAGE, "stages: %s needs %s, which only a later stage computes", c->model->unit[c->edge[i][1]].name,
+                                     c->model->unit[c->edge[i][0]].name);
+        }
+        number[place] = stage;
+    }
+    return TRI_OK;
+}
+
+/* Units of a stage before the first that reads what it is fed go without it: between branches forward, backward everywhere. What the stage
+ * only hands on has left before any of them. */
+static const tri_stage_time *find_slack(const cutter *c, const int *of_unit, const tri_pipeline *pipeline) {
+    tri_stage_time *slack = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *slack);
+    for (int k = 0; k < pipeline->n_feeds; k++) {
+        int giver = pipeline->feed[k][0], taker = pipeline->feed[k][1], reader = c->model->n_units;
+        for (int i = 0; i < c->n_edges; i++) {
+            int from = of_unit[c->edge[i][0]], unit = c->edge[i][1];
+            int crosses = of_unit[unit] == taker && (c->branches ? from == giver : from <= giver);
+            if (crosses && unit < reader) reader = unit;
+        }
+        for (int u = 0; u < reader; u++)
+            if (of_unit[u] == taker) add_time(&slack[k], &c->time[u]);
+        if (!c->branches) slack[k].forward = 0;
+    }
+    return slack;
+}
+
+static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
+    int (*feed)[2] = NULL, cap = 0;
+    for (int s = 0; s + 1 < c->n_stages && !c->branches; s++) {
+        int *pair = *TRI_PUSH(c->arena, feed, pipeline->n_feeds, cap);
+        pair[0] = s, pair[1] = s + 1;
+    }
+    for (int i = 0; i < c->n_edges && c->branches; i++) {
+        int from = of_unit[c->edge[i][0]], to = of_unit[c->edge[i][1]], known = from == to;
+        for (int k = 0; k < pipeline->n_feeds; k++) known |= feed[k][0] == from && feed[k][1] == to;
+        if (known) continue;
+        int *pair = *TRI_PUSH(c->arena, feed, pipeline->n_feeds, cap);
+        pair[0] = from, pair[1] = to;
+    }
+    int *depth = tri__arena_alloc(c->arena, (size_t)c->n_stages * sizeof *depth);
+    for (int s = c->n_stages - 1; s >= 0; s--) /* those fed by s have higher numbers */
+        for (int k = 0; k < pipeline->n_feeds; k++)
+            if (feed[k][0] == s && depth[feed[k][1]] + 1 > depth[s]) depth[s] = depth[feed[k][1]] + 1;
+    pipeline->feed = (const int(*)[2])feed;
+    pipeline->depth = depth;
+    pipeline->slack = find_slack(c, of_unit, pipeline);
+}
+
+static tri_status finish(cutter *c, tri_stages *out) {
+    size_t n = (size_t)c->n_stages;
+    int *number = tri__arena_alloc(c->arena, n * sizeof *number), *rank = tri__arena_alloc(c->arena, n * sizeof *rank);
+    TRI_TRY(number_places(c, number));
+    *out = (tri_stages){.branches = c->branches, .head = c->n_stages - 1};
+    out->of_unit = tri__arena_alloc(c->arena, (size_t)c->model->n_units * sizeof *out->of_unit);
+    out->time = tri__arena_alloc(c->arena, n * sizeof *out->time);
+    for (int u = 0; u < c->model->n_units; u++) {
+        out->of_unit[u] = number[c->place[u]];
+        add_time(&out->time[out->of_unit[u]], &c->time[u]);
+    }
+    for (int place = 0; place < c->n_stages; place++)
+        rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
+    out->pipeline = (tri_pipeline){.n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
+    find_feeds(c, out->of_unit, &out->pipeline);
+    return TRI_OK;
+}
+
+/* ---- How many stages ---- */
+
+static tri_status count_stages(cutter *c) {
+    const tri_staging *how = &c->in->staging;
+    int pp = c->in->mesh.pp, fixed = c->row->chunks, chunks = how->chunks ? how->chunks : fixed ? fixed : c->row->fewest;
+    if (pp == 1) chunks = 1;
+    else if (chunks < c->row->fewest || (fixed && chunks != fixed))
+        return tri__fail(TRI_USAGE, "--schedule %s has %s%d stage%s a rank, not %d: leave --virtual-stages out", c->row->name,
+                         fixed ? "" : "at least ", fixed ? fixed : c->row->fewest, fixed == 1 ? "" : "s", chunks);
+    c->n_stages = pp * chunks;
+    c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_texts > 1 && pp > 1;
+    if (c->branches && (c->row->chain || chunks > 1))
+        return tri__fail(TRI_USAGE,
+                         "--schedule %s with %d stages a rank is for stages in a row: give --pipeline-shape chain, or a schedule with one stage "
+                         "a rank (gpipe, 1f1b, zb-h1)",
+                         c->row->name, chunks);
+    if (c->n_stages <= c->model->n_units) return TRI_OK;
+    if (chunks == 1)
+        return tri__fail(TRI_USAGE, "--pp-size %d: the model has only %d units to share out among stages; give %d at most", pp, c->model->n_units,
+                         c->model->n_units);
+    return tri__fail(TRI_USAGE,
+                     "--pp-size %d with %d stages a rank makes %d stages, but the model has only %d units to share out: give a smaller --pp-size, "
+                     "or another --schedule",
+                     pp, chunks, c->n_stages, c->model->n_units);
+}
+
+tri_status tri__stages_make(tri_arena *arena, const tri_plan_in *in, const tri_program *program, tri_stages *out) {
+    size_t n = (size_t)in->model->n_units;
+    cutter c = {.arena = arena, .in = in, .model = in->model, .row = tri__schedule_row(in->staging.schedule)};
+    TRI_TRY(count_stages(&c));
+    c.time = tri__arena_alloc(arena, n * sizeof *c.time);
+    c.place = tri__arena_alloc(arena, n * sizeof *c.place);
+    for (size_t u = 0; u < n; u++) c.place[u] = -1;
+    if (in->staging.time) memcpy(c.time, in->staging.time, n * sizeof *c.time);
+    else weigh(&c, program);
+    find_edges(&c, program);
+    if (in->staging.stages.n && in->mesh.pp > 1) TRI_TRY(place_given(&c));
+    else if (c.branches) cut_branches(&c);
+    else cut_chain(&c);
+    return finish(&c, out);
+}
+
+const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages) {
+    tri_schedule_kind kind = stages->pipeline.n_ranks == 1 ? TRI_SCHEDULE_1F1B : in->staging.schedule;
+    return tri__schedule_orders(arena, tri__schedule_row(kind), &stages->pipeline);
+}
+
+tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
+    tri_pass pass = {.arena = arena, .in = in, .model = in->model};
+    tri__pass_forward(&pass, 1);
+    tri__pass_backward(&pass);
+    tri__pass_recompute(&pass);
+    return tri__stages_make(arena, in, pass.program, out);
+}
+
+void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
+    static const int zero[1];
+    *out = (tri_stages){.pipeline = {.n_ranks = 1, .n_stages = 1, .n_mb = in->n_mb, .rank = zero, .depth = zero}};
+    out->of_unit = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *out->of_unit);
+    out->time = tri__arena_alloc(arena, sizeof *out->time);
+}

@@ -1,0 +1,281 @@
+/* unroll.c - pass: unrolls the template of one microbatch into all that this rank computes in a step, in the order of its schedule.
+ *
+ * The rank's program has the instructions of its stages alone. Forward is the template up to the loss; what follows is backward, in which
+ * gradients of weights are actions of their own where the schedule wants them apart. What comes of the input alone is computed by each rank
+ * that needs it. Values of other ranks are received, and values that others need are sent (handover.h). A send is posted right after the
+ * instruction that completes its value, or when the action begins, where it is only handed on; a receive is waited for at the beginning of
+ * the action in a row of stages, and before the first use between branches.
+ *
+ * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss are written by
+ * microbatch 0, which every schedule has first, and added to by the rest. Slots that no instruction uses are dropped. */
+#include "base/random.h"
+#include "plan/pipeline/handover.h"
+
+#include <string.h>
+
+typedef struct unroll {
+    tri_pass *pass;
+    const tri_program *from;
+    tri_builder to;
+    const tri_stages *stages;
+    const tri_actions *order;  /* of this rank */
+    tri_handovers hand;
+    int *stage_of;             /* [instructions of from]; -1: of the input alone */
+    int **list, *n_list;       /* [n_stages] instructions of a stage, with what it needs of the input: of this rank's stages */
+    int loss;                  /* the instruction of from that ends forward */
+    int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
+    int *own;                  /* [n_mb * slots of from] new index in a microbatch; -1 */
+    int *coming, *leaving;     /* [n_mb * slots of from] 1 + the parcel of hand.in, hand.out that is under way; 0 */
+    uint8_t *given;            /* [n_mb * slots of from] what comes of the input, and is there */
+    int n_posted, n_sent;      /* of hand.in, of hand.out */
+    int *awaited;              /* [actions] parcels of hand.in that an action still has to wait for */
+} unroll;
+
+static int is_own(const tri_slot *slot) { return slot->mem == TRI_MEM_ACT; }
+static size_t at_mb(const unroll *u, int slot, int mb) { return (size_t)mb * (size_t)u->from->n_slots + (size_t)slot; }
+
+static int map_slot(unroll *u, int slot, int mb) {
+    if (slot < 0) return -1;
+    const tri_slot *s = &u->from->slot[slot];
+    int *index = is_own(s) ? &u->own[at_mb(u, slot, mb)] : &u->shared[slot];
+    if (*index >= 0) return *index;
+    tri_builder at = u->to;
+    at.unit = s->unit;
+    if (s->parent >= 0) {
+        int parent = map_slot(u, s->parent, mb);
+        return *index = tri__build_view(&at, parent, s->parent_at, s->rows.add, s->cols, "%s", s->name);
+    }
+    if (is_own(s)) return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s#%d", s->name, mb);
+    return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s", s->name);
+}
+
+/* ---- Which instructions are whose ---- */
+
+static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++)
+        if (instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !given[tri__slot_root(p, instr->slot[k])]) return 0;
+    return row->phase == TRI_PHASE_I || row->phase == TRI_PHASE_F;
+}
+
+static void find_stages(unroll *u) {
+    const tri_program *p = u->from;
+    uint8_t *given = tri__arena_alloc(u->to.arena, (size_t)p->n_slots);
+    u->stage_of = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs * sizeof *u->stage_of);
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        const tri_op_row *row = tri__op_row(instr->op);
+        int alone = is_given(p, instr, given);
+        TRI_ASSERT(alone || instr->unit >= 0);
+        u->stage_of[i] = alone ? -1 : u->stages->of_unit[instr->unit];
+        for (int k = 0; k < row->n_args && alone; k++)
+            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access)) given[tri__slot_root(p, instr->slot[k])] = 1;
+        if (instr->slot[0] == u->pass->forward.loss) u->loss = i;
+    }
+}
+
+/* The stage's instructions, and those that make what these read of the input. */
+static void list_stage(unroll *u, int stage) {
+    const tri_program *p = u->from;
+    uint8_t *read = tri__arena_alloc(u->to.arena, (size_t)p->n_slots), *listed = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs);
+    int n = 0;
+    for (int i = p->n_instrs - 1; i >= 0; i--) {
+        const tri_instr *instr = &p->instr[i];
+        int wanted = u->stage_of[i] == stage;
+        for (int k = 0; k < TRI_MAX_ARGS && u->stage_of[i] < 0; k++)
+            wanted |= instr->slot[k] >= 0 && read[tri__slot_root(p, instr->slot[k])];
+        for (int k = 0; k < TRI_MAX_ARGS && wanted; k++)
+            if (instr->slot[k] >= 0) read[tri__slot_root(p, instr->slot[k])] = 1;
+        listed[i] = (uint8_t)wanted;
+        n += wanted;
+    }
+    u->list[stage] = tri__arena_alloc(u->to.arena, (size_t)n * sizeof **u->list);
+    for (int i = 0; i < p->n_instrs; i++)
+        if (listed[i]) u->list[stage][u->n_list[stage]++] = i;
+}
+
+static int is_of(const unroll *u, tri_act act, int i) {
+    int weight = tri__op_row(u->from->instr[i].op)->phase == TRI_PHASE_W;
+    if (act == TRI_ACT_F || i <= u->loss) return act == TRI_ACT_F && i <= u->loss;
+    return act == TRI_ACT_BW || weight == (act == TRI_ACT_W);
+}
+
+/* ---- Parcels ---- */
+
+static void post(unroll *u, tri_op op, const tri_parcel *parcel) {
+    int slot = map_slot(u, u->hand.hop[parcel->hop].slot, parcel->mb);
+    const tri_slot *s = &u->to.program->slot[slot];
+    u->to.unit = s->unit, u->to.mb = parcel->mb;
+    tri_attr attr = {.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = op == TRI_OP_send_post ? parcel->to : parcel->from,
+                     .id = tri__random_id(s->name)};
+    tri__build(&u->to, op, (const int[TRI_MAX_ARGS]){slot}, attr);
+}
+
+static void wait(unroll *u, const tri_parcel *parcel, int sent) {
+    int slot = map_slot(u, u->hand.hop[parcel->hop].slot, parcel->mb);
+    u->to.unit = u->to.program->slot[slot].unit, u->to.mb = parcel->mb;
+    TRI_BUILD(&u->to, wait, (tri_attr){0}, sent ? -1 : slot, sent ? slot : -1);
+}
+
+static void wait_sent(unroll *u, int slot, int mb) {
+    int *leaving = &u->leaving[at_mb(u, slot, mb)];
+    if (!*leaving) return;
+    wait(u, &u->hand.out[*leaving - 1], 1);
+    *leaving = 0;
+}
+
+/* When the last of an action's parcels is there, so are those that this tells of. */
+static void wait_received(unroll *u, int slot, int mb) {
+    int *coming = &u->coming[at_mb(u, slot, mb)];
+    if (!*coming) return;
+    const tri_parcel *parcel = &u->hand.in[*coming - 1];
+    wait(u, parcel, 0);
+    *coming = 0;
+    if (--u->awaited[parcel->used]) return;
+    for (int i = 0; i < u->hand.n_out; i++)
+        if (u->hand.out[i].known == parcel->used) wait_sent(u, u->hand.hop[u->hand.out[i].hop].slot, u->hand.out[i].mb);
+}
+
+static void wait_all_received(unroll *u, int action) {
+    for (int i = 0; i < u->n_posted && u->awaited[action]; i++)
+        if (u->hand.in[i].used == action) wait_received(u, u->hand.hop[u->hand.in[i].hop].slot, u->hand.in[i].mb);
+}
+
+static void post_receives(unroll *u, int action) {
+    for (; u->n_posted < u->hand.n_in && u->hand.in[u->n_posted].post <= action; u->n_posted++) {
+        const tri_parcel *parcel = &u->hand.in[u->n_posted];
+        post(u, TRI_OP_recv_post, parcel);
+        u->coming[at_mb(u, u->hand.hop[parcel->hop].slot, parcel->mb)] = u->n_posted + 1;
+    }
+}
+
+/* Sends what the action hands over when the template has come to instruction `done`. */
+static void send(unroll *u, int action, int done) {
+    for (; u->n_sent < u->hand.n_out; u->n_sent++) {
+        const tri_parcel *parcel = &u->hand.out[u->n_sent];
+        const tri_hop *hop = &u->hand.hop[parcel->hop];
+        if (parcel->made != action || hop->after > done) return;
+        wait_sent(u, hop->slot, parcel->mb);
+        post(u, TRI_OP_send_post, parcel);
+        u->leaving[at_mb(u, hop->slot, parcel->mb)] = u->n_sent + 1;
+    }
+}
+
+/* ---- Actions ---- */
+
+static void append(unroll *u, int i, int mb) {
+    const tri_instr *instr = &u->from->instr[i];
+    const tri_op_row *row = tri__op_row(instr->op);
+    int slots[TRI_MAX_ARGS];
+    unsigned acc = instr->acc;
+    for (int k = 0; k < row->n_args; k++) {
+        int root = instr->slot[k] < 0 ? -1 : tri__slot_root(u->from, instr->slot[k]);
+        if (root >= 0) wait_received(u, root, mb), wait_sent(u, root, mb);
+        slots[k] = map_slot(u, instr->slot[k], mb);
+        if (mb > 0 && root >= 0 && row->arg[k].access == TRI_ACCESS_A && !is_own(&u->from->slot[root])) acc |= 1u << k;
+    }
+    u->to.unit = instr->unit, u->to.mb = mb;
+    tri__build(&u->to, instr->op, slots, instr->attr)->acc = (uint16_t)acc;
+}
+
+static void act(unroll *u, int action) {
+    const tri_action *a = &u->order->at[action];
+    post_receives(u, action);
+    if (!u->stages->branches) wait_all_received(u, action);
+    send(u, action, -1);
+    for (int k = 0; k < u->n_list[a->stage]; k++) {
+        int i = u->list[a->stage][k];
+        if (!is_of(u, a->act, i)) continue;
+        if (u->stage_of[i] < 0) { /* once a microbatch, whichever stage of this rank comes first */
+            uint8_t *given = &u->given[at_mb(u, u->from->instr[i].slot[0], a->mb)];
+            if (*given) continue;
+            *given = 1;
+        }
+        append(u, i, a->mb);
+        send(u, action, i);
+    }
+    wait_all_received(u, action);
+}
+
+/* ---- The pass ---- */
+
+/* A forward-only program: each stage once. */
+static const tri_actions *forward_orders(tri_arena *arena, const tri_pipeline *pipeline) {
+    tri_actions *orders = tri__arena_alloc(arena, (size_t)pipeline->n_ranks * sizeof *orders);
+    for (int rank = 0; rank < pipeline->n_ranks; rank++) orders[rank].arena = arena;
+    for (int stage = 0; stage < pipeline->n_stages; stage++)
+        for (int mb = 0; mb < pipeline->n_mb; mb++) tri__act(&orders[pipeline->rank[stage]], TRI_ACT_F, stage, mb);
+    return orders;
+}
+
+static tri_status plan_handovers(unroll *u, int n_mb) {
+    tri_arena *arena = u->to.arena;
+    tri_pipeline pipeline = u->stages->pipeline;
+    int place = tri__mesh_coords(&u->pass->in->mesh, u->pass->in->rank).pp;
+    pipeline.n_mb = n_mb;
+    const tri_actions *orders = u->pass->unit_grad ? tri__stages_orders(arena, u->pass->in, u->stages) : forward_orders(arena, &pipeline);
+    u->order = &orders[place];
+    tri__hops_find(arena, u->stages, u->from, u->stage_of, u->loss, &u->hand);
+    TRI_TRY(tri__parcels_make(arena, &pipeline, orders, place, &u->hand));
+    u->awaited = tri__arena_alloc(arena, (size_t)u->order->n * sizeof *u->awaited);
+    for (int i = 0; i < u->hand.n_in; i++) u->awaited[u->hand.in[i].used]++;
+    return TRI_OK;
+}
+
+static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
+    tri_arena *arena = pass->arena;
+    const tri_program *from = pass->program;
+    tri_program *to = tri__program_new(arena, from->title);
+    to->mesh = from->mesh, to->rank = from->rank, to->n_mb = n_mb;
+    *u = (unroll){.pass = pass, .from = from, .to = {.arena = arena, .program = to}, .stages = pass->stages};
+    size_t n = (size_t)from->n_slots, all = (size_t)n_mb * n, n_stages = (size_t)pass->stages->pipeline.n_stages;
+    u->shared = tri__arena_alloc(arena, n * sizeof *u->shared);
+    u->own = tri__arena_alloc(arena, all * sizeof *u->own);
+    u->coming = tri__arena_alloc(arena, all * sizeof *u->coming);
+    u->leaving = tri__arena_alloc(arena, all * sizeof *u->leaving);
+    u->given = tri__arena_alloc(arena, all);
+    u->list = tri__arena_alloc(arena, n_stages * sizeof *u->list);
+    u->n_list = tri__arena_alloc(arena, n_stages * sizeof *u->n_list);
+    memset(u->shared, -1, n * sizeof *u->shared);
+    memset(u->own, -1, all * sizeof *u->own);
+    tri__build_units(&u->to, from);
+}
+
+/* The pass's tables of units become those of the units that this rank holds. */
+static void hold_units(unroll *u, int place) {
+    tri_pass *pass = u->pass;
+    const tri_plan_in *in = pass->in;
+    int n = in->model->n_units, held = 0, *param = tri__arena_alloc(pass->arena, (size_t)n * sizeof *param);
+    int *grad = tri__arena_alloc(pass->arena, (size_t)n * sizeof *grad), *stage = tri__arena_alloc(pass->arena, (size_t)n * sizeof *stage);
+    uint8_t *has = tri__arena_alloc(pass->arena, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        int of = u->stages->of_unit[i];
+        if (!(has[i] = u->stages->pipeline.rank[of] == place)) continue;
+        stage[held] = of;
+        grad[held] = pass->unit_grad ? pass->unit_grad[i] : -1;
+        param[held++] = map_slot(u, pass->forward.unit_slot[i], 0);
+    }
+    if (held < n) pass->model = tri__model_part(pass->arena, in->model, has, in->mesh.tp, tri__mesh_coords(&in->mesh, in->rank).tp);
+    pass->out.param = param;
+    pass->unit_stage = stage;
+    if (pass->unit_grad) pass->unit_grad = grad;
+}
+
+tri_status tri__pass_schedule(tri_pass *pass, int n_mb) {
+    unroll u;
+    int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).pp;
+    open_unroll(&u, pass, n_mb);
+    find_stages(&u);
+    TRI_TRY(plan_handovers(&u, n_mb));
+    for (int stage = 0; stage < u.stages->pipeline.n_stages; stage++)
+        if (u.stages->pipeline.rank[stage] == place) list_stage(&u, stage);
+    hold_units(&u, place);
+    for (int i = 0; i < u.order->n; i++) act(&u, i);
+    for (int i = 0; i < u.hand.n_out; i++) wait_sent(&u, u.hand.hop[u.hand.out[i].hop].slot, u.hand.out[i].mb);
+    for (int i = 0; i < pass->model->n_units && pass->unit_grad; i++) pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i], 0);
+    int head = u.stages->pipeline.rank[u.stages->head] == place;
+    pass->out.loss = head ? u.shared[pass->forward.loss] : -1;
+    pass->out.probs = head ? map_slot(&u, pass->forward.probs, n_mb - 1) : -1;
+    pass->out.program = pass->program = u.to.program;
+    return TRI_OK;
+}

@@ -1,0 +1,320 @@
+/* predict.c - evaluation and prediction with a checkpoint: it carries configuration, vocabularies and preprocessing. */
+#include "data/table/columns.h"
+#include "engine/evaluate.h"
+#include "engine/files.h"
+#include "engine/inputs.h"
+#include "engine/metrics.h"
+#include "train/run.h"
+#include "engine/trained.h"
+#include "base/clock.h"
+#include "checkpoint/folders.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct served {
+    tri_checkpoint *checkpoint;
+    tri_settings settings;        /* the checkpoint's, with this machine's threads, device, batch size */
+    tri_assets assets;
+    tri_preprocess *preprocess;
+    tri_dataset *data;
+    char table[TRI_PATH_MAX];     /* that data is of */
+    int positive;                 /* class that figures belong to; -1: of more than two classes none */
+    tri_engine engine;
+    float *probs;                 /* [n, classes] */
+    double seconds;
+} served;
+
+static void close_served(served *v) {
+    free(v->probs);
+    tri__engine_close(&v->engine);
+    tri__dataset_close(v->data);
+    tri__preprocess_free(v->preprocess);
+    tri__assets_close(&v->assets);
+    tri__settings_free(&v->settings);
+    tri__checkpoint_close(v->checkpoint);
+}
+
+/* A folder's test file, else its validation file; or the file itself. */
+static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
+    tri_data_files files;
+    TRI_TRY(tri__data_files(path, &files));
+    const char *chosen = files.test[0] ? files.test : files.valid;
+    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
+    return tri__path_join(out, "", chosen);
+}
+
+static tri_status replace_text(char **field, const char *text) {
+    char *copy = strdup(text);
+    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
+    free(*field);
+    *field = copy;
+    return TRI_OK;
+}
+
+/* How this machine and this call differ from the run that trained the model. */
+static tri_status take_asked(served *v, const tri_settings *asked) {
+    tri_settings *s = &v->settings;
+    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
+    s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
+    s->schedule = TRI_SCHEDULE_1F1B, s->virtual_stages = 0, s->pipeline_shape = TRI_SHAPE_ASKED_AUTO;
+    tri_texts *const lists[] = {&s->offload, &s->stages};
+    for (int i = 0; i < 2; i++)
+        while (lists[i]->n > 0) free(lists[i]->at[--lists[i]->n]);
+    free(s->stage_profile);
+    s->stage_profile = NULL;
+    s->threads = asked->threads;
+    s->batch_size = asked->batch_size;
+    s->max_tokens = asked->max_tokens;
+    s->num_workers = asked->num_workers;
+    s->bad_rows = asked->bad_rows;
+    if (asked->given.separator) TRI_TRY(replace_text(&s->separator, asked->separator));
+    free(s->cache_dir); /* the run's own folder may be gone */
+    s->cache_dir = NULL;
+    if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
+    return replace_text(&s->device, asked->device);
+}
+
+static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
+    tri_inputs inputs;
+    TRI_TRY(choose_file(path, v->table));
+    TRI_TRY(tri__inputs_make(&v->settings, &v->assets, log, NULL, &inputs));
+    return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
+}
+
+/* Names of the classes are the preprocessing's, their number is the configuration's: do they agree? */
+static tri_status check_classes(const served *v) {
+    if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
+                     tri__checkpoint_path(v->checkpoint), (long long)v->settings.model.num_classes,
+                     v->preprocess->n_classes);
+}
+
+/* --positive-label, or the label that the model was trained with. */
+static tri_status find_positive(served *v, const char *asked, const tri_log *log) {
+    const char *kept = v->settings.model.positive_label;
+    v->positive = -1;
+    if (asked && v->preprocess->n_classes > 2)
+        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them",
+                         v->preprocess->n_classes);
+    if (v->preprocess->n_classes > 2) return TRI_OK;
+    if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
+    v->positive = 1;
+    tri__say(log, TRI_LOG_WARN,
+             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, "
+             "\"%s\"; --positive-label names another",
+             tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
+    return TRI_OK;
+}
+
+/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same,
+ * else as many as the checkpoint's hashes of rows say. An export has the digest only. */
+static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
+    static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
+    const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
+    const char *trained = tri__json_string_value(tri__json_get(state, "data"));
+    char digest[24];
+    tri_trained sample = {0};
+    *rows = -1;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)v->data->digest);
+    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->checkpoint), v->data, &sample));
+    if (trained && strcmp(digest, trained) == 0) sample = (tri_trained){v->data->n, v->data->n};
+    if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
+    if (sample.found == v->data->n)
+        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
+    else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal rows that the model "
+                 "was trained on: %s", sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
+    return TRI_OK;
+}
+
+/* The model and the data. */
+static tri_status open_served(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
+    char path[TRI_PATH_MAX];
+    tri_log log = tri__sink_log(sink);
+    TRI_TRY(tri__settings_init(&v->settings));
+    if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
+    TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
+    const char *folder = tri__checkpoint_path(v->checkpoint);
+    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_TRY(tri__settings_config(&v->settings, path));
+    TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint may come from elsewhere */
+    TRI_TRY(take_asked(v, asked));
+    TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
+    TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
+    TRI_TRY(check_classes(v));
+    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, &log));
+    if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
+    return load_data(v, asked->data_path, need_labels, &log);
+}
+
+/* A checkpoint whose weights are not finite predicts nothing. */
+static tri_status check_weights(const served *v) {
+    for (int i = 0; i < v->engine.n_weights; i++) {
+        const tri_piece *piece = &v->engine.weights[i];
+        const float *values = piece->data;
+        int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
+        TRI_ASSERT(piece->dtype == TRI_F32); /* take_asked: fp32 */
+#pragma omp parallel for num_threads(tri__threads(&v->settings)) reduction(+ : bad) if (n > 1 << 16)
+        for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
+        if (bad)
+            return tri__fail(TRI_NOTFINITE,
+                             "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
+                             "checkpoint ls)",
+                             tri__checkpoint_path(v->checkpoint), piece->name, (long long)bad, (long long)n);
+    }
+    return TRI_OK;
+}
+
+/* Finite weights may still be so large that what they compute is not. */
+static tri_status check_probs(const served *v) {
+    int classes = v->preprocess->n_classes;
+    for (int64_t i = 0; i < v->data->n * classes; i++)
+        if (!isfinite(v->probs[i]))
+            return tri__fail(
+                TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
+                tri__checkpoint_path(v->checkpoint), v->preprocess->label[i % classes], (long long)(i / classes) + 1);
+    return TRI_OK;
+}
+
+static tri_status compute(served *v) {
+    double begin = tri__clock();
+    tri_counts max;
+    tri_place place;
+    TRI_TRY(tri__place_make(&v->settings, NULL, 1, 0, &place));
+    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
+    TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
+    tri_programs all;
+    TRI_TRY(tri__engine_plan_all(&v->engine, &all));
+    TRI_TRY(tri__engine_bind(&v->engine, NULL));
+    TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
+    TRI_TRY(check_weights(v));
+    TRI_TRY(tri__engine_settle(&v->engine));
+    v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
+    if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
+    TRI_TRY(tri__evaluate(&v->engine, v->data, v->settings.batch_size, v->probs));
+    TRI_TRY(check_probs(v));
+    v->seconds = tri__clock() - begin;
+    return TRI_OK;
+}
+
+/* Which checkpoint it is; of a run folder, also why it is that one. */
+static void say_model(const tri_log *log, const char *asked, const served *v) {
+    int64_t best = -1;
+    const char *path = tri__checkpoint_path(v->checkpoint);
+    int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
+    if (chosen) (void)tri__checkpoint_best(asked, &best);
+    tri__say(log, TRI_LOG_INFO, "%s%s", path,
+             !chosen                                         ? ""
+             : best == tri__checkpoint_step(v->checkpoint) ? ", the best of the run by validation loss"
+                                                            : ", the newest of the run");
+}
+
+static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, served *v, tri_evaluation *out) {
+    tri_log log = tri__sink_log(sink);
+    TRI_TRY(open_served(asked, sink, 1, v));
+    TRI_TRY(compute(v));
+    if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
+    say_model(&log, asked->checkpoint, v);
+    const tri_reals *weights = &v->settings.model.class_weights;
+    const tri_label_set classes = {.n = v->preprocess->n_classes, .label = v->preprocess->label, .weights = weights->n ? weights->at : NULL,
+                                 .positive = v->positive};
+    TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
+    out->scores.seconds = v->seconds;
+    return count_trained(v, &log, &out->trained_on);
+}
+
+tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_evaluation *out) {
+    served v = {0};
+    *out = (tri_evaluation){0};
+    tri_status status = evaluate(asked, sink, &v, out);
+    close_served(&v);
+    return status;
+}
+
+/* --keep: columns of the table by name, or all. */
+static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
+    int all = keep->n == 1 && strcmp(keep->at[0], "all") == 0, n = all ? tri__table_columns(out->table) : keep->n;
+    out->column = malloc(((size_t)n + 1) * sizeof *out->column);
+    if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (; out->n_columns < n; out->n_columns++) {
+        int *column = &out->column[out->n_columns];
+        if (all) *column = out->n_columns;
+        else TRI_TRY(tri__table_find(out->table, keep->at[out->n_columns], column));
+        for (int i = 0; i < out->n_columns; i++)
+            if (out->column[i] == *column) return tri__fail(TRI_USAGE, "--keep names \"%s\" twice", keep->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* Which rows of the table the data has: those whose numbers can be read, as when it was made. */
+static tri_status find_rows(const served *v, tri_predictions *out) {
+    tri_fields fields;
+    int64_t rows = tri__table_rows(out->table), n = 0;
+    float *numbers = malloc(((size_t)v->preprocess->width + 1) * sizeof *numbers);
+    out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->preprocess, 0, &fields)
+                                            : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
+        tri_bad_field bad;
+        if (tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
+        tri__rows_passed(out->table, row);
+    }
+    if (status == TRI_OK) tri__fields_free(&fields);
+    free(numbers);
+    if (status == TRI_OK) status = tri__table_check(out->table);
+    if (status == TRI_OK && n != v->data->n)
+        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
+                           tri__table_path(out->table));
+    return status;
+}
+
+/* What a prediction is joined back by. Before anything is computed: a column that is not there is said at once. */
+static tri_status join(const served *v, const tri_settings *asked, tri_predictions *out) {
+    char file[TRI_PATH_MAX];
+    if (!asked->keep_columns.n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
+    tri_table_options options = {.threads = tri__threads(&v->settings), .bad_rows = (tri_bad_rows)asked->bad_rows};
+    TRI_TRY(tri__separator_parse(v->settings.separator, &options.separator));
+    TRI_TRY(choose_file(asked->data_path, file));
+    TRI_TRY(tri__table_open(file, &options, &out->table));
+    TRI_TRY(find_kept(&asked->keep_columns, out));
+    return find_rows(v, out);
+}
+
+static tri_status predict(const tri_settings *asked, const tri_sink *sink, served *v, tri_predictions *out) {
+    tri_log log = tri__sink_log(sink);
+    TRI_TRY(open_served(asked, sink, 0, v));
+    if (asked->top_k > v->preprocess->n_classes)
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k, v->preprocess->n_classes);
+    TRI_TRY(join(v, asked, out));
+    TRI_TRY(compute(v));
+    say_model(&log, asked->checkpoint, v);
+    return TRI_OK;
+}
+
+tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {
+    served v = {0};
+    *out = (tri_predictions){0};
+    tri_status status = predict(asked, sink, &v, out);
+    if (status == TRI_OK) {
+        out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
+        out->probs = v.probs;
+        v.preprocess->label = NULL; /* handed over */
+        v.preprocess->n_classes = 0;
+        v.probs = NULL;
+    }
+    close_served(&v);
+    return status;
+}
+
+void tri__predictions_free(tri_predictions *predictions) {
+    for (int i = 0; i < predictions->n_classes; i++) free(predictions->label[i]);
+    free(predictions->label);
+    free(predictions->probs);
+    tri__table_close(predictions->table);
+    free(predictions->row);
+    free(predictions->column);
+    *predictions = (tri_predictions){0};
+}

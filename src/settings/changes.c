@@ -1,0 +1,219 @@
+/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's
+ * length is one of the others, unless the run had ended: then more steps can follow. */
+#include "settings/changes.h"
+
+#include "base/text.h"
+#include "checkpoint/folders.h"
+#include "train/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum effect {
+    NOTHING,    /* on what is computed */
+    ROUNDING,   /* the same sums in another order or place */
+    LONGER,     /* a run that had ended goes on */
+    RUN         /* another run */
+} effect;
+
+/* What is not listed changes the run. */
+static const struct {
+    const char *key;
+    effect effect;
+} effects[] = {
+    {"output_dir", NOTHING},       {"data_path", NOTHING},     {"models_dir", NOTHING},  {"resume", NOTHING},
+    {"save_every", NOTHING},       {"save_steps", NOTHING},    {"keep", NOTHING},        {"threads", NOTHING},
+    {"log_every", NOTHING},        {"profile", NOTHING},       {"cache_dir", NOTHING},   {"num_workers", NOTHING},
+    {"column_info", NOTHING},      {"transport", NOTHING},     {"bind_cores", NOTHING},  {"progress_timeout", NOTHING},
+    {"check_replicas", NOTHING},   {"async_save", NOTHING},    {"max_restarts", NOTHING}, {"memory_limit", NOTHING},
+    {"max_tokens", NOTHING},       {"nproc_per_node", ROUNDING}, {"world_size", ROUNDING}, {"pp_size", ROUNDING},
+    {"tp_size", ROUNDING},         {"dp_size", ROUNDING},      {"mesh_order", ROUNDING}, {"shard", ROUNDING},
+    {"shard_size", ROUNDING},      {"bucket_mb", ROUNDING},    {"prefetch", ROUNDING},   {"reshard_after_forward", ROUNDING},
+    {"wrap", ROUNDING},            {"wrap_min_params", ROUNDING}, {"num_microbatches", ROUNDING}, {"schedule", NOTHING},
+    {"virtual_stages", ROUNDING},  {"pipeline_shape", ROUNDING}, {"stages", ROUNDING},   {"stage_profile", ROUNDING},
+    {"sequence_parallel", ROUNDING},    {"recompute", ROUNDING},       {"offload", ROUNDING},      {"device", ROUNDING},
+    {"tune_products", ROUNDING},   {"positive_label", NOTHING},
+    {"separator", NOTHING},        {"decimal_mark", NOTHING}, /* what they change is another table */
+};
+
+static effect effect_of(const char *key) {
+    for (size_t i = 0; i < sizeof effects / sizeof *effects; i++)
+        if (strcmp(effects[i].key, key) == 0) return effects[i].effect;
+    return RUN;
+}
+
+/* The member of a configuration; one that an older configuration lacks had its default. */
+static const tri_json *member(const tri_json *config, const tri_json *defaults, const char *key) {
+    const tri_json *value = tri__json_get(config, key);
+    return value ? value : tri__json_get(defaults, key);
+}
+
+/* Steps of a run in all. */
+static int64_t length_of(const tri_changes *c, const tri_json *config, const tri_json *defaults) {
+    int64_t steps = c->batches * tri__json_integer_value(member(config, defaults, "epochs"));
+    int64_t limit = tri__json_integer_value(member(config, defaults, "max_steps"));
+    return limit && limit < steps ? limit : steps;
+}
+
+/* What the keys of the run's length come to together. */
+static effect length_effect(const tri_changes *c, const tri_json *defaults) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    return now == was ? NOTHING : now > was && c->step >= was ? LONGER : RUN;
+}
+
+static int is_length(const char *key) { return !strcmp(key, "epochs") || !strcmp(key, "max_steps"); }
+
+/* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
+static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
+    int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
+    int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
+    double lr = tri__json_number_value(tri__json_get(c->now, "lr"));
+    tri__say(log, TRI_LOG_INFO,
+             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld "
+             "steps: it had fallen "
+             "to 0, is %.3g in the next step and falls to 0 again at the new end",
+             (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
+}
+
+/* Compared as the samples of a step, whichever of the two said how many. */
+static int is_batch(const char *key) { return !strcmp(key, "batch_size") || !strcmp(key, "global_batch_size"); }
+
+/* What is refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
+typedef struct refusal {
+    char what[900], keys[300];
+} refusal;
+
+static int names(const tri_texts *allowed, const char *key) {
+    for (int i = 0; i < allowed->n; i++) {
+        const char *a = allowed->at[i], *b = key;
+        for (; *a && (*a == *b || (*a == '-' && *b == '_')); a++) b++;
+        if (!*a && !*b) return 1;
+    }
+    return 0;
+}
+
+static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key, const char *a, const char *b) {
+    int refused = effect == RUN && !names(allowed, key);
+    enum { WIDTH = 200 }; /* a list of a thousand columns is shortened */
+    char was[4 * WIDTH], is[4 * WIDTH];
+    a = tri__text_brief(a, WIDTH, was, sizeof was);
+    b = tri__text_brief(b, WIDTH, is, sizeof is);
+    if (!refused) {
+        static const char *const why[] = {"", " (the same numbers, rounded differently)", "", " (allowed)"}; /* by effect */
+        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
+        return;
+    }
+    size_t n = strlen(r->what), k = strlen(r->keys);
+    snprintf(r->what + n, sizeof r->what - n, "%s%s = %s (now %s)", n ? ", " : "", key, a, b);
+    snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
+}
+
+/* The members of an object that another has otherwise, as text; of anything else all of it. NULL: out of memory. */
+static char *differing(const tri_json *of, const tri_json *other) {
+    const char *key;
+    tri_json *value, *members;
+    if (!tri__json_is_object(of) || !tri__json_is_object(other)) return tri__json_line(of);
+    if (!(members = tri__json_object())) return NULL;
+    tri__json_each_member((tri_json *)of, key, value)
+        if (!tri__json_equal(value, tri__json_get(other, key))) tri__json_set(members, key, value);
+    char *text = tri__json_line(members);
+    tri__json_decref(members);
+    return text;
+}
+
+/* Keys of `now` against `was`; a key that the older configuration lacks had its default. */
+static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log, refusal *r) {
+    const char *key;
+    tri_json *value;
+    tri__json_each_member((tri_json *)c->now, key, value) {
+        const tri_json *old = member(c->was, defaults, key);
+        effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
+        char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
+        tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect, key, a, b);
+        free(a);
+        free(b);
+        TRI_TRY(status);
+    }
+    tri__json_each_member((tri_json *)c->was, key, value)
+        if (!tri__json_get(c->now, key)) differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
+    return TRI_OK;
+}
+
+static tri_status no_such_key(const char *name) {
+    return tri__fail(TRI_USAGE, "--allow-change %s: there is no such key; give names of options, or data", name);
+}
+
+static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) {
+    for (int i = 0; i < allowed->n; i++) {
+        const tri_texts one = {.at = &allowed->at[i], .n = 1};
+        int known = names(&one, "data");
+        const char *key;
+        tri_json *value;
+        tri__json_each_member((tri_json *)c->now, key, value) known |= names(&one, key);
+        tri__json_each_member((tri_json *)c->was, key, value) known |= names(&one, key);
+        if (!known) return no_such_key(allowed->at[i]);
+    }
+    return TRI_OK;
+}
+
+/* The same where there is no checkpoint whose keys it might be. */
+static tri_status check_options(const tri_texts *allowed) {
+    for (int i = 0; i < allowed->n; i++) {
+        const tri_texts one = {.at = &allowed->at[i], .n = 1};
+        if (!names(&one, "data") && !tri__option_find(tri__run_options, allowed->at[i]) &&
+            !tri__option_find(tri__model_options, allowed->at[i]))
+            return no_such_key(allowed->at[i]);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, const tri_log *log) {
+    refusal r = {"", ""};
+    TRI_TRY(check_allowed(c, allowed));
+    tri_settings settings;
+    TRI_TRY(tri__settings_init(&settings));
+    tri_json *defaults = tri__settings_json(&settings);
+    tri__settings_free(&settings);
+    tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
+    tri__json_decref(defaults);
+    TRI_TRY(status);
+    if (c->batch_was != c->batch_now) {
+        char a[32], b[32];
+        snprintf(a, sizeof a, "%lld", (long long)c->batch_was);
+        snprintf(b, sizeof b, "%lld", (long long)c->batch_now);
+        differ(&r, allowed, log, RUN, "global_batch_size", a, b);
+    }
+    if (c->data) differ(&r, allowed, log, RUN, "data", "the table it was trained on", "another, or another version of it");
+    if (!r.keys[0]) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s was written with %s: that would be another run. Go on all the same with --allow-change %s, or begin anew with "
+                     "--resume never or another --output-dir",
+                     c->path, r.what, r.keys);
+}
+
+static int64_t integer(const tri_json *object, const char *key) { return tri__json_integer_value(tri__json_get(object, key)); }
+
+tri_status tri__settings_adopt(tri_settings *s) {
+    tri_json *manifest;
+    if (strcmp(s->resume, "never") == 0) return check_options(&s->allow_change);
+    tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
+    if (status == TRI_NOINPUT) return check_options(&s->allow_change);
+    if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
+    TRI_TRY(status);
+    if (s->given.global_batch_size) {
+        tri__json_decref(manifest);
+        return TRI_OK;
+    }
+    const tri_json *state = tri__json_get(manifest, "state");
+    int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
+    if (was > 0 && s->batch_size == each && each * replicas != was) {
+        s->batch_asked = each;
+        s->global_batch_size = was;
+        s->batch_size = (was + replicas - 1) / replicas;
+    }
+    tri__json_decref(manifest);
+    return TRI_OK;
+}

@@ -1,0 +1,25 @@
+/* changes.h - what may differ between a run and its continuation. */
+#ifndef TRI_SETTINGS_CHANGES_H
+#define TRI_SETTINGS_CHANGES_H
+
+#include "base/log.h"
+#include "settings/settings.h"
+
+/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every
+ * difference, and refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless
+ * --allow-change names them. `data`: 1 when the training data is another; batch: samples of a step, then and now; step:
+ * steps taken; batches: of an epoch. path: the checkpoint, for words. A run whose last step was taken may get more
+ * epochs or max_steps; what that does to its learning rate is said. */
+typedef struct tri_changes {
+    const tri_json *was, *now;
+    int data;
+    int64_t batch_was, batch_now, step, batches;
+    const char *path;
+} tri_changes;
+tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);
+
+/* The mesh of a run may change, its batch does not: where the settings ask for the same samples on each of another number of replicas, they
+ * get the global batch of the checkpoint that the run will continue. */
+tri_status tri__settings_adopt(tri_settings *settings);
+
+#endif

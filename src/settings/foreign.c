@@ -1,0 +1,405 @@
+/* foreign.c - the table of other programs' options. A row takes one as an option of ours, says that it holds anyway, or
+ * refuses it with the option that does it. Of several rows of one name the first whose value fits counts. An option of
+ * ours is not listed, unless others write its value in a way that its own row does not know. */
+#include "settings/foreign.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Taken as an option of ours: with the same value; or, for one value, as another. */
+#define SAME(name_, option_) {.name = name_, .option = option_}
+#define TAKE(name_, value_, option_, to_) {.name = name_, .value = value_, .option = option_, .to = to_}
+#define HELD(name_, value_, words_) {.name = name_, .value = value_, .held = 1, .words = words_}
+#define NOT(name_, value_, words_) {.name = name_, .value = value_, .words = words_}
+/* A switch: on, it sets an option; off, it asks for nothing. */
+#define SWITCH(name_, option_, to_) TAKE(name_, "true", option_, to_), HELD(name_, "false", "off changes nothing")
+
+#define ACCUMULATE \
+    "a step's whole batch is --batch-size, and --num-microbatches says in how many parts it is computed: for N parts " \
+    "of B " \
+    "samples give --batch-size NxB --num-microbatches N"
+#define BACKEND \
+    "ranks on GPUs (--device cuda) talk through NCCL, ranks on CPUs through shared memory, and MPI between machines, " \
+    "without being told; leave it out, or see --transport"
+#define ENCODER "an encoder's architecture is its config.json, or the key primary_encoder of the configuration file: " \
+                "--primary-tokenizer names the folder"
+#define UNUSED "the plan knows the parameters of a step: none is unused"
+#define TABLES "put train, valid and test tables into one folder and give that to --data-path"
+#define SCHEDULE "the learning rate rises for --warmup-steps and then falls linearly to 0; there is no other schedule"
+#define PLANNED "a step is planned before it runs: there is nothing to compile"
+#define VALIDATED "validation takes place at each epoch's end, on the validation table of --data-path"
+#define DECLARED \
+    "ZeRO is --shard zero1, zero2 or zero3, its offload --offload optimizer,params, its 16 bits --precision bf16 or " \
+    "fp16"
+#define OVERLAPPED "transfers overlap with computing by the plan"
+
+const tri_foreign tri__foreign[] = {
+    /* precision */
+    SWITCH("bf16", "precision", "bf16"),
+    SWITCH("fp16", "precision", "fp16"),
+    NOT("precision", "bf16-true",
+        "weights and optimizer state stay in fp32; --precision bf16 computes in bf16 with them"),
+    NOT("precision", "16-true",
+        "weights and optimizer state stay in fp32; --precision fp16 computes in fp16 with them"),
+    TAKE("mixed_precision", "no", "precision", "fp32"),
+    NOT("mixed_precision", "fp8", "there are --precision fp32, bf16 and fp16"),
+    SAME("mixed_precision", "precision"),
+    HELD("tf32", "false", "fp32 is fp32 here"),
+    NOT("tf32", NULL, "fp32 is fp32 here; --precision bf16 is fast on tensor cores"),
+    NOT("fp16_opt_level", NULL,
+        "--precision fp16 is all there is: fp32 weights and optimizer state, the loss scaled as needed"),
+    NOT("loss_scale", NULL, "with --precision fp16 the loss scale follows the gradients"),
+    NOT("initial_loss_scale", NULL, "with --precision fp16 the loss scale follows the gradients"),
+    SAME("grad_reduce_dtype", "reduce_dtype"),
+    SWITCH("accumulate_allreduce_grads_in_fp32", "reduce_dtype", "fp32"),
+
+    /* memory */
+    TAKE("gradient_checkpointing", "true", "recompute", "full"),
+    TAKE("gradient_checkpointing", "false", "recompute", "none"),
+    SWITCH("activation_checkpointing", "recompute", "full"),
+    SWITCH("recompute_activations", "recompute", "selective"),
+    SWITCH("checkpoint_activations", "recompute", "full"),
+    SAME("recompute_granularity", "recompute"),
+    NOT("recompute_method", NULL, "--recompute full recomputes every layer, selective what is cheap and large in each"),
+    NOT("recompute_num_layers", NULL,
+        "--recompute full recomputes every layer, selective what is cheap and large in each"),
+    SWITCH("cpu_offload", "offload", "params"),
+    TAKE("offload_optimizer_device", "cpu", "offload", "optimizer"),
+    HELD("offload_optimizer_device", "none", "nothing is offloaded unless --offload says so"),
+    NOT("offload_optimizer_device", NULL,
+        "--offload optimizer keeps it in the host's memory (of a GPU), or in a file of the run folder"),
+    TAKE("offload_param_device", "cpu", "offload", "params"),
+    HELD("offload_param_device", "none", "nothing is offloaded unless --offload says so"),
+    NOT("offload_param_device", NULL,
+        "--offload params keeps them in the host's memory (of a GPU), or in a file of the run folder"),
+    SWITCH("optimizer_cpu_offload", "offload", "optimizer"),
+    HELD("auto_find_batch_size", "false", "trident plan says what a batch needs"),
+    NOT("auto_find_batch_size", NULL,
+        "trident plan says to the byte what a --batch-size needs, before anything is allocated"),
+
+    /* batches */
+    HELD("gradient_accumulation_steps", "1",
+         "a step's batch is computed in one part unless --num-microbatches says otherwise"),
+    NOT("gradient_accumulation_steps", NULL, ACCUMULATE),
+    HELD("accumulate_grad_batches", "1",
+         "a step's batch is computed in one part unless --num-microbatches says otherwise"),
+    NOT("accumulate_grad_batches", NULL, ACCUMULATE),
+    NOT("micro_batch_size", NULL, ACCUMULATE),
+    SAME("per_device_train_batch_size", "batch_size"),
+    SAME("per_gpu_train_batch_size", "batch_size"),
+    SAME("train_micro_batch_size_per_gpu", "batch_size"),
+    SAME("train_batch_size", "global_batch_size"),
+    NOT("per_device_eval_batch_size", NULL, "validation takes batches of --batch-size; trident eval has its own"),
+    NOT("eval_batch_size", NULL, "validation takes batches of --batch-size; trident eval has its own"),
+    SAME("dataloader_num_workers", "num_workers"),
+    HELD("dataloader_pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
+    HELD("pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
+    HELD("dataloader_drop_last", "false", "the last batch of an epoch has the rows that are left"),
+    NOT("dataloader_drop_last", NULL,
+        "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
+    HELD("drop_last", "false", "the last batch of an epoch has the rows that are left"),
+    NOT("drop_last", NULL,
+        "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
+    HELD("group_by_length", NULL,
+         "texts are packed without padding, so there is nothing to group; --seed orders the rows"),
+
+    /* DDP */
+    TAKE("backend", "mpi", "transport", "mpi"),
+    NOT("backend", NULL, BACKEND),
+    TAKE("dist_backend", "mpi", "transport", "mpi"),
+    NOT("dist_backend", NULL, BACKEND),
+    TAKE("distributed_backend", "mpi", "transport", "mpi"),
+    NOT("distributed_backend", NULL, BACKEND),
+    TAKE("ddp_backend", "mpi", "transport", "mpi"),
+    NOT("ddp_backend", NULL, BACKEND),
+    HELD("find_unused_parameters", NULL, UNUSED),
+    HELD("ddp_find_unused_parameters", NULL, UNUSED),
+    SAME("ddp_bucket_cap_mb", "bucket_mb"),
+    SAME("bucket_cap_mb", "bucket_mb"),
+    SAME("ddp_timeout", "progress_timeout"),
+    NOT("distributed_timeout_minutes", NULL, "--progress-timeout has it, in seconds"),
+    HELD("ddp_broadcast_buffers", NULL, "the model has no buffers: all that is trained is equal on all replicas"),
+    HELD("broadcast_buffers", NULL, "the model has no buffers: all that is trained is equal on all replicas"),
+    HELD("gradient_as_bucket_view", NULL, "gradients lie in their buckets"),
+    HELD("static_graph", NULL, "every step has the same plan"),
+    NOT("ddp_comm_hook", NULL, "--reduce-dtype bf16 sends gradients in 16 bits"),
+    NOT("ddp_*", NULL, "replicas without sharing are --shard none, with --bucket-mb and --reduce-dtype for their sums"),
+    HELD("overlap_grad_reduce", "true", OVERLAPPED),
+    HELD("overlap_param_gather", "true", OVERLAPPED "; --prefetch says how far ahead"),
+    NOT("overlap_grad_reduce", "false", OVERLAPPED "; one bucket of --bucket-mb waits for the whole backward pass"),
+    TAKE("overlap_param_gather", "false", "prefetch", "0"),
+    HELD("sync_batchnorm", NULL, "the model has no batch norm"),
+
+    /* FSDP */
+    TAKE("fsdp", "full_shard", "shard", "zero3"),
+    TAKE("fsdp", "full_shard auto_wrap", "shard", "zero3"),
+    TAKE("fsdp", "shard_grad_op", "shard", "zero2"),
+    TAKE("fsdp", "shard_grad_op auto_wrap", "shard", "zero2"),
+    TAKE("fsdp", "hybrid_shard", "shard", "hybrid"),
+    TAKE("fsdp", "hybrid_shard auto_wrap", "shard", "hybrid"),
+    TAKE("fsdp", "no_shard", "shard", "none"),
+    NOT("fsdp", NULL,
+        "--shard zero3 is its full_shard, zero2 its shard_grad_op, hybrid its hybrid_shard; --offload params its "
+        "offload"),
+    NOT("fsdp_config", NULL,
+        "its settings are options: --shard, --wrap, --prefetch, --reshard-after-forward, --offload, --recompute"),
+    SAME("fsdp_sharding_strategy", "shard"),
+    SWITCH("fsdp_offload_params", "offload", "params"),
+    TAKE("fsdp_auto_wrap_policy", "transformer_based_wrap", "wrap", "layer"),
+    TAKE("fsdp_auto_wrap_policy", "size_based_wrap", "wrap", "size"),
+    NOT("fsdp_auto_wrap_policy", NULL, "--wrap layer gathers layer by layer, size joins them up to --wrap-min-params"),
+    HELD("fsdp_transformer_layer_cls_to_wrap", NULL, "--wrap layer knows the encoders' layers"),
+    SAME("fsdp_min_num_params", "wrap_min_params"),
+    TAKE("backward_prefetch", "backward_pre", "prefetch", "1"),
+    TAKE("backward_prefetch", "no_prefetch", "prefetch", "0"),
+    TAKE("backward_prefetch", "none", "prefetch", "0"),
+    NOT("backward_prefetch", NULL, "--prefetch 1 gathers a block ahead, as backward_pre; 0 none"),
+    TAKE("fsdp_backward_prefetch", "backward_pre", "prefetch", "1"),
+    TAKE("fsdp_backward_prefetch", "no_prefetch", "prefetch", "0"),
+    NOT("fsdp_backward_prefetch", NULL, "--prefetch 1 gathers a block ahead, as backward_pre; 0 none"),
+    HELD("forward_prefetch", "true", "--prefetch gathers ahead in both passes"),
+    NOT("forward_prefetch", NULL, "--prefetch gathers ahead in both passes; 0: in neither"),
+    HELD("fsdp_forward_prefetch", "true", "--prefetch gathers ahead in both passes"),
+    NOT("fsdp_forward_prefetch", NULL, "--prefetch gathers ahead in both passes; 0: in neither"),
+    HELD("limit_all_gathers", "true", "the plan bounds gathered blocks: --prefetch and one more"),
+    NOT("limit_all_gathers", NULL, "the plan bounds gathered blocks: --prefetch N allows N and one more"),
+    HELD("sync_module_states", "true", "ranks begin with the same weights, and compare them"),
+    NOT("sync_module_states", NULL, "ranks always begin with the same weights, and compare them; see --check-replicas"),
+    HELD("fsdp_sync_module_states", "true", "ranks begin with the same weights, and compare them"),
+    NOT("fsdp_sync_module_states", NULL,
+        "ranks always begin with the same weights, and compare them; see --check-replicas"),
+    HELD("use_orig_params", NULL, "parameters keep their names and shapes under every --shard"),
+    HELD("fsdp_use_orig_params", NULL, "parameters keep their names and shapes under every --shard"),
+    HELD("fsdp_cpu_ram_efficient_loading", NULL, "every rank reads its own share of the weights only"),
+    SWITCH("fsdp_activation_checkpointing", "recompute", "full"),
+    TAKE("fsdp_reshard_after_forward", "true", "reshard_after_forward", "yes"),
+    TAKE("fsdp_reshard_after_forward", "false", "reshard_after_forward", "no"),
+    TAKE("reshard_after_forward", "true", "reshard_after_forward", "yes"),
+    TAKE("reshard_after_forward", "false", "reshard_after_forward", "no"),
+    HELD("fsdp_state_dict_type", "sharded_state_dict", "ranks save their shares, and any mesh reads them"),
+    NOT("fsdp_state_dict_type", NULL,
+        "ranks save their shares, which any mesh reads; trident export writes whole tensors"),
+    NOT("fsdp_*", NULL, "--shard zero3 is FSDP, with --wrap, --prefetch, --reshard-after-forward and --offload"),
+
+    /* DeepSpeed */
+    NOT("deepspeed", NULL, DECLARED),
+    NOT("deepspeed_config", NULL, DECLARED),
+    NOT("deepspeed_*", NULL, DECLARED),
+    TAKE("zero_stage", "0", "shard", "none"),
+    TAKE("zero_stage", "1", "shard", "zero1"),
+    TAKE("zero_stage", "2", "shard", "zero2"),
+    TAKE("zero_stage", "3", "shard", "zero3"),
+    NOT("zero_stage", NULL, "there are the stages 0 to 3, which are --shard none, zero1, zero2 and zero3"),
+    NOT("zero_optimization", NULL, DECLARED),
+    SAME("gradient_clipping", "max_grad_norm"),
+    SAME("num_gpus", "nproc_per_node"),
+    NOT("hostfile", NULL, "several machines are started by mpirun or srun: --nnodes prints the lines"),
+    NOT("include", NULL, "several machines are started by mpirun or srun: --nnodes prints the lines"),
+
+    /* torchrun and accelerate */
+    HELD("local_rank", "-1", "ranks learn their number from the launcher"),
+    NOT("local_rank", NULL,
+        "ranks learn their number from the launcher (LOCAL_RANK); --nproc-per-node starts them here"),
+    NOT("rank", NULL, "ranks learn their number from the launcher (RANK); --nproc-per-node starts them here"),
+    HELD("use_env", NULL, "ranks learn their number from the launcher"),
+    NOT("no_python", NULL, "trident is the program itself; torchrun --no-python starts it, or --nproc-per-node here"),
+    NOT("monitor_interval", NULL, "ranks are watched all the time; --progress-timeout says when one counts as hung"),
+    SAME("num_machines", "nnodes"),
+    SAME("machine_rank", "node_rank"),
+    SAME("main_process_ip", "master_addr"),
+    SAME("main_process_port", "master_port"),
+    NOT("num_processes", NULL, "--nproc-per-node starts ranks on this machine; mpirun or srun on several"),
+    NOT("multi_gpu", NULL, "--device cuda --nproc-per-node gpu takes all GPUs of this machine"),
+    SWITCH("use_cpu", "device", "cpu"),
+    SWITCH("cpu", "device", "cpu"),
+    SWITCH("no_cuda", "device", "cpu"),
+
+    /* Lightning */
+    TAKE("accelerator", "cpu", "device", "cpu"),
+    TAKE("accelerator", "gpu", "device", "cuda"),
+    TAKE("accelerator", "cuda", "device", "cuda"),
+    NOT("accelerator", NULL, "there are --device cpu and cuda; nothing is chosen by itself"),
+    NOT("device", "gpu", "an NVIDIA GPU is --device cuda"),
+    SAME("devices", "nproc_per_node"),
+    SAME("num_nodes", "nnodes"),
+    TAKE("strategy", "ddp", "shard", "none"),
+    TAKE("strategy", "ddp_find_unused_parameters_false", "shard", "none"),
+    TAKE("strategy", "fsdp", "shard", "zero3"),
+    TAKE("strategy", "deepspeed_stage_1", "shard", "zero1"),
+    TAKE("strategy", "deepspeed_stage_2", "shard", "zero2"),
+    TAKE("strategy", "deepspeed_stage_3", "shard", "zero3"),
+    NOT("strategy", NULL,
+        "--shard says what replicas share out (none is DDP, zero3 FSDP), --pp-size and --tp-size cut the model"),
+    SAME("max_epochs", "epochs"),
+    NOT("min_epochs", NULL, "a run takes all of its --epochs"),
+    SAME("gradient_clip_val", "max_grad_norm"),
+    HELD("gradient_clip_algorithm", "norm", "--max-grad-norm bounds the global norm"),
+    NOT("gradient_clip_algorithm", NULL, "--max-grad-norm bounds the global norm; values are not clipped one by one"),
+    SAME("log_every_n_steps", "log_every"),
+    SAME("default_root_dir", "output_dir"),
+    SAME("ckpt_path", "resume"),
+    HELD("enable_checkpointing", "true", "--save-every and --save-steps say when"),
+    TAKE("enable_checkpointing", "false", "save_every", "0"),
+    TAKE("enable_progress_bar", "false", "quiet", "true"),
+    HELD("enable_progress_bar", "true", "there is one unless --quiet is given"),
+    HELD("deterministic", NULL, "the same build, machine and seed give the same weights to the bit"),
+    HELD("num_sanity_val_steps", "0", "nothing is validated before the first epoch ends"),
+    NOT("num_sanity_val_steps", NULL, VALIDATED),
+    HELD("check_val_every_n_epoch", "1", VALIDATED),
+    NOT("check_val_every_n_epoch", NULL, VALIDATED),
+    NOT("val_check_interval", NULL, VALIDATED),
+    NOT("limit_train_batches", NULL, "--max-steps ends a run early"),
+    NOT("fast_dev_run", NULL, "--max-steps 1 --tiny tries a run"),
+    NOT("max_time", NULL,
+        "a signal ends a run with a checkpoint, and Slurm's time limit is watched; --max-steps bounds steps"),
+    NOT("profiler", NULL, "--profile wait=1,warmup=1,active=3 traces steps"),
+
+    /* Hugging Face */
+    SAME("num_train_epochs", "epochs"),
+    SAME("num_epochs", "epochs"),
+    SAME("max_seq_length", "max_sen_len"),
+    SAME("max_seq_len", "max_sen_len"),
+    SAME("max_length", "max_sen_len"),
+    SAME("model_name_or_path", "primary_tokenizer"),
+    SAME("pretrained_model_name_or_path", "primary_tokenizer"),
+    NOT("tokenizer_name", NULL, "one folder has tokenizer and encoder: --primary-tokenizer"),
+    NOT("config_name", NULL, ENCODER),
+    SAME("num_labels", "num_classes"),
+    SAME("train_file", "data_path"),
+    NOT("validation_file", NULL, TABLES),
+    NOT("test_file", NULL, TABLES),
+    NOT("dataset_name", NULL, "--data-path takes a table (CSV, TSV, JSON lines) or a folder of them"),
+    TAKE("overwrite_output_dir", "true", "resume", "never"),
+    HELD("overwrite_output_dir", "false", "--resume auto goes on from the run folder's last checkpoint"),
+    TAKE("resume_from_checkpoint", "true", "resume", "auto"),
+    TAKE("resume_from_checkpoint", "false", "resume", "never"),
+    SAME("resume_from_checkpoint", "resume"),
+    SAME("save_total_limit", "keep"),
+    TAKE("save_strategy", "epoch", "save_every", "1"),
+    TAKE("save_strategy", "no", "save_every", "0"),
+    NOT("save_strategy", NULL, "--save-every counts epochs, --save-steps steps"),
+    HELD("eval_strategy", "epoch", VALIDATED),
+    NOT("eval_strategy", NULL, VALIDATED),
+    HELD("evaluation_strategy", "epoch", VALIDATED),
+    NOT("evaluation_strategy", NULL, VALIDATED),
+    NOT("eval_steps", NULL, VALIDATED),
+    SAME("logging_steps", "log_every"),
+    NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files lie in the run folder: --output-dir"),
+    HELD("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl lie in the run folder"),
+    NOT("report_to", NULL,
+        "TensorBoard's files and metrics.jsonl lie in the run folder (--output-dir); nothing is sent anywhere"),
+    SWITCH("disable_tqdm", "quiet", "true"),
+    HELD("load_best_model_at_end", NULL, "the best checkpoint is kept beside the newest --keep"),
+    HELD("metric_for_best_model", "loss", "the best checkpoint is that of the lowest validation loss"),
+    HELD("metric_for_best_model", "eval_loss", "the best checkpoint is that of the lowest validation loss"),
+    NOT("metric_for_best_model", NULL,
+        "the best checkpoint is that of the lowest validation loss; --keep N keeps others to compare"),
+    NOT("early_stopping_patience", NULL, "a run takes all of its --epochs; the best checkpoint is kept"),
+    NOT("warmup_ratio", NULL, "give --warmup-steps"),
+    SAME("num_warmup_steps", "warmup_steps"),
+    HELD("lr_scheduler_type", "linear", SCHEDULE),
+    NOT("lr_scheduler_type", NULL, SCHEDULE),
+    HELD("optim", "adamw_torch", "the optimizer is AdamW"),
+    HELD("optim", "adamw_torch_fused", "the optimizer is AdamW"),
+    NOT("optim", NULL, "the optimizer is AdamW: --lr, --weight-decay, --adam-beta1, --adam-beta2, --adam-eps"),
+    SAME("adam_epsilon", "adam_eps"),
+    HELD("label_smoothing_factor", "0", "labels are not smoothed"),
+    NOT("label_smoothing_factor", NULL,
+        "labels are not smoothed; --class-weights gives classes other weights in the loss"),
+    NOT("data_seed", NULL, "--seed is that of weights, order and dropout together"),
+    HELD("do_train", "true", "trident train trains"),
+    NOT("do_train", NULL, "trident train trains; trident eval --checkpoint RUN and predict do not"),
+    HELD("do_eval", "true", VALIDATED),
+    NOT("do_eval", NULL, VALIDATED),
+    NOT("do_predict", NULL, "trident predict --checkpoint RUN writes predictions"),
+    HELD("torch_compile", "false", PLANNED),
+    NOT("torch_compile", NULL, PLANNED "; --tune-products times algorithms on GPUs"),
+    HELD("compile", "false", PLANNED),
+    NOT("compile", NULL, PLANNED "; --tune-products times algorithms on GPUs"),
+    NOT("attn_implementation", NULL, "there is one implementation of attention for each --device and --precision"),
+    HELD("push_to_hub", "false", "nothing is sent anywhere"),
+    NOT("push_to_hub", NULL, "nothing is sent anywhere; trident export --checkpoint RUN writes Hugging Face folders"),
+
+    /* Megatron */
+    SAME("tensor_model_parallel_size", "tp_size"),
+    SAME("tensor_parallel_size", "tp_size"),
+    SAME("pipeline_model_parallel_size", "pp_size"),
+    SAME("pipeline_parallel_size", "pp_size"),
+    SAME("data_parallel_size", "dp_size"),
+    HELD("context_parallel_size", "1", "texts are not cut over ranks"),
+    NOT("context_parallel_size", NULL,
+        "texts are not cut over ranks; --tp-size with --sequence-parallel shares out activations"),
+    HELD("expert_model_parallel_size", "1", "the model has no experts"),
+    NOT("expert_model_parallel_size", NULL, "the model has no experts; --tp-size shares each layer"),
+    NOT("num_layers_per_virtual_pipeline_stage", NULL,
+        "--schedule interleaved --virtual-stages V gives each rank V stages: V is the layers of a rank divided by this "
+        "number"),
+    SAME("num_virtual_stages_per_pipeline_rank", "virtual_stages"),
+    TAKE("sequence_parallel", "true", "sequence_parallel", "yes"),
+    TAKE("sequence_parallel", "false", "sequence_parallel", "no"),
+    SWITCH("use_distributed_optimizer", "shard", "zero1"),
+    SAME("train_iters", "max_steps"),
+    SAME("lr_warmup_iters", "warmup_steps"),
+    NOT("lr_warmup_fraction", NULL, "give --warmup-steps"),
+    HELD("lr_decay_style", "linear", SCHEDULE),
+    NOT("lr_decay_style", NULL, SCHEDULE),
+    NOT("lr_decay_iters", NULL, "the learning rate falls to 0 at the run's last step, that of --epochs or --max-steps"),
+    HELD("min_lr", "0", SCHEDULE),
+    NOT("min_lr", NULL, SCHEDULE),
+    HELD("optimizer", "adam", "the optimizer is AdamW"),
+    HELD("optimizer", "adamw", "the optimizer is AdamW"),
+    NOT("optimizer", NULL, "the optimizer is AdamW: --lr, --weight-decay, --adam-beta1, --adam-beta2, --adam-eps"),
+    SAME("clip_grad", "max_grad_norm"),
+    SAME("seq_length", "max_sen_len"),
+    SAME("save", "output_dir"),
+    SAME("load", "resume"),
+    SAME("save_interval", "save_steps"),
+    SAME("log_interval", "log_every"),
+    NOT("eval_interval", NULL, VALIDATED),
+    NOT("eval_iters", NULL, VALIDATED),
+    NOT("num_layers", NULL, ENCODER),
+    NOT("hidden_size", NULL, ENCODER),
+    NOT("num_attention_heads", NULL, ENCODER),
+    NOT("hidden_dropout", NULL, ENCODER),
+    NOT("attention_dropout", NULL, ENCODER),
+    NOT("vocab_file", NULL, "--primary-tokenizer names the folder of a tokenizer and its encoder"),
+    HELD("use_flash_attn", "true", "attention never stores its scores"),
+    NOT("use_flash_attn", NULL, "attention never stores its scores; there is one implementation for each --device"),
+    {0}};
+
+int tri__foreign_truth(const char *word) {
+    static const char *const words[] = {"false", "true", "no", "yes", "0", "1", "off", "on"};
+    for (int i = 0; i < 8; i++)
+        if (strcasecmp(word, words[i]) == 0) return i & 1;
+    return -1;
+}
+
+/* Dashes and underscores are equal; a name of the table may end in "*". */
+static int is_name(const char *row, const char *name) {
+    for (; *row && *row != '*'; row++, name++)
+        if (*row != (*name == '-' ? '_' : *name)) return 0;
+    return *row == '*' || !*name;
+}
+
+static int is_value(const char *row, const char *value) {
+    int truth = row ? tri__foreign_truth(row) : -1, is_word = row && (!strcmp(row, "true") || !strcmp(row, "false"));
+    if (!row) return 1;
+    if (is_word) return (value ? tri__foreign_truth(value) : 1) == truth;
+    return value && strcasecmp(row, value) == 0;
+}
+
+const tri_foreign *tri__foreign_find(const char *name, const char *value) {
+    for (const tri_foreign *row = tri__foreign; row->name; row++)
+        if (is_name(row->name, name) && is_value(row->value, value)) return row;
+    return NULL;
+}
+
+int tri__foreign_is_switch(const char *name) {
+    int is_switch = 0;
+    for (const tri_foreign *row = tri__foreign; row->name; row++) {
+        if (!is_name(row->name, name)) continue;
+        if (!row->value && row->option) return 0; /* takes other values too */
+        is_switch |= row->value && (!strcmp(row->value, "true") || !strcmp(row->value, "false"));
+    }
+    return is_switch;
+}

@@ -1,0 +1,26 @@
+/* foreign.h - options that people bring from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: one
+ * row says what a name (and value) is here. docs/coming-from-pytorch.md lists the rows. */
+#ifndef TRI_SETTINGS_FOREIGN_H
+#define TRI_SETTINGS_FOREIGN_H
+
+#include <stddef.h>
+
+typedef struct tri_foreign {
+    const char *name;    /* with underscores; "ddp_*": any name that begins so */
+    const char *value;   /* that it answers, in any case; "true", "false": all words for them; NULL: any */
+    const char *option;  /* taken: as this one of ours; NULL: held or refused */
+    const char *to;      /* the value that ours gets; NULL: the one that was given */
+    int held;            /* 1: it is so here without being asked for; 0: refused */
+    const char *words;   /* held, refused: why, and which option does it */
+} tri_foreign;
+
+extern const tri_foreign tri__foreign[]; /* ends with a NULL name */
+
+/* The row for a name with a value (NULL: none was given, as for a switch); NULL: there is none. */
+const tri_foreign *tri__foreign_find(const char *name, const char *value);
+/* Does the name take true, false or nothing? */
+int tri__foreign_is_switch(const char *name);
+/* 1, 0: a word for true, for false; -1: neither. */
+int tri__foreign_truth(const char *word);
+
+#endif

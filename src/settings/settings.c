@@ -1,0 +1,477 @@
+/* settings.c - everything a run is told, from defaults, then the configuration file, then the command line. A request
+ * that this build cannot honour is refused by name; nothing is quietly replaced. */
+#include "settings/settings.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "data/table/column_info.h"
+#include "data/table/table.h"
+#include "plan/schedule/schedule.h"
+#include "settings/foreign.h"
+#include "launch/rank_streams.h"
+#include "train/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORIGIN_BYTES = 512, ROWS_MAX = 256 };
+
+/* A row and the struct that it fills. */
+typedef struct place {
+    const tri_option *row;
+    void *into;
+} place;
+
+/* What a name and a value are here. */
+typedef struct meaning {
+    place at;                   /* row NULL: nothing is set */
+    const char *to;             /* what it is set to; NULL: the value as it was given */
+    const tri_foreign *foreign; /* another program's name for it; NULL: our own */
+} meaning;
+
+/* Names under which rows were given by one source, the file or the command line. */
+typedef struct heard {
+    struct {
+        const tri_option *row;
+        char name[TRI_OPTION_FLAG];
+    } at[ROWS_MAX];
+    int n;
+} heard;
+
+tri_status tri__settings_init(tri_settings *settings) {
+    *settings = (tri_settings){0};
+    TRI_TRY(tri__options_init(tri__model_options, &settings->model));
+    tri_status status = tri__options_init(tri__run_options, settings);
+    if (status != TRI_OK) tri__options_free(tri__model_options, &settings->model);
+    return status;
+}
+
+void tri__settings_free(tri_settings *settings) {
+    tri__options_free(tri__model_options, &settings->model);
+    tri__options_free(tri__run_options, settings);
+    for (int i = 0; i < settings->notes.n; i++) free(settings->notes.at[i]);
+    free(settings->notes.at);
+    settings->notes = (tri_texts){0};
+}
+
+/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one name. */
+static const tri_option *find_row(const tri_option *rows, const char *name, const char *scope) {
+    const tri_option *first = tri__option_find(rows, name), *row = first;
+    while (row && !tri__option_listed(row, scope)) row = tri__option_find(row + 1, name);
+    return row ? row : first;
+}
+
+static place find(tri_settings *settings, const char *name, const char *scope) {
+    place at = {.row = find_row(tri__model_options, name, scope), .into = &settings->model};
+    if (!at.row) at = (place){.row = find_row(tri__run_options, name, scope), .into = settings};
+    return at;
+}
+
+/* The nearest name among those listed for `scope`; NULL when none is near. */
+static const char *nearest(const char *name, const char *scope) {
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const char *names[ROWS_MAX];
+    int n = 0;
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = tables[t]; row->name && n < ROWS_MAX; row++)
+            if (tri__option_listed(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0)) {
+                names[n++] = row->name;
+                if (row->alias && n < ROWS_MAX) names[n++] = row->alias;
+            }
+    return tri__text_nearest(name, names, n);
+}
+
+static void note(tri_settings *settings, const tri_option *row) {
+    const struct {
+        const char *name;
+        int *given;
+    } related[] = {
+        {"batch_size", &settings->given.batch_size},         {"global_batch_size", &settings->given.global_batch_size},
+        {"num_classes", &settings->given.num_classes},       {"is_binary", &settings->given.is_binary},
+        {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
+        {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
+        {"pp_size", &settings->given.pp_size},               {"device", &settings->given.device},
+        {"lab_model", &settings->given.lab_model},           {"output_dir", &settings->given.output_dir},
+        {"separator", &settings->given.separator},           {"missing", &settings->given.missing},
+    };
+    for (size_t i = 0; i < sizeof related / sizeof *related; i++)
+        if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
+}
+
+static void move_text(char **from, char **to) {
+    if (*to) return;
+    *to = *from, *from = NULL;
+}
+
+static void move_texts(tri_texts *from, tri_texts *to) {
+    if (to->n) return;
+    *to = *from, *from = (tri_texts){0};
+}
+
+/* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined to the
+ * secondary. */
+static void take_columns(tri_settings *settings, tri_column_info *info) {
+    tri_model_config *model = &settings->model;
+    int classes = info->labels.n;
+    move_text(&info->label, &model->label_name);
+    if (!model->primary_text_name && !model->secondary_text_name) {
+        move_text(&info->text.at[0], &model->primary_text_name);
+        if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
+        if (info->text.n > 2) {
+            free(info->text.at[0]);
+            free(info->text.at[1]);
+            info->text.n -= 2;
+            memmove(info->text.at, info->text.at + 2, (size_t)info->text.n * sizeof *info->text.at);
+            move_texts(&info->text, &model->secondary_text_list);
+        }
+    }
+    if (!model->tab_field_list.n) {
+        move_texts(&info->columns, &model->tab_field_list);
+        move_texts(&info->categorical, &model->cat_field_list);
+    }
+    move_texts(&info->labels, &model->label_list);
+    if (classes > 1 && !settings->given.num_classes) model->num_classes = classes;
+    if (classes > 1 && !settings->given.is_binary) model->is_binary = model->num_classes == 2;
+}
+
+/* A column_info.json that is named, or, where no text is, that the data folder has. */
+static tri_status read_columns(tri_settings *settings) {
+    char path[TRI_PATH_MAX] = "";
+    if (settings->column_info) TRI_TRY(tri__path_join(path, "", settings->column_info));
+    else if (!settings->model.primary_text_name && settings->data_path && tri__is_folder(settings->data_path))
+        TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
+    if (!path[0] || (!settings->column_info && !tri__is_file(path))) return TRI_OK;
+    tri_column_info info;
+    TRI_TRY(tri__column_info_read(path, &info));
+    take_columns(settings, &info);
+    tri__column_info_free(&info);
+    return TRI_OK;
+}
+
+static tri_status add_note(tri_settings *settings, char *text) {
+    tri_texts *notes = &settings->notes;
+    char **at = text ? realloc(notes->at, (size_t)(notes->n + 1) * sizeof *at) : NULL;
+    if (at) {
+        notes->at = at, at[notes->n++] = text;
+        return TRI_OK;
+    }
+    free(text);
+    return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+}
+
+/* Where epochs end the run, its length is known once rows are counted: then the session says it. */
+static tri_status note_warmup(tri_settings *s) {
+    char *text = NULL;
+    if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
+    double reached = tri__learning_rate(s->lr, s->warmup_steps, s->max_steps, s->max_steps - 1);
+    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0)
+        text = NULL;
+    return add_note(s, text);
+}
+
+/* What is left out and follows from what is given. */
+static tri_status complete(tri_settings *settings) {
+    tri_model_config *model = &settings->model;
+    char separator;
+    TRI_TRY(tri__separator_parse(settings->separator, &separator));
+    if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
+        model->secondary_tokenizer = strdup(model->primary_tokenizer);
+        if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");
+    }
+    return tri__settings_ranks(settings);
+}
+
+/* ---- names: ours, and those that people bring ---- */
+
+/* Commands, and the file, in which a training run is described: there other programs' options have a meaning. */
+static int describes_run(const char *scope) { return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope); }
+
+/* origin: "--bf16", or "config.json:3: bf16". value NULL: none. */
+static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *value, meaning *out) {
+    const tri_foreign *foreign = tri__foreign_find(name, value);
+    char flag[TRI_OPTION_FLAG];
+    *out = (meaning){.at = find(settings, name, scope)};
+    if (!foreign && !out->at.row && tri__foreign_is_switch(name))
+        return tri__fail(TRI_USAGE, "%s: expected true or false, not \"%s\"", origin, value);
+    if (!foreign || (foreign->held && !describes_run(scope))) return TRI_OK;
+    out->foreign = foreign;
+    if (!foreign->option && !foreign->held)
+        return foreign->value ? tri__fail(TRI_USAGE, "%s %s is not possible: %s", origin, foreign->value, foreign->words)
+                              : tri__fail(TRI_USAGE, "%s is not an option of Trident: %s", origin, foreign->words);
+    out->at = foreign->option ? find(settings, foreign->option, scope) : (place){0};
+    out->to = foreign->to;
+    if (out->at.row && !tri__option_listed(out->at.row, scope))
+        return tri__fail(TRI_USAGE, "%s is %s here, which is not an option of trident %s", origin,
+                         tri__option_flag(foreign->option, flag), scope);
+    return TRI_OK;
+}
+
+/* Keeps what is to be said about an option that is another program's. `shown`: its value, "" where there is none. */
+static tri_status keep_note(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *shown, const meaning *meant) {
+    const tri_foreign *foreign = meant->foreign;
+    char flag[TRI_OPTION_FLAG], *text = NULL;
+    if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row)) return TRI_OK; /* its own value in other words */
+    const char *between = *shown ? " " : "";
+    int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
+                               : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
+                                          tri__option_flag(foreign->option, flag), meant->to ? meant->to : shown);
+    return add_note(settings, length < 0 ? NULL : text);
+}
+
+/* Two names of one option, from one source: which of them counts would be a guess. */
+static tri_status hear(heard *h, const tri_option *row, const char *origin, const char *name) {
+    char one[TRI_OPTION_FLAG], other[TRI_OPTION_FLAG], ours[TRI_OPTION_FLAG];
+    tri__option_flag(name, one);
+    for (int i = 0; i < h->n; i++) {
+        if (h->at[i].row != row) continue;
+        if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* given again: the last one counts */
+        return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
+                         other + (origin[0] == '-' ? 0 : 2), tri__option_flag(row->name, ours));
+    }
+    if (h->n == ROWS_MAX) return TRI_OK;
+    h->at[h->n].row = row;
+    snprintf(h->at[h->n++].name, TRI_OPTION_FLAG, "%s", name);
+    return TRI_OK;
+}
+
+/* ---- the configuration file ---- */
+
+/* A single value as it would be typed; NULL: it is not one. */
+static const char *typed(const tri_json *value, char out[static 64]) {
+    if (tri__json_is_string(value)) return tri__json_string_value(value);
+    if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
+    if (tri__json_is_integer(value)) snprintf(out, 64, "%lld", (long long)tri__json_integer_value(value));
+    else if (tri__json_is_number(value)) snprintf(out, 64, "%.9g", tri__json_number_value(value));
+    return tri__json_is_number(value) ? out : NULL;
+}
+
+static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key,
+                           const tri_json *value) {
+    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64];
+    const char *text = typed(value, number);
+    meaning meant;
+    snprintf(where, sizeof where, line ? "%s:%d" : "%s", path, line);
+    snprintf(origin, sizeof origin, "%.400s: %.100s", where, key);
+    TRI_TRY(interpret(settings, "config", origin, key, text ? text : "{...}", &meant));
+    const tri_option *row = meant.at.row;
+    if (!row && !meant.foreign) {
+        const char *near = nearest(key, "config");
+        if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", where, key, near);
+        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", where, key);
+    }
+    TRI_TRY(keep_note(settings, "config", origin, key, text ? text : "", &meant));
+    if (!row) return TRI_OK;
+    if (!tri__option_listed(row, "config"))
+        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where, key);
+    TRI_TRY(hear(h, row, origin, key));
+    note(settings, row);
+    return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to) : tri__option_set_json(row, meant.at.into, origin, value);
+}
+
+static tri_status read_config(tri_settings *settings, const char *path) {
+    tri_json *root, *value;
+    char *text;
+    const char *key;
+    size_t size;
+    heard h = {.n = 0};
+    tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
+    if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
+    status = tri__json_parse(text, size, path, TRI_USAGE, &root);
+    tri__json_each_member(root, key, value) {
+        if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0) continue; /* the latter: in exports, for others */
+        status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
+        if (status != TRI_OK) break;
+    }
+    tri__json_decref(root);
+    free(text);
+    return status;
+}
+
+tri_status tri__settings_config(tri_settings *settings, const char *path) {
+    TRI_TRY(read_config(settings, path));
+    return complete(settings);
+}
+
+/* ---- the command line ---- */
+
+/* One option of a command line. */
+typedef struct argument {
+    char name[TRI_OPTION_FLAG]; /* without dashes in front; cut when too long to be an option */
+    const char *value;         /* NULL: none */
+    int used;                  /* arguments taken: 1 or 2 */
+    meaning meant;
+} argument;
+
+/* A switch takes the next argument only if it says true or false; a digit there may be a file's name. */
+static int is_truth(const char *word) { return tri__foreign_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
+
+/* The value of an option whose text has no "=": the next argument, where it takes one. */
+static void take_value(const tri_option *row, int n, const char *const *args, argument *out) {
+    int is_switch = row ? row->kind == TRI_OPTION_BOOL : tri__foreign_is_switch(out->name);
+    if (n < 2 || (is_switch ? !is_truth(args[1]) : strncmp(args[1], "--", 2) == 0)) return;
+    out->value = args[1], out->used = 2;
+}
+
+/* Splits "--name=value", or "--name" and the next argument where the option takes one. */
+static tri_status read_argument(tri_settings *settings, const char *scope, int n, const char *const *args,
+                                argument *out) {
+    static const char *const short_names[][2] = {{"-o", "--output"}, {"-r", "--redirects"}, {"-t", "--tee"}};
+    const char *text = args[0];
+    for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++)
+        if (strcmp(text, short_names[i][0]) == 0) text = short_names[i][1];
+    if (strncmp(text, "--", 2)) return tri__fail(TRI_USAGE, "unknown option %s; options begin with --", text);
+    const char *equal = strchr(text, '=');
+    int length = equal ? (int)(equal - text) : (int)strlen(text);
+    *out = (argument){.value = equal ? equal + 1 : NULL, .used = 1};
+    snprintf(out->name, sizeof out->name, "%.*s", length - 2, text + 2);
+    const tri_option *row = find(settings, out->name, scope).row;
+    char written[TRI_OPTION_FLAG];
+    if (!equal) take_value(row, n, args, out);
+    TRI_TRY(interpret(settings, scope, tri__option_flag(out->name, written), out->name, out->value, &out->meant));
+    row = out->meant.at.row;
+    if (!row && !out->meant.foreign) {
+        const char *near = nearest(out->name, scope);
+        if (near)
+            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, tri__option_flag(near, written));
+        return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
+    }
+    if (!row) return TRI_OK;
+    if (!tri__option_listed(row, scope))
+        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help lists them", length, text,
+                         scope, scope);
+    if (!out->value && row->kind == TRI_OPTION_BOOL) out->value = "true";
+    return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
+}
+
+/* Goes through the arguments. With `config`, only remembers the value of --config there; else sets what they say. */
+static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
+                                 const char **config) {
+    heard h = {.n = 0};
+    for (int i = 0; i < n;) {
+        if (args[i][0] != '-' || args[i][1] == 0) { /* a bare word; "-" is one too */
+            i++;
+            continue;
+        }
+        if (strcmp(args[i], "--") == 0) break;
+        argument argument;
+        TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
+        i += argument.used;
+        place at = argument.meant.at;
+        if (config) {
+            if (at.row && strcmp(at.row->name, "config") == 0) *config = argument.value;
+            continue;
+        }
+        char origin[TRI_OPTION_FLAG];
+        tri__option_flag(argument.name, origin);
+        TRI_TRY(keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
+        if (!at.row) continue;
+        TRI_TRY(hear(&h, at.row, origin, argument.name));
+        note(settings, at.row);
+        TRI_TRY(tri__option_set_text(at.row, at.into, origin, argument.meant.to ? argument.meant.to : argument.value));
+    }
+    return TRI_OK;
+}
+
+/* The bare words, and all after "--". The arguments were accepted by read_arguments. */
+static tri_status read_words(tri_settings *settings, const char *scope, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words) {
+    int only_words = 0;
+    *n_words = 0;
+    for (int i = 0; i < n;) {
+        argument argument = {.used = 1};
+        if (!only_words && strcmp(args[i], "--") == 0) {
+            only_words = 1;
+        } else if (!only_words && args[i][0] == '-' && args[i][1]) {
+            TRI_TRY(read_argument(settings, scope, n - i, args + i, &argument));
+        } else {
+            if (*n_words == max_words)
+                return tri__fail(TRI_USAGE, "unexpected word \"%s\"; trident %s --help shows what is expected", args[i],
+                                 scope);
+            words[(*n_words)++] = args[i];
+        }
+        i += argument.used;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
+                               const char **words, int max_words, int *n_words) {
+    const char *config = NULL;
+    TRI_TRY(read_arguments(settings, scope, n, args, &config));
+    if (config) TRI_TRY(read_config(settings, config));
+    TRI_TRY(read_arguments(settings, scope, n, args, NULL));
+    TRI_TRY(read_words(settings, scope, n, args, words, max_words, n_words));
+    if (tri__option_listed(tri__option_find(tri__run_options, "column_info"), scope)) TRI_TRY(read_columns(settings));
+    if (tri__option_listed(tri__option_find(tri__run_options, "warmup_steps"), scope)) TRI_TRY(note_warmup(settings));
+    return complete(settings);
+}
+
+/* The schedule and the shape of a pipeline; what depends on the model is the planner's to say. */
+static tri_status check_pipeline(const tri_settings *s) {
+    const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
+    if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
+        return tri__fail(TRI_USAGE,
+                         "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
+                         "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
+                         schedule->name);
+    if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
+        return tri__fail(TRI_USAGE,
+                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes any number from 2 on",
+                         (long long)s->virtual_stages, schedule->name, schedule->chunks);
+    return TRI_OK;
+}
+
+/* Texts with a form of their own, and folders that must be there. */
+static tri_status check_texts(const tri_settings *s) {
+    uint8_t ranks[TRI_RANKS_PER_NODE];
+    int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
+    TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, ranks));
+    TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, ranks));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, ranks));
+    for (int i = 0; i < s->offload.n && s->offload.n > 1; i++)
+        if (strcmp(s->offload.at[i], "none") == 0)
+            return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
+    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
+                         s->resume);
+    return TRI_OK;
+}
+
+tri_status tri__settings_check(const tri_settings *settings) {
+    tri_mesh mesh;
+    int64_t global = settings->global_batch_size;
+    TRI_TRY(check_texts(settings));
+    TRI_TRY(tri__settings_mesh(settings, &mesh));
+    TRI_TRY(check_pipeline(settings));
+    if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
+        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
+                         (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
+    if (settings->num_microbatches > settings->batch_size)
+        return tri__fail(TRI_USAGE,
+                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at most, or a larger --batch-size",
+                         (long long)settings->num_microbatches, (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
+                         (long long)settings->batch_size);
+    return TRI_OK;
+}
+
+char tri__settings_decimal(const tri_settings *settings) {
+    static const char marks[] = {[TRI_DECIMAL_AUTO] = 0, [TRI_DECIMAL_POINT] = '.', [TRI_DECIMAL_COMMA] = ','};
+    return marks[settings->decimal_mark];
+}
+
+tri_json *tri__settings_json(const tri_settings *settings) {
+    const struct {
+        const tri_option *rows;
+        const void *from;
+    } parts[] = {{tri__model_options, &settings->model}, {tri__run_options, settings}};
+    tri_json *all = tri__json_object();
+    for (int i = 0; i < 2 && all; i++)
+        for (const tri_option *row = parts[i].rows; row->name; row++)
+            if (tri__option_listed(row, "config") && tri__json_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
+                tri__json_decref(all);
+                return NULL;
+            }
+    return all;
+}

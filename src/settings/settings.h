@@ -1,0 +1,105 @@
+/* settings.h - everything a run is told: the model's keys and the run's options, from the configuration file and the
+ * command line. */
+#ifndef TRI_SETTINGS_SETTINGS_H
+#define TRI_SETTINGS_SETTINGS_H
+
+#include "layout/mesh.h"
+#include "model/config.h"
+
+typedef struct tri_settings {
+    tri_model_config model;
+    /* optimisation: may stand in the configuration file or on the command line */
+    double lr, weight_decay, adam_beta1, adam_beta2, adam_eps, max_grad_norm;
+    int64_t warmup_steps;
+    tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */
+    /* the run */
+    char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
+    int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
+    int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
+    int64_t batch_asked;           /* batch_size as it was given, where tri__settings_adopt replaced it; 0 */
+    int async_save;
+    tri_texts allow_change;
+    int64_t max_restarts;
+    char *column_info, *cache_dir;
+    int bad_rows;                  /* tri_bad_rows: index of its row's choices */
+    char *separator;               /* as written; tri__separator_parse reads it */
+    int decimal_mark;              /* TRI_DECIMAL_AUTO, ...: index of its row's choices */
+    /* the mesh */
+    int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
+    int64_t world_size, pp_size, tp_size, dp_size;
+    char *mesh_order, *nnodes;
+    int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
+    /* how ranks are started and talk */
+    int transport, bind_cores, rdzv_backend, standalone;   /* choices: indices of their rows' */
+    double progress_timeout;       /* seconds */
+    int64_t node_rank, master_port;
+    char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
+    int precision, shard, schedule, recompute;   /* indices of their rows' choices */
+    int reshard_after_forward, wrap, pipeline_shape, sequence_parallel; /* likewise */
+    int64_t virtual_stages;
+    tri_texts stages;
+    char *stage_profile;
+    int64_t shard_size, prefetch, wrap_min_params, check_replicas;
+    double bucket_mb;
+    int reduce_dtype;                            /* as precision */
+    tri_texts offload;
+    int tune_products;
+    char *memory_limit;                          /* as written; tri__room_limit reads it */
+    /* eval, predict, plan, inspect */
+    char *checkpoint, *output, *tokenizer, *write_config;
+    tri_texts keep_columns;        /* predict: columns to write, or all */
+    int64_t top_k;                 /* predict: classes to write; 0: all */
+    int64_t print_program;         /* plan: a rank; -1 none */
+    int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
+    char *hardware;                /* simulate, plan: a name or a file */
+    int tiny;                      /* encoders shrunk by tri__assets_open */
+    /* bench */
+    tri_texts op, sizes, cases, schedules, layouts;
+    int lab_model;                 /* index of its row's choices */
+    /* tokenize, vocab */
+    char *column;
+    int64_t max_len, size;
+    int pieces, null, lower_case;
+    int check, json, quiet, no_color;
+    struct {                       /* given by the user, rather than left at the default */
+        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
+            device, lab_model, output_dir, separator, missing;
+    } given;
+    tri_texts notes;               /* how other programs' options were taken; owned, to be said once */
+    size_t guard;                  /* bytes after each class of memory: no option, for tests */
+} tri_settings;
+
+/* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */
+enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
+enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
+enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
+enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
+extern const tri_option tri__run_options[];
+
+tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
+void tri__settings_free(tri_settings *settings);
+/* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them, so
+ * that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words). Unknown
+ * names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
+tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
+                               const char **words, int max_words, int *n_words);
+/* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the nearest. */
+tri_status tri__settings_config(tri_settings *settings, const char *path);
+/* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
+tri_status tri__settings_check(const tri_settings *settings);
+/* What decimal_mark asks for: '.', ','; 0: as recognised. */
+char tri__settings_decimal(const tri_settings *settings);
+/* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
+ * reads it again. NULL when out of memory. */
+tri_json *tri__settings_json(const tri_settings *settings);
+
+/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes,
+ * nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */
+tri_status tri__settings_ranks(tri_settings *settings);
+/* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user asked for others. */
+tri_status tri__settings_launched(tri_settings *settings, int world, int local);
+tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
+int64_t tri__settings_replicas(const tri_settings *settings);
+int64_t tri__settings_global_batch(const tri_settings *settings); /* samples of a step on all replicas */
+
+#endif

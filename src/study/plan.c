@@ -1,0 +1,154 @@
+/* plan.c - a plan without a run: exact memory, instructions and cost of a step, from the data's lengths or, without
+ * data, from batch size times max_sen_len. */
+#include "engine/evaluate.h"
+#include "train/figures.h"
+#include "engine/files.h"
+#include "engine/inputs.h"
+#include "engine/memory_fit.h"
+#include "train/run.h"
+#include "engine/staging.h"
+#include "study/views.h"
+#include "program/text.h"
+
+/* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
+static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets,
+                             const tri_log *log, const tri_stop *stop, const char *beside, const char *path,
+                             tri_counts *max, int *columns) {
+    tri_preprocess *preprocess = NULL;
+    tri_dataset *data = NULL;
+    tri_sampler sampler = {0};
+    tri_inputs inputs;
+    TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
+    inputs.stop = stop;
+    tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
+    if (status == TRI_OK)
+        status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
+    if (status == TRI_OK) {
+        int64_t batches = tri__sampler_batches(&sampler),
+                short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+        status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
+                              s->model.max_sen_len, max);
+        *columns = preprocess->width;
+    }
+    tri__sampler_close(&sampler);
+    tri__dataset_close(data);
+    tri__preprocess_free(preprocess);
+    return status;
+}
+
+static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
+                             const tri_stop *stop, const char *beside, tri_counts *max, int *columns) {
+    if (s->data_path) {
+        tri_data_files files;
+        TRI_TRY(tri__data_files(s->data_path, &files));
+        if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
+        return count_file(s, place, assets, log, stop, beside, files.train, max, columns);
+    }
+    *columns = s->model.tab_field_list.n;
+    if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
+    int64_t parts = s->num_microbatches * place->mesh.dp, rows = (place->batch + parts - 1) / parts;
+    int64_t tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
+    *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
+    return TRI_OK;
+}
+
+static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
+                           char **program) {
+    const tri_counts *max = &all->train.at[0].program->max;
+    *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
+                       (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
+                       "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0], "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
+                       (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
+                       tri__program_json(all->infer.at[0].program));
+    if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (s->print_program < 0) return TRI_OK;
+    if (s->print_program >= all->world)
+        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program, all->world - 1);
+    return tri__program_text(tri__classes_program(&all->train, &engine->arena, (int)s->print_program), program);
+}
+
+/* Adds what was asked for beside the figures. */
+static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json *facts) {
+    tri_json *view = NULL;
+    if (s->timeline || s->hardware) {
+        TRI_TRY(tri__view_simulation(s, engine, all, &view));
+        tri__json_set_new(facts, "simulation", view);
+    }
+    if (s->csv) {
+        TRI_TRY(tri__view_order(engine, &view));
+        tri__json_set_new(facts, "csv", view);
+    }
+    if (s->params) {
+        TRI_TRY(tri__view_params(engine, &view));
+        tri__json_set_new(facts, "params", view);
+    }
+    return TRI_OK;
+}
+
+/* What run_plan and run_prepare share: everything up to all ranks' programs. */
+typedef struct planning {
+    tri_assets assets;
+    tri_engine engine;
+    tri_programs all;
+} planning;
+
+/* Tensor groups that cross machines: those of --nproc-per-node, else those of the hardware to simulate on. */
+static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
+    char advice[TRI_MESH_ADVICE];
+    tri_hardware hardware = {.ranks_per_node = (int)s->nproc_per_node};
+    if (s->hardware && !s->given.nproc_per_node) TRI_TRY(tri__hardware_find(s->hardware, &hardware));
+    if (*tri__mesh_advice(mesh, hardware.ranks_per_node, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
+    return TRI_OK;
+}
+
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
+                             planning *p) {
+    tri_counts max;
+    tri_place place;
+    int columns = 0;
+    TRI_TRY(tri__model_config_check(&settings->model));
+    TRI_TRY(tri__settings_check(settings));
+    TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
+    TRI_TRY(advise_order(settings, &place.mesh, log));
+    TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
+    if (settings->data_path) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
+    TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
+    TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
+    TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
+    TRI_TRY(tri__staging_say(settings, &p->engine.in, log));
+    return tri__engine_plan_all(&p->engine, &p->all);
+}
+
+static void close_planning(planning *p) {
+    tri__engine_close(&p->engine);
+    tri__assets_close(&p->assets);
+}
+
+tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri_json **facts, char **program) {
+    planning p = {0};
+    tri_log log = tri__sink_log(sink);
+    *facts = NULL;
+    *program = NULL;
+    tri_status status = plan_ranks(settings, &log, NULL, NULL, &p);
+    if (status == TRI_OK && settings->memory_limit) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
+    if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
+    if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
+    if (status != TRI_OK) {
+        tri__json_decref(*facts);
+        *facts = NULL;
+    }
+    close_planning(&p);
+    return status;
+}
+
+tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop) {
+    planning p = {0};
+    tri_log silent = {0};
+    tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
+    /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
+    if (status == TRI_OK && (settings->memory_limit || !p.engine.device->apart))
+        status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
+    close_planning(&p);
+    return status;
+}
