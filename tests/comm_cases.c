@@ -26,7 +26,7 @@ static int64_t sum_of(const comm_case *one, int members) {
     return sum;
 }
 
-static int64_t extent(const comm_case *one, tri_extent which, int n, int m) {
+static int64_t extent(const comm_case *one, tri_buffer_extent which, int n, int m) {
     return which == TRI_EXTENT_NONE    ? 0
            : which == TRI_EXTENT_COUNT ? one->what.count
            : which == TRI_EXTENT_SHARD ? count_of(one, m)

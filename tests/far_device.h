@@ -146,7 +146,7 @@ static tri_status far_name(void *context, char *name) {
     return TRI_OK;
 }
 
-static tri_status far_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **out) {
+static tri_status far_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **out) {
     far_member *member = calloc(1, sizeof *member);
     int rank = (int)((far_rank *)context - far.rank), at = 0, all = 0;
     tri_status status = TRI_OK;
@@ -160,7 +160,7 @@ static tri_status far_join(void *context, const char *name, int n, int me, int o
         pthread_mutex_lock(&far.lock);
         all = g->joined == n;
         pthread_mutex_unlock(&far.lock);
-        if (!all) status = patience->ask(patience->argument);
+        if (!all) status = poll->ask(poll->argument);
     }
     *member = (far_member){.rank = rank, .group = at, .me = me};
     if (status == TRI_OK) *out = member;

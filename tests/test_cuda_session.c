@@ -119,7 +119,7 @@ static void bad_numbers_stop_the_run(void **state) {
     OK(tri__engine_fetch(&s->engine));
     ((float *)s->engine.weights[0].data)[0] = NAN;
     for (int i = 0; i < s->engine.n_weights; i++) ((float *)s->engine.weights[i].data)[0] = NAN;
-    OK(tri__engine_settle(&s->engine));
+    OK(tri__engine_upload(&s->engine));
     assert_int_equal(take_step(s, NULL, &more), TRI_NOTFINITE);
     assert_non_null(strstr(tri_error(), "the first bad tensor is"));
     tri_session_close(s);

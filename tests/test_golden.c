@@ -94,7 +94,7 @@ static void open_golden(golden *g, const char *name, const char *device) {
     set_options(g, tri__model_options, &g->settings.model, get(g->json, "config"));
     set_options(g, tri__run_options, &g->settings, get(g->json, "recipe"));
     OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
-    g->settings.num_microbatches = 1; /* left open by the options: nobody settles them here */
+    g->settings.num_microbatches = 1; /* left open by the options: nobody resolves them here */
     OK(tri__model_config_check(&g->settings.model));
     g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
     const tri_json *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};

@@ -414,7 +414,7 @@ static pid_t start_guest(const char *key, guest who, double seconds, const char 
     if (child) return child;
     tri_segment segment;
     usleep((useconds_t)(who.late * 1e6));
-    tri_meeting meeting = {.key = key, .local = who.local, .n = who.n, .seconds = seconds};
+    tri_rendezvous meeting = {.key = key, .local = who.local, .n = who.n, .seconds = seconds};
     tri_segment_spec spec = {.n = who.n, .world = who.world, .heap_bytes = who.heap, .progress_timeout = 30};
     tri_status status = tri__rendezvous(&meeting, &spec, &segment);
     if (status == TRI_OK) {

@@ -107,7 +107,7 @@ static void utf8_in_tables(void **state) {
     unlink(table_path);
 }
 
-static void free_piece(tri_piece *piece) {
+static void free_piece(tri_table_piece *piece) {
     free(piece->row);
     free(piece->count);
     free(piece->value);
@@ -145,14 +145,14 @@ static void vectors_see_what_plain_code_sees(void **state) {
         memset(text + size, 0, TRI_TABLE_PAD);
         tri_table table = {.delimiter = ',', .columns = 3};
         tri_window window = {.text = text, .size = size, .base = 1000, .last = round % 3 == 0};
-        tri_piece want = {.end = 1000 + size};
+        tri_table_piece want = {.end = 1000 + size};
         tri__csv_scan_plain(&table, &window, 0, &want);
         rows += want.rows;
         for (size_t i = 0; i + 1 < sizeof scans / sizeof *scans; i++) {
 #if defined(__x86_64__)
             if (scans[i] == tri__csv_scan_avx2 && !__builtin_cpu_supports("avx2")) continue;
 #endif
-            tri_piece got = {.end = want.end};
+            tri_table_piece got = {.end = want.end};
             scans[i](&table, &window, 0, &got);
             assert_int_equal(got.rows, want.rows);
             assert_int_equal(got.values, want.values);
@@ -165,7 +165,7 @@ static void vectors_see_what_plain_code_sees(void **state) {
             free_piece(&got);
         }
         /* And as one record after the other, byte by byte. */
-        tri_piece slow = {.end = want.end};
+        tri_table_piece slow = {.end = want.end};
         size_t next = 0;
         tri_csv_end end = TRI_CSV_GOOD;
         while (end != TRI_CSV_CUT && next < size) end = tri__csv_record(&table, &window, next, &slow, &next);

@@ -33,7 +33,7 @@ static pid_t start_rank(const char *key, int local, int n, double seconds, const
     tri_segment segment;
     signal(SIGTERM, ask);
     alarm(20);
-    tri_meeting meeting = {.key = key, .local = local, .n = n, .seconds = seconds, .stop = &asked};
+    tri_rendezvous meeting = {.key = key, .local = local, .n = n, .seconds = seconds, .stop = &asked};
     tri_segment_spec spec = {.n = n, .world = n, .heap_bytes = 4096, .progress_timeout = 30};
     tri_status status = tri__rendezvous(&meeting, &spec, &segment);
     if (status == TRI_OK) tri__segment_close(&segment);

@@ -1,4 +1,4 @@
-/* stop.c - looks at the wish to end. */
+/* stop.c - whether an early end was asked for. */
 #include "base/stop.h"
 
 #include <signal.h>

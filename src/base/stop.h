@@ -1,4 +1,4 @@
-/* stop.h - the wish to end early, as everything that waits can see it: whoever receives signals fills one in and hands
+/* stop.h - a request to end early, as everything that waits can see it: whoever receives signals fills one in and hands
  * it down. */
 #ifndef TRI_BASE_STOP_H
 #define TRI_BASE_STOP_H

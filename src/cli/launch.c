@@ -53,7 +53,7 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
     return TRI_OK;
 }
 
-tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
+tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
     int starts_here = settings->given.nproc_per_node && settings->nproc_per_node > 1;
     launch->stop = cli->stop;
@@ -172,7 +172,7 @@ static int fair_threads(const tri_world *world) {
 }
 
 /* --threads, OMP_NUM_THREADS, or a fair share. torchrun sets OMP_NUM_THREADS to 1 when the user has not. */
-static void settle_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
+static void resolve_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
     const char *asked = cli->lookup("OMP_NUM_THREADS"), *elastic = cli->lookup("TORCHELASTIC_RUN_ID");
     if (settings->threads) return;
     int n = asked ? atoi(asked) : 0, by_torchrun = n == 1 && elastic && *elastic;
@@ -245,7 +245,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
     else if (page >= 0) close(page);
     if (status != TRI_OK) return status;
-    settle_threads(cli, settings, *world);
+    resolve_threads(cli, settings, *world);
     prepare_gpu(settings);
     share_gpus(settings, *world);
     if ((*world)->rank != 0 || settings->quiet) return TRI_OK;

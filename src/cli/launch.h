@@ -7,7 +7,7 @@
 
 /* Who launched this process, and what follows for the settings: sizes from the launcher. TRI_USAGE where it disagrees with the options, and
  * where several machines are asked for without MPI: then the lines that would do it are printed. */
-tri_status tri__launch_settle(tri_cli *cli, tri_settings *settings, tri_launch *launch);
+tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch);
 /* 1: this process is to start the ranks; 0: it is one, or alone. */
 int tri__launch_starts(const tri_settings *settings, const tri_launch *launch);
 /* Of the processes that have one command line, does this one speak? Of those that a launcher started the first does;

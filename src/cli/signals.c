@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Process groups, control groups and launchers may each pass on one and the same wish; a key that is pressed twice is
+/* Process groups, control groups and launchers may each pass on the same request; a key that is pressed twice is
  * two. */
-static const double SAME_WISH = 0.5; /* seconds */
+static const double DEBOUNCE = 0.5; /* seconds */
 
 static struct {
     tri_stop stop;
@@ -59,7 +59,7 @@ static void note(int signal, siginfo_t *info, void *context) {
         atomic_store(&taken.first, tri__clock());
         taken.key = key;
         if (!silent) put(texts[words]);
-    } else if ((key && taken.key) || tri__clock() - atomic_load(&taken.first) > SAME_WISH) {
+    } else if ((key && taken.key) || tri__clock() - atomic_load(&taken.first) > DEBOUNCE) {
         if (!silent) put("ended at once by a second signal");
         _exit(128 + signal);
     }
@@ -70,7 +70,7 @@ void tri__signals_say(tri_signal_words words) {
 }
 
 void tri__signals_take(tri_cli *cli, tri_signal_words words) {
-    static const int wishes[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     const char *end = cli->lookup("SLURM_JOB_END_TIME");
     tri_launch launch;
     struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
@@ -80,10 +80,10 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words) {
     atomic_store(&taken.words, tri__launch_speaks(cli->lookup) ? (int)words : TRI_SIGNAL_SILENT);
     taken.ranks = tri__launch_detect(cli->lookup, &launch) == TRI_OK && launch.launcher != TRI_LAUNCHER_NONE;
     cli->stop = &taken.stop;
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+    for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++) {
         struct sigaction before;
-        sigaction(wishes[i], NULL, &before);
-        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is no wish */
-        if (wishes[i] != SIGHUP || !ignored) sigaction(wishes[i], &action, NULL);
+        sigaction(stop_signals[i], NULL, &before);
+        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal asks for nothing */
+        if (stop_signals[i] != SIGHUP || !ignored) sigaction(stop_signals[i], &action, NULL);
     }
 }

@@ -1,5 +1,5 @@
 /* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole
- * job when it is asked to end itself, so a wish reaches the ranks as SIGUSR1, which launchers pass on; and it is
+ * job when it is asked to end itself, so a request to stop reaches the ranks as SIGUSR1, which launchers pass on; and it is
  * started again when the job crashed. A launcher may outlive its job (mpirun, when machines lost each other): ranks
  * that failed have written error.json, and then it is ended. */
 #include "cli/signals.h"
@@ -148,7 +148,7 @@ static void hasten(job *j) {
     }
 }
 
-/* Its exit code, or that of its ranks when it had to be ended; a wish is passed on, once. A second one ends this
+/* Its exit code, or that of its ranks when it had to be ended; a request to stop is passed on, once. A second one ends this
  * process, and with it the command. */
 static int wait_for(job *j) {
     int status = 0, told = 0;

@@ -14,7 +14,7 @@ enum { BATCH_TEXTS = 4096, BATCH_BYTES = 4 << 20 };
 
 static tri_status no_memory(const char *path) { return tri__fail(TRI_RESOURCE, "%s: out of memory", path); }
 
-static tri_status add(tri_batch *batch, const char *path, const char *text, size_t length) {
+static tri_status add(tri_text_batch *batch, const char *path, const char *text, size_t length) {
     if (batch->n + 2 > batch->starts) {
         int starts = batch->starts ? 2 * batch->starts : 1024;
         size_t *start = realloc(batch->start, (size_t)starts * sizeof *start);
@@ -35,16 +35,16 @@ static tri_status add(tri_batch *batch, const char *path, const char *text, size
     return TRI_OK;
 }
 
-typedef tri_status taker(void *to, const tri_batch *batch);
+typedef tri_status taker(void *to, const tri_text_batch *batch);
 
-static tri_status give(tri_batch *batch, int last, taker *take, void *to) {
+static tri_status give(tri_text_batch *batch, int last, taker *take, void *to) {
     if (!batch->n || (!last && batch->n < BATCH_TEXTS && batch->used < BATCH_BYTES)) return TRI_OK;
     tri_status status = take(to, batch);
     batch->n = 0, batch->used = 0;
     return status;
 }
 
-static tri_status add_line(const tri_texts_from *from, tri_batch *batch, const char *path, long long number,
+static tri_status add_line(const tri_texts_from *from, tri_text_batch *batch, const char *path, long long number,
                            const char *line, size_t length) {
     if (length && !from->null && line[length - 1] == '\r') length--;
     size_t fault = tri__utf8_fault(line, length);
@@ -80,7 +80,7 @@ static tri_status read_line(FILE *in, int end, const char *path, long long numbe
     return ferror(in) ? tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno)) : TRI_OK;
 }
 
-static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_batch *batch, taker *take, void *to) {
+static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_text_batch *batch, taker *take, void *to) {
     line l = {0};
     long long number = 1;
     int more = 1;
@@ -94,7 +94,7 @@ static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *p
     return status;
 }
 
-static tri_status read_column(const tri_texts_from *from, const char *path, tri_batch *batch, taker *take, void *to) {
+static tri_status read_column(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
     tri_table *table;
     int column;
     tri_table_options options = {.threads = from->threads, .separator = from->separator};
@@ -114,7 +114,7 @@ static tri_status read_column(const tri_texts_from *from, const char *path, tri_
     return status;
 }
 
-static tri_status read_one(const tri_texts_from *from, const char *path, tri_batch *batch, taker *take, void *to) {
+static tri_status read_one(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
     int standard = !strcmp(path, "-");
     if (from->column && standard) return tri__fail(TRI_USAGE, "--column needs tables; stdin is read by lines");
     if (from->column) return read_column(from, path, batch, take, to);
@@ -131,7 +131,7 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_bat
 }
 
 tri_status tri__texts_read(const tri_texts_from *from, taker *take, void *to) {
-    tri_batch batch = {0};
+    tri_text_batch batch = {0};
     tri_status status = from->n ? TRI_OK : read_one(from, "-", &batch, take, to);
     for (int i = 0; i < from->n && status == TRI_OK; i++) status = read_one(from, from->file[i], &batch, take, to);
     if (status == TRI_OK) status = give(&batch, 1, take, to);

@@ -53,7 +53,7 @@ static tri_status print_json(const job *j, const int32_t *ids, int n) {
     return status;
 }
 
-static tri_status take(void *to, const tri_batch *batch) {
+static tri_status take(void *to, const tri_text_batch *batch) {
     job *j = to;
     int32_t **ids = calloc((size_t)batch->n, sizeof *ids);
     int *count = calloc((size_t)batch->n, sizeof *count), failed = !ids || !count;

@@ -72,7 +72,7 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
 }
 
 /* A rank that is started again goes on from what its run has committed, whatever the command line said of the first start. */
-static tri_status settle_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
+static tri_status resolve_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
     const char *again = launch->launcher == TRI_LAUNCHER_OWN ? cli->lookup(TRI_RESUME_VARIABLE) : NULL;
     if (!again) return TRI_OK;
     char *copy = strdup(again);
@@ -89,8 +89,8 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri__signals_take(cli, TRI_SIGNAL_EARLY);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
-    if (status == TRI_OK) status = tri__launch_settle(cli, &settings, &launch);
-    if (status == TRI_OK) status = settle_resume(cli, &settings, &launch);
+    if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
+    if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__settings_adopt(&settings);
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);

@@ -16,7 +16,7 @@ typedef struct corpus {
     int64_t n;
 } corpus;
 
-static tri_status collect(void *to, const tri_batch *batch) {
+static tri_status collect(void *to, const tri_text_batch *batch) {
     corpus *c = to;
     if (c->room - c->used < batch->used) {
         size_t room = 2 * c->room + batch->used;

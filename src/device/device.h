@@ -59,10 +59,10 @@ enum { TRI_GROUP_NAME = 128 }; /* bytes */
 static inline size_t tri__input_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* What a device asks again and again while it waits for other ranks: takes a short pause, and returns TRI_OK to go on, or why to give up. */
-typedef struct tri_patience {
+typedef struct tri_wait_poll {
     tri_status (*ask)(void *argument);
     void *argument;
-} tri_patience;
+} tri_wait_poll;
 
 /* Makes bytes [at, at + bytes) of something, at `out`; both are multiples of 4096, but for the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
@@ -105,11 +105,11 @@ typedef struct tri_apart {
     void (*move)(void *context, void *to, const void *from, size_t bytes, int out, int number);
     void (*moved)(void *context, int number);
     /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells the others; then all
-     * join at once; oneway 1: two of them, and only the first will send, the second receive. What waits for other ranks asks `patience`,
+     * join at once; oneway 1: two of them, and only the first will send, the second receive. What waits for other ranks asks `poll`,
      * which outlives the group. A group's transfers are done one after another, those of several groups beside one another. `leave` leaves
      * all n groups that this rank is in, and ends what can no longer end by itself, after a failure (abort 1). */
     tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
-    tri_status (*join)(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
+    tri_status (*join)(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **group);
     void (*leave)(void *context, void *const *groups, int n, int abort);
     /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same number begin when
      * it is. Numbers are small, and come again only after their wait. */

@@ -91,7 +91,7 @@ static tri_status plan_engine(void *data) {
                                .precision = dtypes[s->precision],
                                .reduce_dtype = dtypes[s->reduce_dtype],
                                .offload = offload_of(s)};
-    TRI_TRY(tri__staging_settle(s, &engine->arena, p->place->world, &engine->in));
+    TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
     int n = 0;
     if (p->train) engine->train = n, engine->program[n++] = engine->plan.train.program;
@@ -303,7 +303,7 @@ static tri_status gather_all_weights(tri_engine *engine) {
     return TRI_OK;
 }
 
-static tri_status settle_unit(tri_engine *engine, int unit) {
+static tri_status upload_unit(tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     int filled = filled_slot(engine, unit);
     drawing d = drawing_of(engine, unit);
@@ -316,8 +316,8 @@ static tri_status settle_unit(tri_engine *engine, int unit) {
     return tri__exec_push(engine->exec, 0, p->v[unit]);
 }
 
-tri_status tri__engine_settle(tri_engine *engine) {
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(settle_unit(engine, unit));
+tri_status tri__engine_upload(tri_engine *engine) {
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
     engine->draws = 0;
     if (engine->train < 0 || !engine->plan.train.master) return TRI_OK;
     return gather_all_weights(engine);

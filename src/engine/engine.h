@@ -37,7 +37,7 @@ typedef struct tri_engine {
     tri_piece *saved_weights, *saved_optimizer; /* what it writes to a checkpoint: all ranks' make up the model, each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
-    int draws;                     /* 1: initial weights are yet to be made, where kernels see them: the next settle does */
+    int draws;                     /* 1: initial weights are yet to be made, where kernels see them: the next upload does */
     int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
     tri_status (*between)(void *context); /* called between batches of an evaluation, on every rank; not TRI_OK: it ends. NULL: nothing */
     void *between_context;
@@ -62,10 +62,10 @@ void tri__engine_close(tri_engine *engine);
 
 /* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the weights it uses follow
  * from them, and a device with memory of its own gets all of it: called after each filling. Every rank of a world calls it. */
-tri_status tri__engine_settle(tri_engine *engine);
+tri_status tri__engine_upload(tri_engine *engine);
 /* Called before the pieces are read: a device with memory of its own gives back what they hold. */
 tri_status tri__engine_fetch(tri_engine *engine);
-/* Initial weights, which the settle that follows makes, or those of Hugging Face folders over them; says what came from where. */
+/* Initial weights, which the upload that follows makes, or those of Hugging Face folders over them; says what came from where. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
 /* Weights, and with `optimizer` the optimizer's state. */
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer);

@@ -107,7 +107,7 @@ static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan
     return TRI_OK;
 }
 
-tri_status tri__staging_settle(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
+tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
     in->staging = (tri_staging){.schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));

@@ -10,7 +10,7 @@
 
 /* Fills in->staging and in->sequence_parallel, all else of `in` is there: reads --stage-profile, and for --pipeline-shape auto takes the
  * shape whose step is shorter. Every rank of a world calls it: the first one chooses for all. world NULL: this one. */
-tri_status tri__staging_settle(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
+tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
 
 /* A step of one pipeline of a plan, without the other axes, simulated: on --hardware, and by measured times where in->staging has them. */
 typedef struct tri_staged {

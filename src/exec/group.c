@@ -96,7 +96,7 @@ static void list_groups(const tri_program *program, tri_group_table *out) {
 /* One member names the group, and the transport tells the others. */
 static tri_status join(tri_group_table *table, const char *name, int n, int me, int oneway, void **far) {
     tri__groups_wait(table, 1);
-    tri_status status = table->apart->join(table->context, name, n, me, oneway, &table->patience, far);
+    tri_status status = table->apart->join(table->context, name, n, me, oneway, &table->poll, far);
     tri__groups_wait(table, 0);
     return status == TRI_OK ? TRI_OK : find_cause(table, status);
 }
@@ -169,7 +169,7 @@ tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group
         free(ranks);
         return tri__fail(TRI_RESOURCE, "out of memory for groups of ranks");
     }
-    out->patience = (tri_patience){.ask = ask, .argument = out};
+    out->poll = (tri_wait_poll){.ask = ask, .argument = out};
     for (int i = 0; i < n; i++) list_groups(programs[i], out);
     qsort(out->entry, (size_t)out->n, sizeof *out->entry, compare);
     tri_status status = TRI_OK;

@@ -22,7 +22,7 @@ typedef struct tri_group_table {
     const tri_apart *apart;   /* what carries transfers between devices apart from their hosts; NULL: the transport does */
     void *context;            /* of that device */
     tri_world *world;
-    tri_patience patience;    /* of the devices' groups; its argument is the table, which stays where it is */
+    tri_wait_poll poll;    /* of the devices' groups; its argument is the table, which stays where it is */
     tri_idle idle;            /* of what the device waits for now */
     int waits;                /* 1: it does */
 } tri_group_table;
@@ -37,7 +37,7 @@ tri_named_group *tri__group_find(const tri_group_table *table, const tri_attr *a
 /* How many of the transfers queued on devices have not been compared with the others' yet (tri__announce). Fails when any rank does, when two
  * ranks asked for different transfers, or when the devices' own way failed; then groups are to be freed with abort. */
 tri_status tri__groups_check(tri_group_table *table, int *left);
-/* Around calls of the device that may ask for patience. */
+/* Around calls of the device that may ask for poll. */
 void tri__groups_wait(tri_group_table *table, int begins);
 
 #endif

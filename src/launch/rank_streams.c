@@ -154,7 +154,7 @@ void tri__streams_close(tri_streams *streams) {
     *streams = (tri_streams){0};
 }
 
-int tri__stream_hungry(const tri_stream *stream) { return stream->from >= 0 && stream->used < sizeof stream->line; }
+int tri__stream_can_read(const tri_stream *stream) { return stream->from >= 0 && stream->used < sizeof stream->line; }
 
 /* Keeps a line as the last that was said, without blanks around and without the program's own "trident: ". */
 static void remember(tri_stream *s, const char *line, size_t n) {
@@ -205,7 +205,7 @@ static void pass_on(tri_streams *streams, int rank, int stream, int last, int wa
 
 /* Reads what fits; 0: there is nothing more for now. */
 static int take(tri_stream *s) {
-    if (!tri__stream_hungry(s)) return 0;
+    if (!tri__stream_can_read(s)) return 0;
     ssize_t n = read(s->from, s->line + s->used, sizeof s->line - s->used);
     if (n > 0) s->used += (size_t)n;
     else if (n == 0 || (errno != EAGAIN && errno != EINTR)) shut(&s->from);

@@ -51,7 +51,7 @@ void tri__streams_close(tri_streams *streams); /* passes on what is still there;
 /* Takes what a rank has written and passes on whole lines. Never waits: a console that does not take a line gets it at a later call. */
 void tri__stream_pump(tri_streams *streams, int rank, int stream);
 /* 1: there is room to read more, so that poll makes sense. */
-int tri__stream_hungry(const tri_stream *stream);
+int tri__stream_can_read(const tri_stream *stream);
 /* After the rank's end: passes on all, a last line without its newline too. */
 void tri__stream_drain(tri_streams *streams, int rank, int stream);
 

@@ -23,9 +23,9 @@
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
 /* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
-static const double SAME_WISH = 0.3; /* seconds: process groups, control groups and launchers may each pass on one wish */
-static const int wishes[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
-enum { WISHES = sizeof wishes / sizeof *wishes };
+static const double DEBOUNCE = 0.3; /* seconds: process groups, control groups and launchers may each pass on one request */
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
+enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 typedef struct child {
     pid_t pid;
@@ -44,7 +44,7 @@ typedef struct supervisor {
     struct pollfd *poll;       /* [1 + 3 n] signals; pidfds; stdout and stderr of each rank */
     int signals;               /* signalfd */
     sigset_t mask_before;
-    struct sigaction before[WISHES], child_before;
+    struct sigaction before[N_STOP_SIGNALS], child_before;
     double watched, asked, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
     int key;                   /* 1: the first signal came from the keyboard */
     int exit_stopped;          /* a rank left with TRI_STOPPED */
@@ -61,11 +61,11 @@ static tri_status take_signals(supervisor *s) {
     sigset_t set;
     struct sigaction action = {.sa_handler = hand_on, .sa_flags = SA_RESTART}, collected = {.sa_handler = SIG_DFL};
     sigemptyset(&set);
-    for (int i = 0; i < WISHES; i++) {
-        sigaction(wishes[i], NULL, &s->before[i]);
-        if (wishes[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN) continue; /* nohup: a closed terminal is no wish */
-        sigaddset(&set, wishes[i]);
-        sigaction(wishes[i], &action, NULL);
+    for (int i = 0; i < N_STOP_SIGNALS; i++) {
+        sigaction(stop_signals[i], NULL, &s->before[i]);
+        if (stop_signals[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN) continue; /* nohup: a closed terminal asks for nothing */
+        sigaddset(&set, stop_signals[i]);
+        sigaction(stop_signals[i], &action, NULL);
     }
     sigaction(SIGCHLD, &collected, &s->child_before); /* ignored, ends would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
@@ -76,7 +76,7 @@ static tri_status take_signals(supervisor *s) {
 static void give_signals_back(supervisor *s) {
     if (s->signals >= 0) close(s->signals);
     sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
-    for (int i = 0; i < WISHES; i++) sigaction(wishes[i], &s->before[i], NULL);
+    for (int i = 0; i < N_STOP_SIGNALS; i++) sigaction(stop_signals[i], &s->before[i], NULL);
     sigaction(SIGCHLD, &s->child_before, NULL);
 }
 
@@ -106,8 +106,8 @@ static void hear_signals(supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         double now = tri__clock();
-        int key = info.ssi_code == SI_KERNEL; /* pressed twice, it is two wishes */
-        if (s->asked && now - s->asked < SAME_WISH && !(key && s->key)) continue;
+        int key = info.ssi_code == SI_KERNEL; /* pressed twice, it is two requests */
+        if (s->asked && now - s->asked < DEBOUNCE && !(key && s->key)) continue;
         s->verdict->stopped = (int)info.ssi_signo;
         if (s->asked) {
             s->killed = now;
@@ -215,7 +215,7 @@ static void wait_for_more(supervisor *s) {
         s->poll[1 + i] = (struct pollfd){.fd = i < s->started ? s->child[i].pidfd : -1, .events = POLLIN};
         for (int k = 0; k < 2; k++) {
             const tri_stream *stream = &s->streams.rank[i][k];
-            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_hungry(stream) ? stream->from : -1, .events = POLLIN};
+            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_can_read(stream) ? stream->from : -1, .events = POLLIN};
         }
     }
     if (poll(s->poll, (nfds_t)(1 + 3 * n), PERIOD_MS) <= 0)
@@ -337,9 +337,9 @@ static tri_status prepare(supervisor *s) {
 
 /* ---- the verdict ---- */
 
-static int is_wish(int signal) {
-    for (int i = 0; i < WISHES; i++)
-        if (wishes[i] == signal) return 1;
+static int asks_to_stop(int signal) {
+    for (int i = 0; i < N_STOP_SIGNALS; i++)
+        if (stop_signals[i] == signal) return 1;
     return 0;
 }
 
@@ -361,7 +361,7 @@ static void conclude(supervisor *s) {
     v->committed = atomic_load(&control->committed) - 1;
     v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
     /* Ranks that stop, or end by a signal that asked them to, have not failed. */
-    v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && is_wish(v->failure.code - 128));
+    v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && asks_to_stop(v->failure.code - 128));
     v->hung &= v->failed;
     if (v->failed) v->code = v->failure.code;
     else if (failed ? v->failure.code != TRI_STOPPED : s->killed > 0) v->code = 128 + v->stopped;

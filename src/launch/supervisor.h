@@ -51,7 +51,7 @@ typedef struct tri_verdict {
 
 /* Starts the ranks and returns when all have ended: then TRI_OK, whatever became of them. A failure to start them (TRI_RESOURCE with
  * figures when memory, descriptors or processes are short) ends those that were started. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on
- * to the ranks that have joined, as a wish to stop; a second one, more than a moment after it, kills them. To be called from the main
+ * to the ranks that have joined, as a request to stop; a second one, more than a moment after it, kills them. To be called from the main
  * thread. */
 tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict);
 void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */

@@ -31,7 +31,7 @@ void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int sl
     s->map[flats->slot[unit]] = slot;
 }
 
-void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot) {
+void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_shard_block *block, int slot) {
     const char *name = s->to.program->slot[slot].name;
     for (int u = block->first; u < block->first + block->n; u++) {
         const tri_unit *unit = &s->pass->model->unit[u];
@@ -41,7 +41,7 @@ void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_
     }
 }
 
-int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *format, ...) {
+int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format, ...) {
     char name[256];
     va_list args;
     va_start(args, format);
@@ -51,14 +51,14 @@ int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64
     return tri__build_slot(&s->to, mem, TRI_F32, (tri_rows){.add = 1}, cols, "%s", name);
 }
 
-int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slot) {
+int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, int slot) {
     if (block->n == 1) return slot;
     tri_range part = s->pass->own[unit];
     int64_t count = part.end - part.begin, at = count ? part.begin + s->unit_at[unit] - block->own.begin : 0;
     return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name, s->pass->model->unit[unit].name);
 }
 
-int tri__sharder_unit(const tri_sharder *s, const tri_block *block) {
+int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block) {
     return block->n == 1 ? s->from->slot[s->weights.slot[block->first]].unit : -1;
 }
 
@@ -78,11 +78,11 @@ static void make_blocks(tri_sharder *s) {
     const tri_model *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
     for (int u = 0; u < model->n_units; u++) {
-        tri_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
+        tri_shard_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
         int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params;
         if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
             last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
-            *last = (tri_block){.first = u};
+            *last = (tri_shard_block){.first = u};
         }
         s->block_of[u] = s->n_blocks - 1;
         s->unit_at[u] = last->count;
@@ -90,7 +90,7 @@ static void make_blocks(tri_sharder *s) {
         last->n++;
     }
     for (int b = 0; b < s->n_blocks; b++) {
-        tri_block *block = &s->block[b];
+        tri_shard_block *block = &s->block[b];
         const char *first = model->unit[block->first].name, *end = model->unit[block->first + block->n - 1].name;
         block->name = block->n == 1 ? first : tri__arena_print(s->to.arena, "%s-%s", first, end);
         block->own = tri__shard(block->count, s->n, s->place);
@@ -120,7 +120,7 @@ static tri_flats find_flats(const tri_sharder *s, const int *slot) {
 /* Weights that every rank holds: those of a block side by side where one transfer gathers them after the update. */
 static void keep_weights(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks && s->pass->sharding.kind != TRI_SHARD_NONE; b++) {
-        const tri_block *block = &s->block[b];
+        const tri_shard_block *block = &s->block[b];
         if (block->n == 1) continue;
         int flat = tri__sharder_slot(s, block, TRI_MEM_PARAM, block->count, "p.%s", block->name);
         tri__sharder_stand_block(s, &s->weights, block, flat);
@@ -145,7 +145,7 @@ static void hold_all(tri_pass *pass) {
 }
 
 /* A hybrid whose parts are all or one is another kind. */
-static tri_status settle(tri_pass *pass) {
+static tri_status resolve_hybrid(tri_pass *pass) {
     tri_sharding *how = &pass->sharding;
     int dp = pass->in->mesh.dp;
     *how = pass->in->sharding;
@@ -223,7 +223,7 @@ tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t
     tri_sharder s = {0};
     *n = 1;
     if (pass.in->mesh.dp > 1) {
-        TRI_TRY(settle(&pass));
+        TRI_TRY(resolve_hybrid(&pass));
         open_blocks(&s, &pass);
         *n = s.n;
     }
@@ -231,7 +231,7 @@ tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t
     (*begins)[0] = 1;
     if (!training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
     for (int b = 0; b < s.n_blocks; b++) {
-        const tri_block *block = &s.block[b];
+        const tri_shard_block *block = &s.block[b];
         int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));
         if (!each) continue;
         for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each, training);
@@ -257,7 +257,7 @@ tri_status tri__pass_shard(tri_pass *pass) {
     tri_sharder s;
     hold_all(pass);
     if (pass->in->mesh.dp == 1) return TRI_OK;
-    TRI_TRY(settle(pass));
+    TRI_TRY(resolve_hybrid(pass));
     open_sharder(&s, pass);
     share_out(&s);
     if (pass->sharding.kind >= TRI_SHARD_ZERO3) tri__gathers_plan(&s);

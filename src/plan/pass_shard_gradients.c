@@ -109,7 +109,7 @@ static void make_scatters(tri_sharder *s, const int *last) {
     struct tri_reductions *r = s->reductions;
     r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
     for (int b = 0; b < s->n_blocks; b++) {
-        const tri_block *block = &s->block[b];
+        const tri_shard_block *block = &s->block[b];
         bucket made = {.unit = tri__sharder_unit(s, block)};
         made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
         r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own", block->name);
@@ -134,7 +134,7 @@ static void make_shards(tri_sharder *s) {
         if (unit >= 0) r->last[s->block_of[unit] * n_mb + s->from->instr[i].mb] = i;
     }
     for (int b = 0; b < s->n_blocks; b++) {
-        const tri_block *block = &s->block[b];
+        const tri_shard_block *block = &s->block[b];
         r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
     }
 }
@@ -154,10 +154,10 @@ void tri__reductions_plan(tri_sharder *s) {
 }
 
 /* Ends the reduce-scatter that is under way: its result is the shard, or is added to it. */
-static void settle(tri_sharder *s) {
+static void finish_scatter(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
     if (r->open_block < 0) return;
-    const tri_block *block = &s->block[r->open_block];
+    const tri_shard_block *block = &s->block[r->open_block];
     int unit = tri__sharder_unit(s, block), shard = r->shard[r->open_block], mb = r->open_mb;
     tri__sharder_wait(s, r->open, unit, mb);
     if (r->open.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, r->open.y)->acc = 1;
@@ -172,8 +172,8 @@ void tri__reductions_before(tri_sharder *s, int at) {
     int unit = unit_written(s, &s->from->instr[at]), mb = s->from->instr[at].mb;
     if (!shares_grads(s) || unit < 0 || r->begun[s->block_of[unit]] == mb + 1) return;
     int b = s->block_of[unit];
-    const tri_block *block = &s->block[b];
-    settle(s);
+    const tri_shard_block *block = &s->block[b];
+    finish_scatter(s);
     r->begun[b] = mb + 1;
     int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
     tri__sharder_stand_block(s, &s->grads, block, slot);
@@ -193,9 +193,9 @@ unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
 
 static void scatter(tri_sharder *s, int b, int mb) {
     struct tri_reductions *r = s->reductions;
-    const tri_block *block = &s->block[b];
+    const tri_shard_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
-    settle(s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
+    finish_scatter(s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
     if (mb > 0)
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};
@@ -217,7 +217,7 @@ void tri__reductions_after(tri_sharder *s, int at) {
 
 void tri__reductions_end(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
-    settle(s);
+    finish_scatter(s);
     for (int i = 0; i < r->n_flights; i++) tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
     for (int u = 0; u < s->pass->model->n_units; u++) {
         int b = s->block_of[u];

@@ -31,12 +31,12 @@ static int block_used(const tri_sharder *s, const tri_instr *instr) {
 }
 
 /* Runs that may lie between two uses of a block without its going in between. */
-static int patience(const tri_sharding *how) {
+static int longest_gap(const tri_sharding *how) {
     return how->reshard == TRI_RESHARD_NO ? INT_MAX : how->reshard == TRI_RESHARD_YES ? 0 : how->prefetch;
 }
 
 static void find_runs(tri_sharder *s, struct tri_gathers *g) {
-    int run = -1, now = -1, wait = patience(&s->pass->sharding);
+    int run = -1, now = -1, wait = longest_gap(&s->pass->sharding);
     int *last = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *last); /* the block's latest gather */
     for (int b = 0; b < s->n_blocks; b++) last[b] = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
@@ -59,7 +59,7 @@ void tri__gathers_plan(tri_sharder *s) {
     g->run = tri__arena_alloc(s->to.arena, (size_t)s->from->n_instrs * sizeof *g->run);
     g->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *g->shard);
     for (int b = 0; b < s->n_blocks; b++) {
-        const tri_block *block = &s->block[b];
+        const tri_shard_block *block = &s->block[b];
         g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
         for (int u = block->first; u < block->first + block->n; u++) s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
     }
@@ -68,7 +68,7 @@ void tri__gathers_plan(tri_sharder *s) {
 
 static void post(tri_sharder *s, int index, int mb) {
     gather *at = &s->gathers->gather[index];
-    const tri_block *block = &s->block[at->block];
+    const tri_shard_block *block = &s->block[at->block];
     int whole = tri__sharder_slot(s, block, TRI_MEM_GATHER, block->count, "w.%s/%d", block->name, index);
     at->ends = (tri_ends){.y = whole, .x = s->gathers->shard[at->block]};
     tri__sharder_post(s, TRI_OP_all_gather_post, s->group, at->ends, tri__sharder_unit(s, block), mb);
@@ -81,7 +81,7 @@ void tri__gathers_before(tri_sharder *s, int at) {
     while (g->posted < g->n && g->gather[g->posted].post <= run) post(s, g->posted++, mb);
     if (g->waited == g->n || g->gather[g->waited].first != run) return;
     const gather *now = &g->gather[g->waited++];
-    const tri_block *block = &s->block[now->block];
+    const tri_shard_block *block = &s->block[now->block];
     tri__sharder_wait(s, now->ends, tri__sharder_unit(s, block), mb);
     tri__sharder_stand_block(s, &s->weights, block, now->ends.y);
 }

@@ -1,12 +1,12 @@
 /* pass_tensor.c - pass: the ranks of the tp axis share out each layer (Shoeybi et al., 2019; sequence parallelism: Korthikanti et al., 2022).
  *
- * Writes the forward list anew for what this rank holds of the model, and tracks how every activation lies on the ranks:
+ * Writes the forward list anew for what this rank holds of the model, and tracks how every activation is placed on the ranks:
  *
  *   WHOLE     each has all of it, the same bits
  *   TOKENS    each has an equal run of its rows: norms, dropout and residuals with sequence parallelism
  *   COLUMNS   each has its heads, or its columns of the feed-forward layer
  *
- * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives an addend: the sum over
+ * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives a PARTIAL: the sum over
  * the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that knows some of the words. Where a value does not
  * lie as its user needs it, an operation that hands it round stands between (tokens_, ranks_ in ops.def). Those have adjoints, so backward
  * learns nothing of ranks; tensor_lower.c makes transfers of them. */
@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-typedef enum lie { WHOLE, TOKENS, COLUMNS, ADDEND } lie;
+typedef enum placement { WHOLE, TOKENS, COLUMNS, PARTIAL } placement;
 
 typedef struct tensor {
     tri_pass *pass;
@@ -25,7 +25,7 @@ typedef struct tensor {
     int *map;                /* [slots of from] the new slot; -1: none yet */
     int *own;                /* [slots of from] of an input: this rank's run of rows; -1: none yet */
     int *filler;             /* [slots of from] the instruction that fills an input; -1: it is computed, or a weight */
-    uint8_t *lies;           /* [slots of from] a lie; of what is computed */
+    uint8_t *placed;           /* [slots of from] a placement; of what is computed */
 } tensor;
 
 /* The parameter that a view begins with. */
@@ -60,14 +60,14 @@ static int map_weight(tensor *t, int view) {
     return t->map[view] = tri__build_view(&t->to, t->map[s->parent], t->held->param[first].at, rows, cols, "%s", s->name);
 }
 
-static tri_rows rows_as(const tensor *t, const tri_slot *like, lie lies) {
+static tri_rows rows_as(const tensor *t, const tri_slot *like, placement as) {
     tri_rows rows = like->rows;
-    if (lies == TOKENS) rows.div = t->n;
+    if (as == TOKENS) rows.div = t->n;
     return rows;
 }
 
 /* What an input brings, or this rank's rows of it; read where it is first used. */
-static int map_input(tensor *t, int slot, lie needs) {
+static int map_input(tensor *t, int slot, placement needs) {
     int *index = needs == TOKENS ? &t->own[slot] : &t->map[slot];
     if (*index >= 0) return *index;
     const tri_slot *s = &t->from->slot[slot];
@@ -79,18 +79,18 @@ static int map_input(tensor *t, int slot, lie needs) {
 }
 
 /* Appends an operation that hands `x` round: to a slot like `like`, named with `suffix`. */
-static int hand(tensor *t, tri_op op, int x, const tri_slot *like, lie lies, const char *suffix) {
-    int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, lies), like->cols, "%s%s", like->name, suffix);
+static int hand(tensor *t, tri_op op, int x, const tri_slot *like, placement as, const char *suffix) {
+    int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, as), like->cols, "%s%s", like->name, suffix);
     tri__build(&t->to, op, (const int[TRI_MAX_ARGS]){y, x}, (tri_attr){.part = op == TRI_OP_tokens_whole ? t->place : 0});
     return y;
 }
 
 /* A computed value as its user needs it. each: the ranks compute different things with it, so its gradient is their sum. */
-static int bring(tensor *t, int slot, lie needs, int each) {
+static int bring(tensor *t, int slot, placement needs, int each) {
     const tri_slot *s = &t->from->slot[slot];
-    if (t->lies[slot] == TOKENS && needs == WHOLE)
+    if (t->placed[slot] == TOKENS && needs == WHOLE)
         return hand(t, each ? TRI_OP_tokens_gather : TRI_OP_tokens_whole, t->map[slot], s, WHOLE, ".whole");
-    TRI_ASSERT(t->lies[slot] == needs);
+    TRI_ASSERT(t->placed[slot] == needs);
     return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
 }
 
@@ -98,25 +98,25 @@ static tri_share share_of(const tensor *t, const tri_instr *instr, const char *o
     return t->pass->in->model->param[param_of(t, instr->slot[tri__op_arg(instr->op, operand)])].share;
 }
 
-/* How its operands must lie, and how its results do. */
+/* How its operands must be placed, and how its results are. */
 typedef struct rule {
-    lie needs, gives;
+    placement needs, gives;
 } rule;
 
 static rule rule_of(const tensor *t, const tri_instr *instr) {
     tri_share share;
-    lie same;
+    placement same;
     switch (instr->op) {
     case TRI_OP_linear:
         share = share_of(t, instr, "w");
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
-        return share == TRI_SHARE_COLS ? (rule){COLUMNS, ADDEND} : (rule){WHOLE, WHOLE};
+        return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
     case TRI_OP_attention: case TRI_OP_attention_first: return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_embed: return (rule){WHOLE, share_of(t, instr, "word") == TRI_SHARE_ROWS ? ADDEND : WHOLE};
-    case TRI_OP_norm: same = t->lies[instr->slot[tri__op_arg(TRI_OP_norm, "x")]]; return (rule){same, same};
-    case TRI_OP_dropout: same = t->lies[instr->slot[tri__op_arg(TRI_OP_dropout, "x")]]; return (rule){same, same};
-    case TRI_OP_add: same = t->lies[instr->slot[tri__op_arg(TRI_OP_add, "a")]]; return (rule){same, same};
-    case TRI_OP_gelu: same = t->lies[instr->slot[tri__op_arg(TRI_OP_gelu, "x")]]; return (rule){same, same};
+    case TRI_OP_embed: return (rule){WHOLE, share_of(t, instr, "word") == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
+    case TRI_OP_norm: same = t->placed[instr->slot[tri__op_arg(TRI_OP_norm, "x")]]; return (rule){same, same};
+    case TRI_OP_dropout: same = t->placed[instr->slot[tri__op_arg(TRI_OP_dropout, "x")]]; return (rule){same, same};
+    case TRI_OP_add: same = t->placed[instr->slot[tri__op_arg(TRI_OP_add, "a")]]; return (rule){same, same};
+    case TRI_OP_gelu: same = t->placed[instr->slot[tri__op_arg(TRI_OP_gelu, "x")]]; return (rule){same, same};
     default: return (rule){WHOLE, WHOLE};
     }
 }
@@ -128,13 +128,13 @@ static int map_read(tensor *t, int slot, rule r) {
     return bring(t, slot, r.needs, r.needs == WHOLE && r.gives == COLUMNS);
 }
 
-static int map_written(tensor *t, int slot, lie gives) {
+static int map_written(tensor *t, int slot, placement gives) {
     if (slot < 0) return -1;
     const tri_slot *s = &t->from->slot[slot];
     int64_t cols = gives == COLUMNS ? s->cols / t->n : s->cols;
-    t->lies[slot] = (uint8_t)gives;
+    t->placed[slot] = (uint8_t)gives;
     return t->map[slot] = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, gives), cols, "%s%s", s->name,
-                                          gives == ADDEND ? ".addend" : "");
+                                          gives == PARTIAL ? ".addend" : "");
 }
 
 static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
@@ -153,11 +153,11 @@ static void rewrite(tensor *t, const tri_instr *instr) {
     for (int k = 0; k < row->n_args; k++)
         slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives) : map_read(t, instr->slot[k], r);
     tri__build(&t->to, instr->op, slots, attr_of(t, instr))->acc = instr->acc;
-    if (r.gives != ADDEND) return;
+    if (r.gives != PARTIAL) return;
     int summed = instr->slot[0], tokens = t->pass->in->sequence_parallel;
-    t->lies[summed] = tokens ? TOKENS : WHOLE;
+    t->placed[summed] = tokens ? TOKENS : WHOLE;
     t->map[summed] = hand(t, tokens ? TRI_OP_tokens_scatter : TRI_OP_ranks_sum, slots[0], &t->from->slot[summed],
-                          (lie)t->lies[summed], "");
+                          (placement)t->placed[summed], "");
 }
 
 /* Every size that divides the heads and the feed-forward columns of all encoders. */
@@ -197,7 +197,7 @@ static void open_tensor(tensor *t, tri_pass *pass) {
     t->map = tri__arena_alloc(pass->arena, n * sizeof *t->map);
     t->own = tri__arena_alloc(pass->arena, n * sizeof *t->own);
     t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);
-    t->lies = tri__arena_alloc(pass->arena, n);
+    t->placed = tri__arena_alloc(pass->arena, n);
     for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
     tri__build_units(&t->to, from);
     for (int i = 0; i < from->n_instrs; i++)

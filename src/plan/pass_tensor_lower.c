@@ -11,13 +11,13 @@
 #include "base/random.h"
 
 /* One transfer in the making. */
-typedef struct handing {
+typedef struct pending_collective {
     tri_op op;               /* of the post */
     tri_ends ends;
     int add;                 /* the slot that what came is added to; -1 */
     int post, wait;          /* instructions of the old list that they stand before; its end */
     int16_t unit, mb;
-} handing;
+} pending_collective;
 
 typedef struct lower {
     tri_pass *pass;
@@ -25,8 +25,8 @@ typedef struct lower {
     int n;
     tri_builder to;
     int *alias;              /* [slots] the slot that stands for it */
-    handing *handing;
-    int n_handings, cap_handings;
+    pending_collective *pending;
+    int n_pending, cap_pending;
 } lower;
 
 static int writes(const tri_instr *instr, int slot) {
@@ -77,9 +77,9 @@ static tri_op post_of(tri_op op) {
     }
 }
 
-static void plan_handing(lower *l, int at) {
+static void plan_pending(lower *l, int at) {
     const tri_instr *instr = &l->from[at];
-    handing h = {.op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
+    pending_collective h = {.op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
     if (h.op == TRI_OP_COUNT) return;
     int y = instr->slot[0], x = instr->slot[1];
     h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
@@ -91,19 +91,19 @@ static void plan_handing(lower *l, int at) {
         if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
     }
     while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x)) h.post--;
-    for (int i = 0; i < l->n_handings; i++)
-        if (l->handing[i].wait == at) h.post = at; /* x is what that one brings */
+    for (int i = 0; i < l->n_pending; i++)
+        if (l->pending[i].wait == at) h.post = at; /* x is what that one brings */
     while (h.wait < l->n && !touches(&l->from[h.wait], y) && !touches(&l->from[h.wait], x)) h.wait++;
-    *TRI_PUSH(l->to.arena, l->handing, l->n_handings, l->cap_handings) = h;
+    *TRI_PUSH(l->to.arena, l->pending, l->n_pending, l->cap_pending) = h;
 }
 
-static void emit_post(lower *l, const handing *h) {
+static void emit_post(lower *l, const pending_collective *h) {
     l->to.unit = h->unit, l->to.mb = h->mb;
     tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)});
     post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
 }
 
-static void emit_wait(lower *l, const handing *h) {
+static void emit_wait(lower *l, const pending_collective *h) {
     l->to.unit = h->unit, l->to.mb = h->mb;
     TRI_BUILD(&l->to, wait, (tri_attr){0}, h->ends.y, h->ends.x);
     if (h->add >= 0) TRI_BUILD(&l->to, add_din, (tri_attr){0}, h->add, -1, h->ends.y)->acc = 1;
@@ -120,21 +120,21 @@ static void emit_instr(lower *l, const tri_instr *instr) {
 
 /* Handings are in the order of their posts. */
 static void write_list(lower *l) {
-    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_handings * sizeof *open), n_open = 0, posted = 0; /* not yet waited for */
+    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open), n_open = 0, posted = 0; /* not yet waited for */
     for (int i = 0; i <= l->n; i++) {
         int kept = 0;
         for (int k = 0; k < n_open; k++) {
-            if (l->handing[open[k]].wait == i) emit_wait(l, &l->handing[open[k]]);
+            if (l->pending[open[k]].wait == i) emit_wait(l, &l->pending[open[k]]);
             else open[kept++] = open[k];
         }
         n_open = kept;
-        for (; posted < l->n_handings && l->handing[posted].post == i; posted++) {
-            emit_post(l, &l->handing[posted]);
+        for (; posted < l->n_pending && l->pending[posted].post == i; posted++) {
+            emit_post(l, &l->pending[posted]);
             open[n_open++] = posted;
         }
         if (i < l->n) emit_instr(l, &l->from[i]);
     }
-    TRI_ASSERT(posted == l->n_handings && n_open == 0);
+    TRI_ASSERT(posted == l->n_pending && n_open == 0);
 }
 
 void tri__pass_tensor_lower(tri_pass *pass) {
@@ -149,7 +149,7 @@ void tri__pass_tensor_lower(tri_pass *pass) {
     int place = tri__mesh_coords(&program->mesh, program->rank).tp;
     for (int i = 0; i < l.n; i++) {
         if (place > 0 && (l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter)) drop_bias(&l, i);
-        plan_handing(&l, i);
+        plan_pending(&l, i);
     }
     write_list(&l);
 }

@@ -53,7 +53,7 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
-tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
+tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
     *in = *asked;
     in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
     in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
@@ -77,7 +77,7 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_
     tri_plan_in in;
     tri_stages stages;
     *plan = (tri_plan){0};
-    TRI_TRY(tri__plan_settle(arena, asked, &in, &stages));
+    TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
     if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model));
     return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model);
 }

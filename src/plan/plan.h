@@ -131,7 +131,7 @@ typedef struct tri_pass {
 tri_status tri__passes_template(tri_pass *pass, int training);
 tri_status tri__passes_own(tri_pass *pass, int training);
 /* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
-tri_status tri__plan_settle(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
+tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
 void tri__pass_forward(tri_pass *pass, int training);
 tri_status tri__pass_tensor(tri_pass *pass);

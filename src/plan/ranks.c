@@ -140,7 +140,7 @@ static tri_status plan_stages(ranks *r, side *side, int tp) {
 }
 
 static tri_status plan_all(ranks *r, const tri_plan_in *in) {
-    TRI_TRY(tri__plan_settle(r->scratch, in, &r->in, &r->stages));
+    TRI_TRY(tri__plan_resolve(r->scratch, in, &r->in, &r->stages));
     size_t mark = r->scratch->used;
     for (int i = 0; i < 2; i++)
         for (int tp = 0; tp < in->mesh.tp && r->side[i].out; tp++) {

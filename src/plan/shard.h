@@ -7,12 +7,12 @@
 
 #include "plan/plan.h"
 
-typedef struct tri_block {
+typedef struct tri_shard_block {
     const char *name;      /* of its unit; of several: first-last */
     int first, n;          /* units */
     int64_t count;         /* elements */
     tri_range own;         /* this rank's shard */
-} tri_block;
+} tri_shard_block;
 
 /* The units' flat slots of one sort (weights or gradients) in the old program, with their views. */
 typedef struct tri_flats {
@@ -29,7 +29,7 @@ typedef struct tri_sharder {
     tri_flats weights, grads;
     tri_attr group;        /* shares a block out */
     int n, place;          /* its ranks; this one's place */
-    tri_block *block;
+    tri_shard_block *block;
     int n_blocks, cap_blocks;
     int *block_of;         /* [n_units] */
     int64_t *unit_at;      /* [n_units] first element in the block */
@@ -42,16 +42,16 @@ int tri__sharder_map(tri_sharder *s, int slot);
 /* From now on `slot` stands for a unit's flat slot, and views of it for that one's views. */
 void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot);
 /* The same for all units of a block, side by side in `slot` [1, count of the block]. */
-void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_block *block, int slot);
+void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_shard_block *block, int slot);
 /* A slot of a block: [1, cols] f32. */
-int tri__sharder_slot(tri_sharder *s, const tri_block *block, tri_mem mem, int64_t cols, const char *format, ...)
+int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* What a slot that holds this rank's shard of a block holds of one of its units. */
-int tri__sharder_share(tri_sharder *s, const tri_block *block, int unit, int slot);
+int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, int slot);
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
 void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb);
 void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
-int tri__sharder_unit(const tri_sharder *s, const tri_block *block); /* the program's unit for instructions on a block */
+int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block); /* the program's unit for instructions on a block */
 
 /* shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old program. */
 void tri__gathers_plan(tri_sharder *s);

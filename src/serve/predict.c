@@ -191,7 +191,7 @@ static tri_status compute(served *v) {
     TRI_TRY(tri__engine_bind(&v->engine, NULL));
     TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
     TRI_TRY(check_weights(v));
-    TRI_TRY(tri__engine_settle(&v->engine));
+    TRI_TRY(tri__engine_upload(&v->engine));
     v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
     TRI_TRY(tri__evaluate(&v->engine, v->data, v->settings.batch_size, v->probs));

@@ -53,7 +53,7 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
 
 /* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part has in a node, as
  * long as the near one carries them. */
-static tri_link link_of(const tri_hardware *h, const int *members, int n) {
+static tri_wire link_of(const tri_hardware *h, const int *members, int n) {
     int fewest = n, here = 0;
     for (int i = 0; i < n; i++) {
         here++;
@@ -62,12 +62,12 @@ static tri_link link_of(const tri_hardware *h, const int *members, int n) {
         here = 0;
     }
     if (fewest == n) return h->near;
-    return (tri_link){h->far.latency, fmin(h->near.bytes, h->far.bytes * fewest)};
+    return (tri_wire){h->far.latency, fmin(h->near.bytes, h->far.bytes * fewest)};
 }
 
 double tri__transfer_seconds(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes) {
     if (n < 2) return 0;
-    tri_link link = link_of(h, members, n);
+    tri_wire link = link_of(h, members, n);
     double steps = n - 1, levels = ceil(log2(n)), ring = steps * (link.latency + bytes / n / link.bytes);
     switch (kind) {
     case TRI_ALL_REDUCE: return fmin(2 * ring, 2 * levels * (link.latency + bytes / link.bytes));

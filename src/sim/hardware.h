@@ -6,10 +6,10 @@
 #include "base/json.h"
 #include "layout/dtype.h"
 
-typedef struct tri_link {
+typedef struct tri_wire {
     double latency;    /* seconds before the first byte arrives */
     double bytes;      /* a second, of one rank, in one direction */
-} tri_link;
+} tri_wire;
 
 typedef struct tri_hardware {
     char name[64];
@@ -19,7 +19,7 @@ typedef struct tri_hardware {
     double copy;           /* bytes a second from the host to the device */
     double launch;         /* seconds that each operation takes at least */
     int ranks_per_node;
-    tri_link near, far;    /* between ranks of a node, between nodes */
+    tri_wire near, far;    /* between ranks of a node, between nodes */
     int overlap;           /* 1: transfers run beside computing; 0: ranks move data themselves, when they wait for it */
 } tri_hardware;
 

@@ -89,7 +89,7 @@ static tri_status emit_step(loop *l, double seconds) {
 
 /* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on, since the next one
  * may succeed; the second in a row ends it. */
-static tri_status settle(loop *l, int wait) {
+static tri_status finish_save(loop *l, int wait) {
     tri_session *s = l->s;
     tri_saved saved;
     TRI_TRY(tri__session_save_advance(s, wait, &saved));
@@ -110,17 +110,17 @@ static tri_status settle(loop *l, int wait) {
 /* With --async-save it is under way when this returns. */
 static tri_status save(loop *l) {
     if (l->begun_step == l->s->at.step) return TRI_OK;
-    TRI_TRY(settle(l, 1));
+    TRI_TRY(finish_save(l, 1));
     TRI_TRY(tri__session_save_begin(l->s));
     l->begun_step = l->s->at.step;
-    return settle(l, !l->s->settings->async_save);
+    return finish_save(l, !l->s->settings->async_save);
 }
 
 /* There is no next one: it is tried again at once. */
 static tri_status save_last(loop *l) {
     do {
         TRI_TRY(save(l));
-        TRI_TRY(settle(l, 1));
+        TRI_TRY(finish_save(l, 1));
     } while (l->saved_step != l->s->at.step);
     return TRI_OK;
 }
@@ -175,7 +175,7 @@ static tri_status end_step(loop *l) {
     if (s->at.batch == 0 || last) TRI_TRY(end_epoch(l, last));
     if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) TRI_TRY(save(l));
     if (last && s->settings->save_every) TRI_TRY(save_last(l));
-    return last ? settle(l, 1) : TRI_OK;
+    return last ? finish_save(l, 1) : TRI_OK;
 }
 
 static tri_status one_step(loop *l) {
@@ -192,7 +192,7 @@ static tri_status one_step(loop *l) {
     l->tokens += s->last.tokens;
     int last = s->at.step == s->steps;
     if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
-    TRI_TRY(settle(l, 0));
+    TRI_TRY(finish_save(l, 0));
     TRI_TRY(end_step(l));
     l->longest = fmax(l->longest, tri__clock() - begin);
     return TRI_OK;

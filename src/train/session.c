@@ -172,7 +172,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__session_open_saver(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
-    TRI_TRY(tri__engine_settle(&s->engine));
+    TRI_TRY(tri__engine_upload(&s->engine));
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
     return open_loader(s);

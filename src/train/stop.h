@@ -1,4 +1,4 @@
-/* stop.h - the wish to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that comes near. Ranks
+/* stop.h - a request to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that comes near. Ranks
  * hear of it at different moments, so they agree, at the end of a step, that it is the last. */
 #ifndef TRI_TRAIN_STOP_H
 #define TRI_TRAIN_STOP_H

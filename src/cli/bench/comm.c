@@ -322,7 +322,7 @@ static tri_status run_plan(tri_settings *settings, plan *p) {
     tri_launch launch;
     int here;
     TRI_TRY(read_plan(settings, p));
-    TRI_TRY(tri__launch_settle(p->cli, settings, &launch));
+    TRI_TRY(tri__launch_resolve(p->cli, settings, &launch));
     TRI_TRY(tri__bench_ranks(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
     tri_ranks how = {.progress_timeout = settings->progress_timeout,

@@ -70,27 +70,27 @@ enum { ALWAYS = sizeof always / sizeof *always };
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
 
-static void line_of(const lab *b, const struct layout *layout, tri_line *l) {
+static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) {
     int n = layout->kind == ALONE ? 1 : b->n, warmup = b->model->warmup;
-    tri__line_add(l, "%s", b->cli->argv[0]);
-    tri__line_add(l, "train");
-    tri__line_add(l, "--config=%s/config.json", b->folder);
-    tri__line_add(l, "--data-path=%s/data", b->folder);
-    tri__line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
-    tri__line_add(l, "--nproc-per-node=%d", n);
-    tri__line_add(l, "--global-batch-size=%d", n * b->model->samples);
-    if (layout->kind == PIPELINE) tri__line_add(l, "--pp-size=%d", n), tri__line_add(l, "--num-microbatches=%d", 2 * n);
-    if (layout->kind == TENSOR) tri__line_add(l, "--tp-size=%d", n);
-    tri__line_add(l, "--threads=%d", b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
-    tri__line_add(l, "--max-steps=%lld", (long long)b->steps);
-    tri__line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
-    tri__line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
-    tri__line_add(l, "--progress-timeout=%d", RUN_SECONDS);
-    for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
-    tri__line_add(l, "--device=%s", b->asked->device);
-    tri__line_add(l, "--precision=%s", precisions[b->asked->precision]);
-    if (b->asked->memory_limit) tri__line_add(l, "--memory-limit=%s", b->asked->memory_limit);
-    for (int i = 0; layout->options[i]; i++) tri__line_add(l, "%s", layout->options[i]);
+    tri__run_line_add(l, "%s", b->cli->argv[0]);
+    tri__run_line_add(l, "train");
+    tri__run_line_add(l, "--config=%s/config.json", b->folder);
+    tri__run_line_add(l, "--data-path=%s/data", b->folder);
+    tri__run_line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
+    tri__run_line_add(l, "--nproc-per-node=%d", n);
+    tri__run_line_add(l, "--global-batch-size=%d", n * b->model->samples);
+    if (layout->kind == PIPELINE) tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
+    if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
+    tri__run_line_add(l, "--threads=%d", b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
+    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
+    tri__run_line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
+    tri__run_line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
+    tri__run_line_add(l, "--progress-timeout=%d", RUN_SECONDS);
+    for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
+    tri__run_line_add(l, "--device=%s", b->asked->device);
+    tri__run_line_add(l, "--precision=%s", precisions[b->asked->precision]);
+    if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
+    for (int i = 0; layout->options[i]; i++) tri__run_line_add(l, "%s", layout->options[i]);
 }
 
 /* ---- What a run left behind ---- */
@@ -145,14 +145,14 @@ static tri_status plan(tri_settings *settings, result *r) {
     return status;
 }
 
-static tri_status run(const lab *b, tri_line *l, tri_settings *settings, result *r) {
+static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, result *r) {
     TRI_TRY(plan(settings, r));
     tri_status status = tri__run_prepare(settings, b->cli->stop);
     if (status == TRI_RESOURCE) {
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;
     }
-    if (status == TRI_OK) status = tri__line_start(b->cli, l, settings);
+    if (status == TRI_OK) status = tri__run_line_start(b->cli, l, settings);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &r->steps);
     tri__bench_remove(settings->output_dir);
@@ -174,7 +174,7 @@ static tri_status run(const lab *b, tri_line *l, tri_settings *settings, result 
 static tri_status run_layout(lab *b, int which) {
     tri_settings settings;
     int n_words;
-    tri_line *l = calloc(1, sizeof *l);
+    tri_run_line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
     line_of(b, &layouts[which], l);
@@ -296,7 +296,7 @@ static tri_status choose(lab *b) {
 
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
     tri_launch launch;
-    TRI_TRY(tri__launch_settle(cli, settings, &launch));
+    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
         return tri__fail(TRI_USAGE, "bench lab starts its own ranks, one layout after another: run it without a launcher");
     lab *b = calloc(1, sizeof *b);

@@ -81,23 +81,23 @@ static tri_status list_layouts(pipeline *b) {
 static const char *const always[] = {"--threads=1", "--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
-static void line_of(const pipeline *b, const layout *at, tri_line *l) {
+static void line_of(const pipeline *b, const layout *at, tri_run_line *l) {
     int bound = b->stages <= tri__cores() && strcmp(b->device, "cpu") == 0;
-    tri__line_add(l, "%s", b->cli->argv[0]);
-    tri__line_add(l, "train");
-    tri__line_add(l, "--config=%s/config.json", b->folder);
-    tri__line_add(l, "--data-path=%s/data", b->folder);
-    tri__line_add(l, "--output-dir=%s/run", b->folder);
-    tri__line_add(l, "--device=%s", b->device);
-    tri__line_add(l, "--nproc-per-node=%d", b->stages);
-    tri__line_add(l, "--pp-size=%d", b->stages);
-    tri__line_add(l, "--schedule=%s", tri__schedule_row(at->schedule)->name);
-    tri__line_add(l, "--pipeline-shape=%s", shapes[at->shape]);
-    tri__line_add(l, "--num-microbatches=%d", b->microbatches);
-    tri__line_add(l, "--batch-size=%d", b->microbatches * b->model->samples);
-    tri__line_add(l, "--max-steps=%lld", (long long)b->steps);
-    tri__line_add(l, "--bind-cores=%s", bound ? "core" : "none");
-    for (int i = 0; i < ALWAYS; i++) tri__line_add(l, "%s", always[i]);
+    tri__run_line_add(l, "%s", b->cli->argv[0]);
+    tri__run_line_add(l, "train");
+    tri__run_line_add(l, "--config=%s/config.json", b->folder);
+    tri__run_line_add(l, "--data-path=%s/data", b->folder);
+    tri__run_line_add(l, "--output-dir=%s/run", b->folder);
+    tri__run_line_add(l, "--device=%s", b->device);
+    tri__run_line_add(l, "--nproc-per-node=%d", b->stages);
+    tri__run_line_add(l, "--pp-size=%d", b->stages);
+    tri__run_line_add(l, "--schedule=%s", tri__schedule_row(at->schedule)->name);
+    tri__run_line_add(l, "--pipeline-shape=%s", shapes[at->shape]);
+    tri__run_line_add(l, "--num-microbatches=%d", b->microbatches);
+    tri__run_line_add(l, "--batch-size=%d", b->microbatches * b->model->samples);
+    tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
+    tri__run_line_add(l, "--bind-cores=%s", bound ? "core" : "none");
+    for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
 }
 
 static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
@@ -120,10 +120,10 @@ static tri_status read_summary(const char *folder, result *r) {
     return r->flow > 0 ? TRI_OK : tri__fail(TRI_INTERNAL, "%s: has no pipeline", path);
 }
 
-static tri_status run(const pipeline *b, tri_line *l, tri_settings *settings, result *r) {
+static tri_status run(const pipeline *b, tri_run_line *l, tri_settings *settings, result *r) {
     tri_run_steps steps;
     tri_status status = tri__run_prepare(settings, b->cli->stop);
-    if (status == TRI_OK) status = tri__line_start(b->cli, l, settings);
+    if (status == TRI_OK) status = tri__run_line_start(b->cli, l, settings);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &steps);
     if (status == TRI_OK) r->step = steps.seconds;
@@ -134,7 +134,7 @@ static tri_status run(const pipeline *b, tri_line *l, tri_settings *settings, re
 static tri_status run_layout(const pipeline *b, layout *at) {
     tri_settings settings;
     int n_words;
-    tri_line *l = calloc(1, sizeof *l);
+    tri_run_line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
     if (!b->asked->quiet) fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
     line_of(b, at, l);
@@ -201,7 +201,7 @@ static tri_status run_all(pipeline *b) {
     return status;
 }
 
-static tri_status settle(pipeline *b) {
+static tri_status resolve(pipeline *b) {
     const tri_settings *s = b->asked;
     b->device = s->given.device ? s->device : "timed";
     int model = strcmp(b->device, "timed") == 0 ? MODEL_DEEP : MODEL_SMALL;
@@ -217,13 +217,13 @@ static tri_status settle(pipeline *b) {
 
 tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings) {
     tri_launch launch;
-    TRI_TRY(tri__launch_settle(cli, settings, &launch));
+    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
         return tri__fail(TRI_USAGE, "bench pipeline starts its own ranks, one schedule after another: run it without a launcher");
     pipeline *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (pipeline){.cli = cli, .asked = settings};
-    tri_status status = settle(b);
+    tri_status status = resolve(b);
     if (status == TRI_OK) status = run_all(b);
     free(b);
     return status;

@@ -10,16 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-void tri__line_add(tri_line *line, const char *format, ...) {
+void tri__run_line_add(tri_run_line *line, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(line->text[line->n], TRI_LINE_WORD, format, args);
+    vsnprintf(line->text[line->n], TRI_RUN_LINE_WORD, format, args);
     va_end(args);
     line->argv[line->n] = line->text[line->n];
     line->argv[++line->n] = NULL;
 }
 
-tri_status tri__line_start(const tri_cli *by, tri_line *line, const tri_settings *settings) {
+tri_status tri__run_line_start(const tri_cli *by, tri_run_line *line, const tri_settings *settings) {
     tri_cli cli = *by;
     cli.argv = line->argv;
     int nothing;

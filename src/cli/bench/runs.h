@@ -6,16 +6,16 @@
 
 #include "base/file.h"
 
-enum { TRI_LINE_WORDS = 32, TRI_LINE_WORD = TRI_PATH_MAX + 32 };
-typedef struct tri_line {
-    char text[TRI_LINE_WORDS][TRI_LINE_WORD];
-    char *argv[TRI_LINE_WORDS + 1]; /* ends with NULL */
+enum { TRI_RUN_LINE_WORDS = 32, TRI_RUN_LINE_WORD = TRI_PATH_MAX + 32 };
+typedef struct tri_run_line {
+    char text[TRI_RUN_LINE_WORDS][TRI_RUN_LINE_WORD];
+    char *argv[TRI_RUN_LINE_WORDS + 1]; /* ends with NULL */
     int n;
-} tri_line;
-void tri__line_add(tri_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+} tri_run_line;
+void tri__run_line_add(tri_run_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Starts the ranks of `settings`, which the line was parsed to, and waits for them. What they print is not the bench's result; a failure's
  * words come back in tri_error. */
-tri_status tri__line_start(const tri_cli *cli, tri_line *line, const tri_settings *settings);
+tri_status tri__run_line_start(const tri_cli *cli, tri_run_line *line, const tri_settings *settings);
 
 /* Of the steps after warm-up, from metrics.jsonl: the median's seconds, and mean shares of a step. */
 typedef struct tri_run_steps {

@@ -105,7 +105,7 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
     snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random, join->nodes.node_of[join->rank]);
-    tri_meeting meeting = {.key = key,
+    tri_rendezvous meeting = {.key = key,
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
                            .seconds = MEET_SECONDS,

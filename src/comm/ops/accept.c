@@ -30,7 +30,7 @@ static uint64_t hash_counts(int n, const int64_t *counts) {
 }
 
 /* Counts that are all the same are a count. */
-static tri_status settle_counts(const tri_group *group, const tri_collective *what, tri_pending *p) {
+static tri_status resolve_counts(const tri_group *group, const tri_collective *what, tri_pending *p) {
     const char *name = tri__collective_name(what->kind);
     int64_t all = 0, bytes;
     int equal = 1;
@@ -124,7 +124,7 @@ tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending
                                .root = kind->rooted ? what->root : 0,
                                .tag = message ? what->tag : 0,
                                .rank = group->world->rank};
-    TRI_TRY(settle_counts(group, what, p));
+    TRI_TRY(resolve_counts(group, what, p));
     if (p->bare) return TRI_OK;
     tri_status status = check_buffers(group, what, p);
     if (status != TRI_OK && p->shard) tri__block_give(group->world, p->shard);

@@ -23,7 +23,7 @@ static const char *const reductions[TRI_REDUCTION_COUNT] = {
 
 const tri_kind_row *tri__kind(int kind) { return &kinds[kind]; }
 
-int64_t tri__extent(tri_extent extent, int n, int64_t count, const int64_t *shard, int m) {
+int64_t tri__extent(tri_buffer_extent extent, int n, int64_t count, const int64_t *shard, int m) {
     switch (extent) {
     case TRI_EXTENT_NONE: return 0;
     case TRI_EXTENT_COUNT: return count;

@@ -5,11 +5,11 @@
 #include "trident.h"
 
 /* Elements of a buffer: none, `count`, this member's shard, or all shards. */
-typedef enum tri_extent { TRI_EXTENT_NONE, TRI_EXTENT_COUNT, TRI_EXTENT_SHARD, TRI_EXTENT_ALL } tri_extent;
+typedef enum tri_buffer_extent { TRI_EXTENT_NONE, TRI_EXTENT_COUNT, TRI_EXTENT_SHARD, TRI_EXTENT_ALL } tri_buffer_extent;
 
 typedef struct tri_kind_row {
     const char *name;          /* "all_reduce" */
-    tri_extent in, out;
+    tri_buffer_extent in, out;
     int in_root, out_root;     /* 1: on the root only */
     int rooted;                /* 1: root means something */
     int reduces;               /* 1: reduction means something */
@@ -18,6 +18,6 @@ typedef struct tri_kind_row {
 
 const tri_kind_row *tri__kind(int kind);
 /* Elements of member m's buffer in a group of n. shard [n + 1]: first element of each shard; NULL: all are `count` long. */
-int64_t tri__extent(tri_extent extent, int n, int64_t count, const int64_t *shard, int m);
+int64_t tri__extent(tri_buffer_extent extent, int n, int64_t count, const int64_t *shard, int m);
 
 #endif

@@ -25,14 +25,14 @@ typedef struct tri_cell {
 
 /* Who does what of an operation whose input does not travel in cells. Both words hold the low half of sequence + 1 above, so
  * that what an earlier operation left there reads as 0; TRI_CLOSED in `claimed`: nobody may claim any more. */
-typedef struct tri_place {
+typedef struct tri_cell_claims {
     _Alignas(128) _Atomic uint64_t claimed; /* tasks given out */
     _Alignas(128) _Atomic uint64_t done;    /* tasks done */
-} tri_place;
+} tri_cell_claims;
 #define TRI_CLOSED 0x80000000u
 
 typedef struct tri_cells {
-    tri_place place[TRI_RING];
+    tri_cell_claims place[TRI_RING];
     _Alignas(128) _Atomic uint32_t full; /* members that wait for room, roughly */
     struct tri_ended { _Alignas(128) _Atomic uint64_t count; } ended[]; /* [n] operations that the member has ended, without a gap */
     /* tri_cell [n][TRI_RING] follow */

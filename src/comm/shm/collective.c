@@ -43,13 +43,13 @@ static void shm_close(tri_group *group) {
 /* ---- What members ask for ---- */
 
 /* Bytes of member m's buffer. */
-static size_t bytes_of(const tri_group *group, const tri_pending *p, tri_extent extent, int m) {
+static size_t bytes_of(const tri_group *group, const tri_pending *p, tri_buffer_extent extent, int m) {
     return (size_t)tri__extent(extent, group->n, p->what.count, p->shard, m) * tri__dtype_bytes((tri_dtype)p->what.dtype);
 }
 
 int tri__shm_small(const tri_group *group, const tri_pending *p) {
     if (p->bare) return 1;
-    tri_extent extent = tri__kind(p->what.kind)->in;
+    tri_buffer_extent extent = tri__kind(p->what.kind)->in;
     size_t most = bytes_of(group, p, extent, 0);
     for (int m = 1; extent == TRI_EXTENT_SHARD && p->shard && m < group->n; m++)
         if (bytes_of(group, p, extent, m) > most) most = bytes_of(group, p, extent, m);
@@ -201,7 +201,7 @@ static uint32_t count_in(uint64_t word, uint32_t tag) { return (uint32_t)(word >
 static uint64_t word_of(uint32_t tag, uint32_t count) { return (uint64_t)tag << 32 | count; }
 
 /* The next task's number; n or more when there is none left. */
-static uint32_t claim(tri_place *place, uint32_t tag, uint32_t n) {
+static uint32_t claim(tri_cell_claims *place, uint32_t tag, uint32_t n) {
     uint64_t word = atomic_load(&place->claimed);
     for (;;) {
         uint32_t next = count_in(word, tag);
@@ -210,7 +210,7 @@ static uint32_t claim(tri_place *place, uint32_t tag, uint32_t n) {
 }
 
 /* Returns how many are done now. */
-static uint32_t add_done(tri_place *place, uint32_t tag) {
+static uint32_t add_done(tri_cell_claims *place, uint32_t tag) {
     uint64_t word = atomic_load(&place->done);
     for (;;) {
         uint32_t count = count_in(word, tag) + 1;
@@ -239,7 +239,7 @@ static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_
 static tri_status do_large(tri_group *group, const tri_shm_group *shm, tri_pending *p, int *moved) {
     const char *in[TRI_RANKS_PER_NODE];
     char *out[TRI_RANKS_PER_NODE];
-    tri_place *place = &shm->cells->place[p->what.sequence % TRI_RING];
+    tri_cell_claims *place = &shm->cells->place[p->what.sequence % TRI_RING];
     uint32_t tag = (uint32_t)(p->what.sequence + 1);
     task_list list = {.work = work_of(group, p)};
     list.work.in = in, list.work.out = out;
@@ -304,7 +304,7 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
 static void shm_cancel(tri_group *group, tri_pending *p) {
     tri_shm_group *shm = group->state;
     if (p->stage == NEW || p->done || !group->world->segment.flat || tri__shm_small(group, p)) return;
-    tri_place *place = &shm->cells->place[p->what.sequence % TRI_RING];
+    tri_cell_claims *place = &shm->cells->place[p->what.sequence % TRI_RING];
     uint32_t tag = (uint32_t)(p->what.sequence + 1);
     uint64_t word = atomic_load(&place->claimed);
     while (!atomic_compare_exchange_weak(&place->claimed, &word, word_of(tag, count_in(word, tag) | TRI_CLOSED))) {}

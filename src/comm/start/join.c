@@ -64,7 +64,7 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
             "`srun --mpi=pmix -n %d` (--mpi=pmi2 for MPICH)",
             launch->size, launch->local_size, launch->size, launch->size);
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
-    tri_meeting meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
+    tri_rendezvous meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
                            .stop = launch->stop};
     tri_segment_spec spec = {.n = launch->size,
                              .world = launch->size,
@@ -76,13 +76,13 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
 }
 
 tri_status tri__world_join_launch(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    tri_ranks settled;
+    tri_ranks resolved;
     *world = NULL;
-    TRI_TRY(tri__ranks_settle(how, &settled));
-    if (launch->launcher == TRI_LAUNCHER_OWN) return join_own(&settled, launch, world);
-    if (tri__launcher_has_mpi(launch->launcher)) return tri__mpi_join(&settled, launch, world);
-    return launch->launcher == TRI_LAUNCHER_TORCHRUN && launch->size > 1 ? join_torchrun(&settled, launch, world)
-                                                                         : join_alone(&settled, world);
+    TRI_TRY(tri__ranks_resolve(how, &resolved));
+    if (launch->launcher == TRI_LAUNCHER_OWN) return join_own(&resolved, launch, world);
+    if (tri__launcher_has_mpi(launch->launcher)) return tri__mpi_join(&resolved, launch, world);
+    return launch->launcher == TRI_LAUNCHER_TORCHRUN && launch->size > 1 ? join_torchrun(&resolved, launch, world)
+                                                                         : join_alone(&resolved, world);
 }
 
 tri_status tri_world_join(const tri_ranks *how, char *(*lookup)(const char *name), tri_world **world) {

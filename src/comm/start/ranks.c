@@ -65,17 +65,17 @@ tri_status tri__ranks_threads(tri_ranks_job *job) {
 }
 
 tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argument) {
-    tri_ranks settled;
+    tri_ranks resolved;
     tri_ranks_job job = {.main = main, .argument = argument};
     if (!how || !main) return tri__fail(TRI_USAGE, "tri_ranks_run needs a number of ranks and a function");
-    TRI_TRY(tri__ranks_settle(how, &settled));
-    tri_segment_spec spec = {.n = settled.n,
-                             .world = settled.n,
-                             .heap_bytes = settled.heap_bytes,
-                             .progress_timeout = settled.progress_timeout,
-                             .flat = !settled.forks};
+    TRI_TRY(tri__ranks_resolve(how, &resolved));
+    tri_segment_spec spec = {.n = resolved.n,
+                             .world = resolved.n,
+                             .heap_bytes = resolved.heap_bytes,
+                             .progress_timeout = resolved.progress_timeout,
+                             .flat = !resolved.forks};
     TRI_TRY(tri__segment_create(&spec, &job.segment));
-    tri_status status = settled.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);
+    tri_status status = resolved.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);
     tri__segment_close(&job.segment);
     return tri__done(status);
 }

@@ -34,7 +34,7 @@ typedef struct answer {
     char text[512];
 } answer;
 
-static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec) {
+static hello own_hello(const tri_rendezvous *meeting, const tri_segment_spec *spec) {
     hello said = {.version = TRI_SEGMENT_VERSION,
                   .local = meeting->local,
                   .n = meeting->n,
@@ -45,7 +45,7 @@ static hello own_hello(const tri_meeting *meeting, const tri_segment_spec *spec)
 }
 
 /* A key that is too long for the name of a socket stands there as its hash. */
-static socklen_t name_socket(const tri_meeting *meeting, struct sockaddr_un *name) {
+static socklen_t name_socket(const tri_rendezvous *meeting, struct sockaddr_un *name) {
     char *text = name->sun_path + 1;
     size_t room = sizeof name->sun_path - 1, length = strlen(meeting->key);
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* sun_path[0] = 0: abstract, without a file */
@@ -65,7 +65,7 @@ static tri_status open_socket(int *fd) {
                     : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
 }
 
-static tri_status check_stop(const tri_meeting *meeting) {
+static tri_status check_stop(const tri_rendezvous *meeting) {
     return tri__stop_check(meeting->stop, "the %d ranks of this machine met", meeting->n);
 }
 
@@ -93,7 +93,7 @@ static void short_pause(void) {
 
 /* ---- Local rank 0 ---- */
 
-static tri_status listen_on(const tri_meeting *meeting, double deadline, int *out) {
+static tri_status listen_on(const tri_rendezvous *meeting, double deadline, int *out) {
     struct sockaddr_un name;
     socklen_t length = name_socket(meeting, &name);
     int fd;
@@ -114,7 +114,7 @@ static tri_status listen_on(const tri_meeting *meeting, double deadline, int *ou
     return TRI_OK;
 }
 
-static tri_status name_missing(const tri_meeting *meeting, const int *fds) {
+static tri_status name_missing(const tri_rendezvous *meeting, const int *fds) {
     char text[256] = "", time[32];
     for (int i = 1, used = 0; i < meeting->n && used < (int)sizeof text; i++)
         if (fds[i] < 0) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", i);
@@ -140,7 +140,7 @@ static tri_status compare(const hello *theirs, const hello *own) {
 }
 
 /* One who connected. Strangers are dropped without a word; *place is where its socket belongs, 0 for none. */
-static tri_status greet(int fd, const tri_meeting *meeting, const hello *own, const int *fds, double deadline,
+static tri_status greet(int fd, const tri_rendezvous *meeting, const hello *own, const int *fds, double deadline,
                         int *place) {
     hello theirs;
     double soon = tri__clock() + HELLO_SECONDS;
@@ -170,7 +170,7 @@ static void say(int fd, const answer *words, int segment_fd) {
 }
 
 /* Collects everyone's socket in fds[1..n-1]. Who says something wrong gets the answer too: fds[0] is its place. */
-static tri_status collect(int listener, const tri_meeting *meeting, const hello *own, double deadline, int *fds) {
+static tri_status collect(int listener, const tri_rendezvous *meeting, const hello *own, double deadline, int *fds) {
     for (int came = 1; came < meeting->n;) {
         int place;
         int there = readable(listener, deadline, meeting->stop);
@@ -188,7 +188,7 @@ static tri_status collect(int listener, const tri_meeting *meeting, const hello 
     return TRI_OK;
 }
 
-static tri_status host(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+static tri_status host(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     double deadline = tri__clock() + meeting->seconds;
     hello own = own_hello(meeting, spec);
     int listener = -1, fds[TRI_RANKS_PER_NODE];
@@ -210,7 +210,7 @@ static tri_status host(const tri_meeting *meeting, const tri_segment_spec *spec,
 /* ---- The others ---- */
 
 /* cause: of the last attempt. Nobody there is another thing than somebody who accepts nobody. */
-static tri_status no_host(const tri_meeting *meeting, int cause) {
+static tri_status no_host(const tri_rendezvous *meeting, int cause) {
     char time[32];
     tri__text_seconds(meeting->seconds, time);
     if (cause == EAGAIN)
@@ -225,7 +225,7 @@ static tri_status no_host(const tri_meeting *meeting, int cause) {
         time);
 }
 
-static tri_status connect_to(const tri_meeting *meeting, double deadline, int *out) {
+static tri_status connect_to(const tri_rendezvous *meeting, double deadline, int *out) {
     struct sockaddr_un name;
     socklen_t length = name_socket(meeting, &name);
     for (;;) {
@@ -266,7 +266,7 @@ static tri_status hear(int fd, answer *words, int *segment_fd) {
     return tri__fail(TRI_RESOURCE, "local rank 0 of this machine ended while the ranks met: see its messages");
 }
 
-static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+static tri_status guest(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     double deadline = tri__clock() + meeting->seconds;
     hello own = own_hello(meeting, spec);
     int fd = -1, segment_fd = -1;
@@ -286,7 +286,7 @@ static tri_status guest(const tri_meeting *meeting, const tri_segment_spec *spec
     return tri__segment_attach(segment_fd, segment);
 }
 
-tri_status tri__rendezvous(const tri_meeting *meeting, const tri_segment_spec *spec, tri_segment *segment) {
+tri_status tri__rendezvous(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     *segment = (tri_segment){.fd = -1};
     if (meeting->n < 1 || meeting->n > TRI_RANKS_PER_NODE || meeting->local < 0 || meeting->local >= meeting->n)
         return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local, meeting->n,

@@ -15,7 +15,7 @@
 
 static const double PROGRESS_SECONDS = 30, PROGRESS_LEAST = 0.25;
 
-tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out) {
+tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
     if (!(out->progress_timeout >= PROGRESS_LEAST))

@@ -53,7 +53,7 @@ struct tri_group {
 };
 
 /* tri_ranks with its defaults filled in; TRI_USAGE for what is out of range. */
-tri_status tri__ranks_settle(const tri_ranks *how, tri_ranks *out);
+tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
 
 /* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine; copied.
  * The segment stays the caller's unless owns_segment is set afterwards. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where in a record a byte stands. Not 0: tri_piece.skipping holds one. */
+/* Where in a record a byte stands. Not 0: tri_table_piece.skipping holds one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 
 /* A record on its way. */
@@ -128,7 +128,7 @@ static int walk(record *r, size_t *next) {
     return 1;
 }
 
-tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece, size_t *next) {
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece, size_t *next) {
     size_t columns = (size_t)table->columns;
     *next = row;
     if (!tri__piece_room(piece, 1, columns)) return TRI_CSV_BAD;
@@ -192,7 +192,7 @@ static size_t guess(const tri_table *table, const tri_window *window, size_t end
     return found <= end ? found : SIZE_MAX;
 }
 
-static void parse(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+static void parse(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
 #if defined(__aarch64__)
     tri__csv_scan_neon(table, window, from, piece);
 #elif defined(__x86_64__)
@@ -203,7 +203,7 @@ static void parse(const tri_table *table, const tri_window *window, size_t from,
 #endif
 }
 
-static void copy(const tri_piece *piece, uint32_t *to) { memcpy(to, piece->value, piece->values * sizeof *to); }
+static void copy(const tri_table_piece *piece, uint32_t *to) { memcpy(to, piece->value, piece->values * sizeof *to); }
 
 static int span(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end) {
     const uint32_t *ends = table->value + (uint64_t)row * (uint64_t)table->columns;

@@ -12,10 +12,10 @@ typedef enum tri_csv_end {
 } tri_csv_end;
 
 /* The record at text[row]. The only place that knows what is wrong with one. */
-tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece, size_t *next);
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece, size_t *next);
 
 /* Parses the records that start in text[from] up to piece->end. All give the same. */
-typedef void tri_csv_scan(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece);
+typedef void tri_csv_scan(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);
 tri_csv_scan tri__csv_scan_plain;
 #if defined(__aarch64__)
 tri_csv_scan tri__csv_scan_neon;

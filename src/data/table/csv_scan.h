@@ -72,7 +72,7 @@ static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int fir
 
 /* Adds whole plain records from text[row] on. Returns the start of the first that is not plain, is not whole, or starts
  * behind text[last]. */
-static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last, tri_piece *piece) {
+static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last, tri_table_piece *piece) {
     const size_t start = row, size = window->size, columns = (size_t)table->columns;
     const char *text = window->text;
     size_t k = piece->values;
@@ -108,7 +108,7 @@ static size_t plain_records(const tri_table *table, const tri_window *window, si
     return row;
 }
 
-static inline void scan_records(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece) {
+static inline void scan_records(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece) {
     size_t last = piece->end - window->base < window->size ? (size_t)(piece->end - window->base) : window->size;
     tri_csv_end end = TRI_CSV_GOOD;
     while (end == TRI_CSV_GOOD || (end == TRI_CSV_BAD && !piece->only_first_bad)) {

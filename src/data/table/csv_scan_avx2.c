@@ -42,7 +42,7 @@ static inline void look_closer(const char *text, rare_marks *out) {
     out->high = (uint64_t)high << 32 | low;
 }
 
-void tri__csv_scan_avx2(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+void tri__csv_scan_avx2(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
     scan_records(table, window, from, piece);
 }
 #if defined(__clang__)

@@ -36,7 +36,7 @@ static inline void look_closer(const char *text, rare_marks *out) {
     out->high = bits_of(vcgeq_u8(v.val[0], high), vcgeq_u8(v.val[1], high), vcgeq_u8(v.val[2], high), vcgeq_u8(v.val[3], high));
 }
 
-void tri__csv_scan_neon(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+void tri__csv_scan_neon(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
     scan_records(table, window, from, piece);
 }
 #endif

@@ -37,6 +37,6 @@ static inline void look_closer(const char *text, rare_marks *out) {
     }
 }
 
-void tri__csv_scan_plain(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+void tri__csv_scan_plain(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
     scan_records(table, window, from, piece);
 }

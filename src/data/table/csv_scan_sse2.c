@@ -29,7 +29,7 @@ static inline void look_closer(const char *text, rare_marks *out) {
     for (int i = 0; i < 4; i++) out->high |= (uint64_t)(uint32_t)_mm_movemask_epi8(part(text, i)) << 16 * i;
 }
 
-void tri__csv_scan_sse2(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece) {
+void tri__csv_scan_sse2(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {
     scan_records(table, window, from, piece);
 }
 #endif

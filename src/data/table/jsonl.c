@@ -42,7 +42,7 @@ static int number_of(tri_keys *keys, const char *text, size_t length, int likely
 }
 
 /* Numbers the members' keys. A key that stands twice is a fault; then the piece's keys are as before. */
-static int number_keys(tri_piece *piece, tri_jsonl_line *line) {
+static int number_keys(tri_table_piece *piece, tri_jsonl_line *line) {
     int before = piece->keys.n, sorted = 1;
     for (uint32_t i = 0; i < line->n; i++) {
         tri_jsonl_member *m = &line->member[i];
@@ -70,7 +70,7 @@ static int number_keys(tri_piece *piece, tri_jsonl_line *line) {
 }
 
 /* Adds the line text[row, end) to the piece, as a row or as a fault. */
-static void add_line(const tri_window *window, size_t row, size_t end, tri_jsonl_line *line, tri_piece *piece) {
+static void add_line(const tri_window *window, size_t row, size_t end, tri_jsonl_line *line, tri_table_piece *piece) {
     line->text = window->text + row, line->size = end - row, line->base = window->base + row;
     if (!tri__jsonl_line(line)) piece->no_memory = 1;
     if (!line->why[0] && !piece->no_memory) number_keys(piece, line);
@@ -90,7 +90,7 @@ static void add_line(const tri_window *window, size_t row, size_t end, tri_jsonl
     piece->values += (size_t)kept * WORDS;
 }
 
-static void parse(const tri_table *table, const tri_window *window, size_t row, tri_piece *piece) {
+static void parse(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece) {
     (void)table;
     size_t last = piece->end - window->base < window->size ? (size_t)(piece->end - window->base) : window->size;
     tri_jsonl_line line = {0};
@@ -122,7 +122,7 @@ static size_t guess(const tri_table *table, const tri_window *window, size_t end
     return found <= end ? found : SIZE_MAX;
 }
 
-static tri_status join(tri_table *table, tri_piece *piece) {
+static tri_status join(tri_table *table, tri_table_piece *piece) {
     if (piece->keys.n == 0) return TRI_OK;
     uint32_t *column = realloc(piece->column, (size_t)piece->keys.n * sizeof *column);
     if (!column) return tri__table_no_memory(table);
@@ -137,7 +137,7 @@ static tri_status join(tri_table *table, tri_piece *piece) {
     return TRI_OK;
 }
 
-static void copy(const tri_piece *piece, uint32_t *to) {
+static void copy(const tri_table_piece *piece, uint32_t *to) {
     const entry *from = (const entry *)piece->value;
     entry *row = (entry *)to;
     for (int64_t r = 0; r < piece->rows; r++) {

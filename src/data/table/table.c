@@ -24,7 +24,7 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tri_line line = {1, table->top};
+    tri_table_line line = {1, table->top};
     TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
     return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number, (long long)(at - line.begin) + 1,
                      text);
@@ -125,7 +125,7 @@ static tri_status load(const tri_table *table, int64_t index) {
 
 /* The text of a row's block, read if need be; NULL when it cannot be. */
 static char **rows_of(const tri_table *table, int64_t index) {
-    tri_block *block = &table->block[index];
+    tri_table_block *block = &table->block[index];
     int state = atomic_load_explicit(&block->state, memory_order_acquire);
     if (state == 0) {
         pthread_mutex_t *lock = (pthread_mutex_t *)&table->lock;
@@ -159,7 +159,7 @@ static tri_status open_table(tri_table *table) {
         TRI_TRY(tri__source_read(&table->source, table->path, 0, mark, 3));
         if (!memcmp(mark, "\xEF\xBB\xBF", 3)) table->top = 3;
     }
-    table->begin = table->top, table->end = table->source.size, table->line = (tri_line){1, table->top};
+    table->begin = table->top, table->end = table->source.size, table->line = (tri_table_line){1, table->top};
     if (table->begin == table->end)
         return tri__table_fail(table, table->begin, "the file is empty; %s", table->format->expected);
     TRI_TRY(tri__table_form(table));
@@ -275,9 +275,9 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
     uint32_t begin, end;
     if (!table->format->span(table, row, column, &begin, &end)) begin = 0;
     uint64_t byte = table->row[row] + begin;
-    tri_line found = {1, table->top};
+    tri_table_line found = {1, table->top};
     /* A file that cannot be read any more has no lines; the row's number serves as well as any. */
-    if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_line){row + 1, byte};
+    if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
 }

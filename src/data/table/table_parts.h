@@ -35,12 +35,12 @@ tri_status tri__source_read(const tri_source *source, const char *path, uint64_t
 /* Whether its size or its time of change is another than when it was opened. */
 int tri__source_changed(const tri_source *source);
 /* A line, by number from 1, and its first byte. */
-typedef struct tri_line {
+typedef struct tri_table_line {
     int64_t number;
     uint64_t begin;
-} tri_line;
+} tri_table_line;
 /* Moves *line on to the line of byte `at`, which it is not behind. */
-tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_line *line);
+tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line);
 
 /* A part of the file in memory; its first byte begins a row. */
 typedef struct tri_window {
@@ -76,7 +76,7 @@ void tri__keys_cut(tri_keys *keys, int n);
 void tri__keys_free(tri_keys *keys);
 
 /* Rows, as many as were found so far. */
-typedef struct tri_piece {
+typedef struct tri_table_piece {
     uint64_t begin, end;     /* the file's bytes: rows that start in (begin, end], the table's first also at begin */
     uint64_t next;           /* where the row after the last one starts */
     int cut;                 /* the row at `next` does not end in the window */
@@ -95,14 +95,14 @@ typedef struct tri_piece {
     tri_keys keys;           /* JSON lines: the names of its rows' values */
     uint32_t *column;        /* [keys.n] the table's number of each */
     int no_memory;
-} tri_piece;
+} tri_table_piece;
 
 /* Room for so many more rows and values. 0 and no_memory when there is none. */
-int tri__piece_room(tri_piece *piece, size_t rows, size_t values);
+int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values);
 /* Notes a row that cannot be read. */
-void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void tri__piece_clear(tri_piece *piece);
-void tri__piece_free(tri_piece *piece);
+void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void tri__piece_clear(tri_table_piece *piece);
+void tri__piece_free(tri_table_piece *piece);
 
 /* What differs between formats. */
 typedef struct tri_format {
@@ -112,13 +112,13 @@ typedef struct tri_format {
     /* Where the first row starts behind text[0], which stands anywhere: a guess, at most `end`; SIZE_MAX: none does. */
     size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
     /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut, skipping. */
-    void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_piece *piece);
+    void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);
     /* Goes on inside a row too long, in *state: where the next row starts, or SIZE_MAX, not in this window. */
     size_t (*skip)(const tri_table *table, const tri_window *window, int *state);
     /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to do. */
-    tri_status (*join)(tri_table *table, tri_piece *piece);
+    tri_status (*join)(tri_table *table, tri_table_piece *piece);
     /* Copies the piece's values to the table's `to`. */
-    void (*copy)(const tri_piece *piece, uint32_t *to);
+    void (*copy)(const tri_table_piece *piece, uint32_t *to);
     /* After the last row: names the columns. NULL: nothing to do. */
     tri_status (*close)(tri_table *table);
     /* Bytes of a row, up to its last field's end. */
@@ -133,10 +133,10 @@ typedef struct tri_format {
 extern const tri_format tri__format_csv, tri__format_jsonl;
 
 /* The text of some rows, read when the first of them is asked for. */
-typedef struct tri_block {
+typedef struct tri_table_block {
     char **row;              /* [TRI_TABLE_BLOCK] each row's text; the text follows */
     _Atomic int state;       /* 1: it is in memory */
-} tri_block;
+} tri_table_block;
 
 struct tri_table {
     char *path;
@@ -156,14 +156,14 @@ struct tri_table {
     uint64_t values;
     uint32_t *value;         /* CSV: [rows, columns] where each field ends, from its row's start */
     tri_keys keys;           /* JSON lines: the names of the columns */
-    tri_block *block;        /* [rows / TRI_TABLE_BLOCK, rounded up] */
+    tri_table_block *block;        /* [rows / TRI_TABLE_BLOCK, rounded up] */
     pthread_mutex_t lock;    /* of blocks' reading */
     _Atomic int lost;        /* some row's text could not be read again */
     int64_t bad;
     int64_t *bad_after;      /* [bad] rows before each, in file order */
     int described;
     tri_bad_row *bad_row;    /* [described] */
-    tri_line line;           /* of the last one described */
+    tri_table_line line;           /* of the last one described */
 };
 
 /* Finds the rows between begin and end. */

@@ -28,7 +28,7 @@ typedef struct reader {
 
 /* A piece that is parsed or waits to be joined. */
 typedef struct slot {
-    tri_piece piece;
+    tri_table_piece piece;
     uint64_t first;      /* where its first row starts; UINT64_MAX: no row does */
     tri_status status;
     int ready;           /* to be joined */
@@ -59,7 +59,7 @@ static void *grow(void *array, size_t *room, size_t need, size_t element) {
     return larger;
 }
 
-int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
+int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values) {
     size_t need = (size_t)piece->rows + rows, room_row = piece->room_rows, room_count = piece->room_rows;
     uint64_t *row = grow(piece->row, &room_row, need, sizeof *row);
     if (row) piece->row = row;
@@ -75,7 +75,7 @@ int tri__piece_room(tri_piece *piece, size_t rows, size_t values) {
     return 0;
 }
 
-void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
+void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) {
     int64_t *after = grow(piece->bad_after, &piece->room_after, (size_t)piece->bad + 1, sizeof *after);
     if (!after) {
         piece->no_memory = 1;
@@ -98,7 +98,7 @@ void tri__piece_bad(tri_piece *piece, uint64_t at, const char *format, ...) {
     va_end(args);
 }
 
-static void free_piece(tri_piece *piece) {
+static void free_piece(tri_table_piece *piece) {
     free(piece->row);
     free(piece->count);
     free(piece->value);
@@ -132,7 +132,7 @@ static tri_status begin_window(reader *r, uint64_t at) {
 }
 
 /* Parses the piece's rows from text[from] of the window on, which is the start of one. */
-static tri_status parse_rows(reader *r, size_t from, tri_piece *piece) {
+static tri_status parse_rows(reader *r, size_t from, tri_table_piece *piece) {
     const tri_format *format = r->table->format;
     for (;;) {
         if (piece->skipping) {
@@ -150,7 +150,7 @@ static tri_status parse_rows(reader *r, size_t from, tri_piece *piece) {
     }
 }
 
-static void clear(tri_piece *piece) {
+static void clear(tri_table_piece *piece) {
     piece->rows = piece->bad = 0;
     piece->values = 0;
     piece->cut = piece->skipping = 0;
@@ -160,7 +160,7 @@ static void clear(tri_piece *piece) {
 /* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always guess. */
 static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
     const tri_table *table = pass->table;
-    tri_piece *piece = &to->piece;
+    tri_table_piece *piece = &to->piece;
     clear(piece);
     piece->begin = table->begin + (uint64_t)index * pass->piece;
     piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
@@ -181,7 +181,7 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
 }
 
 /* Describes the bad rows of a piece, or fails with the first. */
-static tri_status take_bad(tri_table *table, const tri_piece *piece) {
+static tri_status take_bad(tri_table *table, const tri_table_piece *piece) {
     if (piece->bad && piece->only_first_bad) return tri__table_faulty(table, &piece->fault[0]);
     if (!piece->bad) return TRI_OK;
     int64_t *after = realloc(table->bad_after, (size_t)(table->bad + piece->bad + 1) * sizeof *after);
@@ -202,7 +202,7 @@ static tri_status take_bad(tri_table *table, const tri_piece *piece) {
     return TRI_OK;
 }
 
-static tri_status copy_rows(tri_table *table, const tri_piece *piece) {
+static tri_status copy_rows(tri_table *table, const tri_table_piece *piece) {
     size_t need = (size_t)(table->rows + piece->rows) + 1, room_row = table->room_rows, room_first = table->room_rows;
     uint64_t *row = grow(table->row, &room_row, need, sizeof *row);
     if (row) table->row = row;
@@ -225,7 +225,7 @@ static tri_status copy_rows(tri_table *table, const tri_piece *piece) {
 
 /* Adds a piece to the table; all before it have been. Parses it again if it did not begin where they end. */
 static tri_status join_piece(pass *pass, reader *r, slot *from) {
-    tri_piece *piece = &from->piece;
+    tri_table_piece *piece = &from->piece;
     if (pass->next > piece->end || pass->next == pass->table->end) return TRI_OK;
     if (from->first != pass->next) {
         clear(piece);

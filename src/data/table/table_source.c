@@ -43,7 +43,7 @@ int tri__source_changed(const tri_source *source) {
            now.st_mtim.tv_nsec != source->info.st_mtim.tv_nsec;
 }
 
-tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_line *line) {
+tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line) {
     enum { PART = 1 << 16 };
     if (line->begin >= at) return TRI_OK;
     char *text = malloc(at - line->begin < PART ? (size_t)(at - line->begin) : PART);

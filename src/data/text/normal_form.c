@@ -60,7 +60,7 @@ static void compose_marks(run *r) {
     r->n = kept;
 }
 
-static void settle(run *r) {
+static void finish_run(run *r) {
     if (r->n < 2) return;
     size_t starter = (r->at[0] & 0xFF) == 0;
     sort_marks(r->at + starter, r->n - starter, r->at + r->n);
@@ -80,7 +80,7 @@ static void flush(run *r) {
 static tri_status take(run *r, int32_t code) {
     int order = tri__char_combining(code);
     if (order) return append(r, code, order);
-    settle(r);
+    finish_run(r);
     if (r->compose && r->n == 1 && (r->at[0] & 0xFF) == 0) {
         int32_t both = tri__char_compose((int32_t)(r->at[0] >> 8), code);
         if (both >= 0) {
@@ -92,12 +92,12 @@ static tri_status take(run *r, int32_t code) {
     return append(r, code, 0);
 }
 
-size_t tri__normal_form(tri_norm form, const char *text, size_t length, tri_bytes *memory, char *out, int *failed) {
+size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *memory, char *out, int *failed) {
     int compatibility = form == TRI_NORM_NFKD || form == TRI_NORM_NFKC;
     run r = {.memory = memory, .out = out, .compose = form == TRI_NORM_NFC || form == TRI_NORM_NFKC};
     for (size_t at = 0; at < length && !*failed;) {
         if ((unsigned char)text[at] < 0x80 && at + 1 < length && (unsigned char)text[at + 1] < 0x80) { /* no mark follows */
-            settle(&r);
+            finish_run(&r);
             flush(&r);
             r.out[r.written++] = text[at++];
             continue;
@@ -106,7 +106,7 @@ size_t tri__normal_form(tri_norm form, const char *text, size_t length, tri_byte
         int parts = code < 0 ? 0 : code < 0x80 ? (part[0] = code, 1) : tri__char_decompose(code, compatibility, part);
         for (int i = 0; i < parts && !*failed; i++) *failed = take(&r, part[i]) != TRI_OK;
     }
-    settle(&r);
+    finish_run(&r);
     flush(&r);
     return r.written;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-int tri__normaliser_add(tri_normaliser *normaliser, tri_norm kind, int left, int right) {
+int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right) {
     if (normaliser->n == TRI_NORM_STEPS) return 0;
     normaliser->step[normaliser->n].kind = kind;
     normaliser->step[normaliser->n].left = left;
@@ -68,7 +68,7 @@ static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *
     char *at = scratch->text[0].at;
     memcpy(at, text, length);
     for (int i = 0; i < normaliser->n; i++) {
-        tri_norm kind = normaliser->step[i].kind;
+        tri_norm_step kind = normaliser->step[i].kind;
         if (kind == TRI_NORM_CLEAN) length = clean_ascii(at, length);
         else if (kind == TRI_NORM_LOWER) lower_ascii(at, length);
         else if (kind == TRI_NORM_STRIP) {
@@ -82,7 +82,7 @@ static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *
 }
 
 /* What one character above ASCII, or below it, becomes; returns the code points, at most 3. */
-static int change(tri_norm kind, int32_t code, int32_t out[static 3]) {
+static int change(tri_norm_step kind, int32_t code, int32_t out[static 3]) {
     int class;
     switch (kind) {
     case TRI_NORM_CLEAN:
@@ -103,7 +103,7 @@ static int change(tri_norm kind, int32_t code, int32_t out[static 3]) {
 }
 
 /* A step that looks at one character at a time; out has room for 2 * length. Returns the bytes written. */
-static size_t change_each(tri_norm kind, const char *text, size_t length, char *out) {
+static size_t change_each(tri_norm_step kind, const char *text, size_t length, char *out) {
     size_t n = 0;
     for (size_t at = 0; at < length;) {
         unsigned char byte = (unsigned char)text[at];
@@ -125,7 +125,7 @@ static size_t change_each(tri_norm kind, const char *text, size_t length, char *
 }
 
 /* Bytes that a step can make of one: 11 of U+FDFA in three, 3 of U+0390 in two. */
-static size_t growth(tri_norm kind) {
+static size_t growth(tri_norm_step kind) {
     return kind == TRI_NORM_NFKD || kind == TRI_NORM_NFKC ? 11 : kind == TRI_NORM_NFD || kind == TRI_NORM_NFC ? 3 : 2;
 }
 
@@ -135,7 +135,7 @@ tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, si
     if (!normaliser->n) return TRI_OK;
     if (is_ascii(text, length)) return normalise_ascii(normaliser, text, length, scratch, out, n);
     for (int i = 0, turn = 0; i < normaliser->n; i++) {
-        tri_norm kind = normaliser->step[i].kind;
+        tri_norm_step kind = normaliser->step[i].kind;
         if (kind == TRI_NORM_STRIP) {
             strip(out, n, normaliser->step[i].left, normaliser->step[i].right);
             continue;

@@ -4,7 +4,7 @@
 
 #include "data/text/scratch.h"
 
-typedef enum tri_norm {
+typedef enum tri_norm_step {
     TRI_NORM_CLEAN,   /* control characters dropped, blanks of any kind to U+0020 */
     TRI_NORM_CHINESE, /* blanks around Chinese characters */
     TRI_NORM_NFD, TRI_NORM_NFC, TRI_NORM_NFKD, TRI_NORM_NFKC,
@@ -12,14 +12,14 @@ typedef enum tri_norm {
     TRI_NORM_MARKS,   /* marks of any kind dropped */
     TRI_NORM_LOWER,
     TRI_NORM_STRIP    /* blanks at the ends dropped */
-} tri_norm;
+} tri_norm_step;
 
 enum { TRI_NORM_STEPS = 16 };
 
 typedef struct tri_normaliser {
     int n;
     struct {
-        tri_norm kind;
+        tri_norm_step kind;
         int left, right; /* STRIP */
     } step[TRI_NORM_STEPS];
 } tri_normaliser;
@@ -30,13 +30,13 @@ typedef struct tri_bert_rules {
 } tri_bert_rules;
 
 /* Appends a step; 0 when there is no room. */
-int tri__normaliser_add(tri_normaliser *normaliser, tri_norm kind, int left, int right);
+int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right);
 int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules);
 /* out[n] lies in the text (no steps) or in the scratch. Bytes that are no UTF-8 are dropped by any step. Linear in the text.
  * TRI_RESOURCE when out of memory. */
 tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
                           const char **out, size_t *n);
 /* Normalisation forms of Unicode: writes to out, which has room, and returns how many bytes; sets *failed when out of memory. */
-size_t tri__normal_form(tri_norm form, const char *text, size_t length, tri_bytes *run, char *out, int *failed);
+size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *run, char *out, int *failed);
 
 #endif

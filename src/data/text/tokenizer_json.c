@@ -57,7 +57,7 @@ static tri_status read_component(tri_tokenizer *tokenizer, const char *path, con
     return tri__fail(TRI_USAGE, "%s: %s %.80s is not known here; known are %s", path, what, type, names);
 }
 
-static tri_status add_step(tri_tokenizer *tokenizer, const char *path, tri_norm kind, int left, int right) {
+static tri_status add_step(tri_tokenizer *tokenizer, const char *path, tri_norm_step kind, int left, int right) {
     if (tri__normaliser_add(&tokenizer->normaliser, kind, left, right)) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
 }

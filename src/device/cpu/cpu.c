@@ -60,7 +60,7 @@ tri_status tri__cpu_alloc(void *context, size_t bytes, void **out) {
         return tri__fail(TRI_RESOURCE, "cannot allocate %zu bytes: %s; try a smaller batch or a shorter max_sen_len",
                          bytes, strerror(errno));
     }
-    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: a kernel without them says no */
+    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* advice: a kernel without them refuses */
     *out = memory;
     return TRI_OK;
 }

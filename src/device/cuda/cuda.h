@@ -103,7 +103,7 @@ void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags);
 tri_status tri__nccl_name(void *context, char *name);
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **group);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **group);
 void tri__nccl_leave(void *context, void *const *groups, int n, int abort);
 tri_status tri__nccl_check(void *context, void *group);
 void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);

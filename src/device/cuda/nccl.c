@@ -4,7 +4,7 @@
  * the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
  *
  * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection, leaving) returns with
- * NCCL at work in a thread of its own, and is looked at until it is through or patience ends. */
+ * NCCL at work in a thread of its own, and is looked at until it is through or poll ends. */
 #include "device/cuda/cuda.h"
 
 #include "base/clock.h"
@@ -56,9 +56,9 @@ typedef struct group {
     nccl_comm *comm;
     cudaStream_t stream;
     int n, me;
-    const tri_patience *patience;
+    const tri_wait_poll *poll;
     int error;                 /* the first that a transfer met; none is queued any more */
-    tri_status ended;          /* why patience did; TRI_OK */
+    tri_status ended;          /* why poll did; TRI_OK */
 } group;
 
 static tri_status load(tri_cuda *c) {
@@ -87,12 +87,12 @@ static tri_status fail(const tri_cuda *c, int error, nccl_comm *comm, const char
 }
 
 /* What became of a call that may have left NCCL at work. */
-static int settle(const tri_cuda *c, group *g, int error) {
+static int outcome(const tri_cuda *c, group *g, int error) {
     while (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS) {
         int state = NCCL_SUCCESS;
         error = c->nccl->CommGetAsyncError(g->comm, &state);
         if (error == NCCL_SUCCESS && state != NCCL_IN_PROGRESS) return state;
-        if (error == NCCL_SUCCESS && (g->ended = g->patience->ask(g->patience->argument)) != TRI_OK) return NCCL_INTERNAL;
+        if (error == NCCL_SUCCESS && (g->ended = g->poll->ask(g->poll->argument)) != TRI_OK) return NCCL_INTERNAL;
     }
     return error;
 }
@@ -128,9 +128,9 @@ static int connect_pair(const tri_cuda *c, group *g) {
     if (cudaMalloc(&byte, 1) != cudaSuccess) return NCCL_CUDA;
     int error = g->me == 0 ? c->nccl->Send(byte, 1, type_of(TRI_U8), 1, g->comm, g->stream)
                            : c->nccl->Recv(byte, 1, type_of(TRI_U8), 0, g->comm, g->stream);
-    error = settle(c, g, error);
+    error = outcome(c, g, error);
     while (!error && (state = cudaStreamQuery(g->stream)) == cudaErrorNotReady)
-        if ((g->ended = g->patience->ask(g->patience->argument)) != TRI_OK) error = NCCL_INTERNAL;
+        if ((g->ended = g->poll->ask(g->poll->argument)) != TRI_OK) error = NCCL_INTERNAL;
     if (error) return error; /* the byte may be waited for: it is left to the end of the process */
     cudaFree(byte);
     return state == cudaSuccess ? NCCL_SUCCESS : NCCL_CUDA;
@@ -141,7 +141,7 @@ static void free_group(group *g) {
     free(g);
 }
 
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_patience *patience, void **out) {
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **out) {
     tri_cuda *c = context;
     nccl_id id;
     nccl_config config = {.size = sizeof config, .magic = 0xcafebeef, .version = 21400, .blocking = 0};
@@ -149,10 +149,10 @@ tri_status tri__nccl_join(void *context, const char *name, int n, int me, int on
     TRI_TRY(load(c));
     group *g = calloc(1, sizeof *g);
     if (!g) return c->core->fail(TRI_RESOURCE, "out of memory");
-    *g = (group){.n = n, .me = me, .patience = patience};
+    *g = (group){.n = n, .me = me, .poll = poll};
     memcpy(id.bytes, name, sizeof id.bytes);
     int error = c->nccl->CommInitRankConfig(&g->comm, n, id, me, &config);
-    if (g->comm) error = settle(c, g, error);
+    if (g->comm) error = outcome(c, g, error);
     if (!error && !c->ready && cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming) != cudaSuccess) error = NCCL_CUDA;
     if (!error && cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking) != cudaSuccess) error = NCCL_CUDA;
     if (!error && oneway) error = connect_pair(c, g);
@@ -197,7 +197,7 @@ static void abort_groups(const tri_cuda *c, void *const *groups, int n) {
 
 static int is_over(const tri_cuda *c, group *g, double begun) {
     int state = NCCL_SUCCESS, error = c->nccl->CommGetAsyncError(g->comm, &state);
-    return error || state != NCCL_IN_PROGRESS || g->patience->ask(g->patience->argument) != TRI_OK || tri__clock() - begun > LEAVE_SECONDS;
+    return error || state != NCCL_IN_PROGRESS || g->poll->ask(g->poll->argument) != TRI_OK || tri__clock() - begun > LEAVE_SECONDS;
 }
 
 /* Members leave together, or after a while alone. */
@@ -309,7 +309,7 @@ void tri__nccl_post(void *context, void *to, const tri_collective *what, int num
     tri__cuda_note(c, cudaEventRecord(c->ready, c->compute), "a transfer");
     tri__cuda_note(c, cudaStreamWaitEvent(g->stream, c->ready, 0), "a transfer");
     if (c->marking) tri__cuda_note(c, cudaEventRecord(c->posted[number].begin, g->stream), "a transfer");
-    if (!g->error && g->ended == TRI_OK) g->error = settle(c, g, queue(c, g, what)); /* launched: the event below follows it */
+    if (!g->error && g->ended == TRI_OK) g->error = outcome(c, g, queue(c, g, what)); /* launched: the event below follows it */
     tri__cuda_note(c, cudaEventRecord(c->posted[number].end, g->stream), "a transfer");
 }
 

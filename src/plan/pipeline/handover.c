@@ -1,7 +1,7 @@
 /* handover.c - what stages of different ranks hand to each other.
  *
- * A receive is posted one action before the one that needs it, or earlier where another parcel of the same sender comes first: between two
- * ranks both post in the sender's order. A send is waited for once the sender knows by what it received itself that the parcel has arrived:
+ * A receive is posted one action before the one that needs it, or earlier where another message of the same sender comes first: between two
+ * ranks both post in the sender's order. A send is waited for once the sender knows by what it received itself that the message has arrived:
  * such a wait never blocks, so that all that ranks ever wait for is what their schedule needs, and that has no circle. */
 #include "plan/pipeline/handover.h"
 
@@ -13,37 +13,37 @@
 typedef struct finder {
     tri_arena *arena;
     const tri_stages *stages;
-    tri_hop *hop;
+    tri_edge *edge;
     int n, cap;
 } finder;
 
 /* A slot's way from the stage that makes it to the one that reads it. In a row it goes from stage to stage, but not to ranks that had it. */
-static void add_way(finder *f, tri_hop way, int to) {
+static void add_way(finder *f, tri_edge way, int to) {
     const int *rank = f->stages->pipeline.rank;
     int step = f->stages->branches ? to - way.from : way.back ? -1 : 1, begin = way.from;
     for (int from = begin; from != to; from += step) {
         int had = 0;
         for (int s = begin; s != from + step; s += step) had |= rank[s] == rank[from + step];
-        for (int i = 0; i < f->n; i++) had |= f->hop[i].slot == way.slot && f->hop[i].from == from && f->hop[i].to == from + step;
+        for (int i = 0; i < f->n; i++) had |= f->edge[i].slot == way.slot && f->edge[i].from == from && f->edge[i].to == from + step;
         if (had) continue;
-        *TRI_PUSH(f->arena, f->hop, f->n, f->cap) =
-            (tri_hop){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : -1};
+        *TRI_PUSH(f->arena, f->edge, f->n, f->cap) =
+            (tri_edge){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : -1};
     }
 }
 
 static int in_order(const void *a, const void *b) {
-    const tri_hop *x = a, *y = b;
+    const tri_edge *x = a, *y = b;
     if (x->after != y->after) return x->after < y->after ? -1 : 1;
     if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
     return x->from - y->from;
 }
 
-void tri__hops_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of, int loss,
+void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of, int loss,
                     tri_handovers *out) {
     finder f = {.arena = arena, .stages = stages};
     size_t n = (size_t)program->n_slots;
-    tri_hop *made = tri__arena_alloc(arena, n * sizeof *made); /* of each slot: where its way begins */
-    for (size_t s = 0; s < n; s++) made[s] = (tri_hop){.slot = (int)s, .from = -1};
+    tri_edge *made = tri__arena_alloc(arena, n * sizeof *made); /* of each slot: where its way begins */
+    for (size_t s = 0; s < n; s++) made[s] = (tri_edge){.slot = (int)s, .from = -1};
     for (int pass = 0; pass < 2; pass++) /* first who writes, then who reads */
         for (int i = 0; i < program->n_instrs; i++) {
             const tri_instr *instr = &program->instr[i];
@@ -51,7 +51,7 @@ void tri__hops_find(tri_arena *arena, const tri_stages *stages, const tri_progra
             for (int k = 0; k < row->n_args && stage_of[i] >= 0; k++) {
                 int slot = instr->slot[k] < 0 ? -1 : tri__slot_root(program, instr->slot[k]);
                 if (slot < 0 || program->slot[slot].mem != TRI_MEM_ACT) continue;
-                tri_hop *way = &made[slot];
+                tri_edge *way = &made[slot];
                 if (pass == 0 && tri__access_writes(row->arg[k].access)) {
                     TRI_ASSERT(way->from < 0 || way->from == stage_of[i]);
                     way->back = way->from < 0 ? i > loss : way->back;
@@ -61,8 +61,8 @@ void tri__hops_find(tri_arena *arena, const tri_stages *stages, const tri_progra
                     add_way(&f, *way, stage_of[i]);
             }
         }
-    if (f.n) qsort(f.hop, (size_t)f.n, sizeof *f.hop, in_order);
-    out->hop = f.hop, out->n_hops = f.n;
+    if (f.n) qsort(f.edge, (size_t)f.n, sizeof *f.edge, in_order);
+    out->edge = f.edge, out->n_edges = f.n;
 }
 
 /* ---- Parcels ---- */
@@ -71,18 +71,18 @@ typedef struct sorter {
     tri_arena *arena;
     const tri_pipeline *pipeline;
     const tri_actions *order;  /* [n_ranks] */
-    const tri_hop *hop;
-    int n_hops;
+    const tri_edge *edge;
+    int n_edges;
     int *index;                /* [n_stages * n_mb * 2] the rank's action that is forward or backward of a stage for a microbatch */
-    tri_parcel *parcel;        /* of all senders, each one's in the order in which it sends */
+    tri_message_plan *message;        /* of all senders, each one's in the order in which it sends */
     int n, cap;
-    int *next, **needs;        /* [n] the next parcel that the same action needs; [n_ranks][actions] the first; -1 */
-    int **clock;               /* [n_ranks][actions * n_ranks] actions of each rank whose parcels are all there when an action's are */
+    int *next, **needs;        /* [n] the next message that the same action needs; [n_ranks][actions] the first; -1 */
+    int **clock;               /* [n_ranks][actions * n_ranks] actions of each rank whose messages are all there when an action's are */
 } sorter;
 
 static int *index_of(const sorter *s, int stage, int mb, int back) { return &s->index[(stage * s->pipeline->n_mb + mb) * 2 + back]; }
 
-static void list_parcels(sorter *s) {
+static void list_messages(sorter *s) {
     const tri_pipeline *p = s->pipeline;
     for (int rank = 0; rank < p->n_ranks; rank++)
         for (int i = 0; i < s->order[rank].n; i++) {
@@ -92,12 +92,12 @@ static void list_parcels(sorter *s) {
     for (int rank = 0; rank < p->n_ranks; rank++)
         for (int i = 0; i < s->order[rank].n; i++) {
             const tri_action *a = &s->order[rank].at[i];
-            for (int h = 0; h < s->n_hops && a->act != TRI_ACT_W; h++) {
-                const tri_hop *hop = &s->hop[h];
-                if (hop->from != a->stage || hop->back != (a->act != TRI_ACT_F)) continue;
-                *TRI_PUSH(s->arena, s->parcel, s->n, s->cap) =
-                    (tri_parcel){.hop = h, .mb = a->mb, .from = rank, .to = p->rank[hop->to], .made = i,
-                                 .used = *index_of(s, hop->to, a->mb, hop->back), .known = -1};
+            for (int h = 0; h < s->n_edges && a->act != TRI_ACT_W; h++) {
+                const tri_edge *edge = &s->edge[h];
+                if (edge->from != a->stage || edge->back != (a->act != TRI_ACT_F)) continue;
+                *TRI_PUSH(s->arena, s->message, s->n, s->cap) =
+                    (tri_message_plan){.edge = h, .mb = a->mb, .from = rank, .to = p->rank[edge->to], .made = i,
+                                 .used = *index_of(s, edge->to, a->mb, edge->back), .known = -1};
             }
         }
 }
@@ -110,7 +110,7 @@ static void list_needs(sorter *s) {
         for (int i = 0; i < s->order[rank].n; i++) s->needs[rank][i] = -1;
     }
     for (int i = 0; i < s->n; i++) {
-        int *first = &s->needs[s->parcel[i].to][s->parcel[i].used];
+        int *first = &s->needs[s->message[i].to][s->message[i].used];
         s->next[i] = *first;
         *first = i;
     }
@@ -120,11 +120,11 @@ static void list_needs(sorter *s) {
 static int tick(sorter *s, int rank, int at, const int *done) {
     int n = s->pipeline->n_ranks, *row = &s->clock[rank][at * n];
     for (int i = s->needs[rank][at]; i >= 0; i = s->next[i])
-        if (done[s->parcel[i].from] <= s->parcel[i].made) return 0;
+        if (done[s->message[i].from] <= s->message[i].made) return 0;
     if (at) memcpy(row, row - n, (size_t)n * sizeof *row);
     for (int i = s->needs[rank][at]; i >= 0; i = s->next[i]) {
-        const tri_parcel *parcel = &s->parcel[i];
-        const int *theirs = &s->clock[parcel->from][parcel->made * n];
+        const tri_message_plan *message = &s->message[i];
+        const int *theirs = &s->clock[message->from][message->made * n];
         for (int k = 0; k < n; k++)
             if (theirs[k] > row[k]) row[k] = theirs[k];
     }
@@ -148,41 +148,41 @@ static tri_status run_clocks(sorter *s) {
 }
 
 static int by_post(const void *a, const void *b) {
-    const tri_parcel *x = a, *y = b;
+    const tri_message_plan *x = a, *y = b;
     if (x->post != y->post) return x->post - y->post;
     if (x->from != y->from) return x->from - y->from;
-    return x->made != y->made ? x->made - y->made : x->hop - y->hop;
+    return x->made != y->made ? x->made - y->made : x->edge - y->edge;
 }
 
 /* Parcels of one rank, with what each side does when. */
 static void pick(const sorter *s, int place, tri_handovers *all) {
     int n = s->pipeline->n_ranks;
-    int *before = tri__arena_alloc(s->arena, (size_t)n * sizeof *before); /* of each sender: the action that needs a later parcel first */
+    int *before = tri__arena_alloc(s->arena, (size_t)n * sizeof *before); /* of each sender: the action that needs a later message first */
     all->out = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->out);
     all->in = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->in);
     all->n_out = all->n_in = 0;
     for (int rank = 0; rank < n; rank++) before[rank] = s->order[place].n;
     for (int i = s->n - 1; i >= 0; i--) {
-        tri_parcel parcel = s->parcel[i];
-        if (parcel.to != place) continue;
-        if (parcel.used < before[parcel.from]) before[parcel.from] = parcel.used;
-        parcel.post = before[parcel.from] ? before[parcel.from] - 1 : 0;
-        all->in[all->n_in++] = parcel;
+        tri_message_plan message = s->message[i];
+        if (message.to != place) continue;
+        if (message.used < before[message.from]) before[message.from] = message.used;
+        message.post = before[message.from] ? before[message.from] - 1 : 0;
+        all->in[all->n_in++] = message;
     }
     for (int i = 0; i < s->n; i++) {
-        tri_parcel parcel = s->parcel[i];
-        if (parcel.from != place) continue;
-        for (int at = parcel.made + 1; at < s->order[place].n && parcel.known < 0; at++)
-            if (s->clock[place][at * n + parcel.to] > parcel.used) parcel.known = at;
-        all->out[all->n_out++] = parcel;
+        tri_message_plan message = s->message[i];
+        if (message.from != place) continue;
+        for (int at = message.made + 1; at < s->order[place].n && message.known < 0; at++)
+            if (s->clock[place][at * n + message.to] > message.used) message.known = at;
+        all->out[all->n_out++] = message;
     }
     if (all->n_in) qsort(all->in, (size_t)all->n_in, sizeof *all->in, by_post);
 }
 
-tri_status tri__parcels_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place, tri_handovers *all) {
-    sorter s = {.arena = arena, .pipeline = pipeline, .order = orders, .hop = all->hop, .n_hops = all->n_hops};
+tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place, tri_handovers *all) {
+    sorter s = {.arena = arena, .pipeline = pipeline, .order = orders, .edge = all->edge, .n_edges = all->n_edges};
     s.index = tri__arena_alloc(arena, (size_t)pipeline->n_stages * (size_t)pipeline->n_mb * 2 * sizeof *s.index);
-    list_parcels(&s);
+    list_messages(&s);
     list_needs(&s);
     TRI_TRY(run_clocks(&s));
     pick(&s, place, all);

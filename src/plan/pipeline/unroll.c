@@ -25,10 +25,10 @@ typedef struct unroll {
     int loss;                  /* the instruction of from that ends forward */
     int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
     int *own;                  /* [n_mb * slots of from] new index in a microbatch; -1 */
-    int *coming, *leaving;     /* [n_mb * slots of from] 1 + the parcel of hand.in, hand.out that is under way; 0 */
+    int *coming, *leaving;     /* [n_mb * slots of from] 1 + the message of hand.in, hand.out that is under way; 0 */
     uint8_t *given;            /* [n_mb * slots of from] what comes of the input, and is there */
     int n_posted, n_sent;      /* of hand.in, of hand.out */
-    int *awaited;              /* [actions] parcels of hand.in that an action still has to wait for */
+    int *awaited;              /* [actions] messages of hand.in that an action still has to wait for */
 } unroll;
 
 static int is_own(const tri_slot *slot) { return slot->mem == TRI_MEM_ACT; }
@@ -102,18 +102,18 @@ static int is_of(const unroll *u, tri_act act, int i) {
 
 /* ---- Parcels ---- */
 
-static void post(unroll *u, tri_op op, const tri_parcel *parcel) {
-    int slot = map_slot(u, u->hand.hop[parcel->hop].slot, parcel->mb);
+static void post(unroll *u, tri_op op, const tri_message_plan *message) {
+    int slot = map_slot(u, u->hand.edge[message->edge].slot, message->mb);
     const tri_slot *s = &u->to.program->slot[slot];
-    u->to.unit = s->unit, u->to.mb = parcel->mb;
-    tri_attr attr = {.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = op == TRI_OP_send_post ? parcel->to : parcel->from,
+    u->to.unit = s->unit, u->to.mb = message->mb;
+    tri_attr attr = {.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = op == TRI_OP_send_post ? message->to : message->from,
                      .id = tri__random_id(s->name)};
     tri__build(&u->to, op, (const int[TRI_MAX_ARGS]){slot}, attr);
 }
 
-static void wait(unroll *u, const tri_parcel *parcel, int sent) {
-    int slot = map_slot(u, u->hand.hop[parcel->hop].slot, parcel->mb);
-    u->to.unit = u->to.program->slot[slot].unit, u->to.mb = parcel->mb;
+static void wait(unroll *u, const tri_message_plan *message, int sent) {
+    int slot = map_slot(u, u->hand.edge[message->edge].slot, message->mb);
+    u->to.unit = u->to.program->slot[slot].unit, u->to.mb = message->mb;
     TRI_BUILD(&u->to, wait, (tri_attr){0}, sent ? -1 : slot, sent ? slot : -1);
 }
 
@@ -124,40 +124,40 @@ static void wait_sent(unroll *u, int slot, int mb) {
     *leaving = 0;
 }
 
-/* When the last of an action's parcels is there, so are those that this tells of. */
+/* When the last of an action's messages is there, so are those that this tells of. */
 static void wait_received(unroll *u, int slot, int mb) {
     int *coming = &u->coming[at_mb(u, slot, mb)];
     if (!*coming) return;
-    const tri_parcel *parcel = &u->hand.in[*coming - 1];
-    wait(u, parcel, 0);
+    const tri_message_plan *message = &u->hand.in[*coming - 1];
+    wait(u, message, 0);
     *coming = 0;
-    if (--u->awaited[parcel->used]) return;
+    if (--u->awaited[message->used]) return;
     for (int i = 0; i < u->hand.n_out; i++)
-        if (u->hand.out[i].known == parcel->used) wait_sent(u, u->hand.hop[u->hand.out[i].hop].slot, u->hand.out[i].mb);
+        if (u->hand.out[i].known == message->used) wait_sent(u, u->hand.edge[u->hand.out[i].edge].slot, u->hand.out[i].mb);
 }
 
 static void wait_all_received(unroll *u, int action) {
     for (int i = 0; i < u->n_posted && u->awaited[action]; i++)
-        if (u->hand.in[i].used == action) wait_received(u, u->hand.hop[u->hand.in[i].hop].slot, u->hand.in[i].mb);
+        if (u->hand.in[i].used == action) wait_received(u, u->hand.edge[u->hand.in[i].edge].slot, u->hand.in[i].mb);
 }
 
 static void post_receives(unroll *u, int action) {
     for (; u->n_posted < u->hand.n_in && u->hand.in[u->n_posted].post <= action; u->n_posted++) {
-        const tri_parcel *parcel = &u->hand.in[u->n_posted];
-        post(u, TRI_OP_recv_post, parcel);
-        u->coming[at_mb(u, u->hand.hop[parcel->hop].slot, parcel->mb)] = u->n_posted + 1;
+        const tri_message_plan *message = &u->hand.in[u->n_posted];
+        post(u, TRI_OP_recv_post, message);
+        u->coming[at_mb(u, u->hand.edge[message->edge].slot, message->mb)] = u->n_posted + 1;
     }
 }
 
 /* Sends what the action hands over when the template has come to instruction `done`. */
 static void send(unroll *u, int action, int done) {
     for (; u->n_sent < u->hand.n_out; u->n_sent++) {
-        const tri_parcel *parcel = &u->hand.out[u->n_sent];
-        const tri_hop *hop = &u->hand.hop[parcel->hop];
-        if (parcel->made != action || hop->after > done) return;
-        wait_sent(u, hop->slot, parcel->mb);
-        post(u, TRI_OP_send_post, parcel);
-        u->leaving[at_mb(u, hop->slot, parcel->mb)] = u->n_sent + 1;
+        const tri_message_plan *message = &u->hand.out[u->n_sent];
+        const tri_edge *edge = &u->hand.edge[message->edge];
+        if (message->made != action || edge->after > done) return;
+        wait_sent(u, edge->slot, message->mb);
+        post(u, TRI_OP_send_post, message);
+        u->leaving[at_mb(u, edge->slot, message->mb)] = u->n_sent + 1;
     }
 }
 
@@ -215,8 +215,8 @@ static tri_status plan_handovers(unroll *u, int n_mb) {
     pipeline.n_mb = n_mb;
     const tri_actions *orders = u->pass->unit_grad ? tri__stages_orders(arena, u->pass->in, u->stages) : forward_orders(arena, &pipeline);
     u->order = &orders[place];
-    tri__hops_find(arena, u->stages, u->from, u->stage_of, u->loss, &u->hand);
-    TRI_TRY(tri__parcels_make(arena, &pipeline, orders, place, &u->hand));
+    tri__edges_find(arena, u->stages, u->from, u->stage_of, u->loss, &u->hand);
+    TRI_TRY(tri__messages_make(arena, &pipeline, orders, place, &u->hand));
     u->awaited = tri__arena_alloc(arena, (size_t)u->order->n * sizeof *u->awaited);
     for (int i = 0; i < u->hand.n_in; i++) u->awaited[u->hand.in[i].used]++;
     return TRI_OK;
@@ -271,7 +271,7 @@ tri_status tri__pass_schedule(tri_pass *pass, int n_mb) {
         if (u.stages->pipeline.rank[stage] == place) list_stage(&u, stage);
     hold_units(&u, place);
     for (int i = 0; i < u.order->n; i++) act(&u, i);
-    for (int i = 0; i < u.hand.n_out; i++) wait_sent(&u, u.hand.hop[u.hand.out[i].hop].slot, u.hand.out[i].mb);
+    for (int i = 0; i < u.hand.n_out; i++) wait_sent(&u, u.hand.edge[u.hand.out[i].edge].slot, u.hand.out[i].mb);
     for (int i = 0; i < pass->model->n_units && pass->unit_grad; i++) pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i], 0);
     int head = u.stages->pipeline.rank[u.stages->head] == place;
     pass->out.loss = head ? u.shared[pass->forward.loss] : -1;

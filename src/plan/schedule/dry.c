@@ -4,14 +4,14 @@
 typedef struct dry {
     const tri_pipeline *pipeline;
     const tri_stage_time *time;
-    double hop;
+    double edge;
     double *forward, *backward;  /* [n_stages * n_mb] when it ended: outputs, gradients of inputs; < 0: not yet */
 } dry;
 
 /* When what one stage computed is at another; < 0: not yet. */
 static double arrival(const dry *d, const double *ended, int from, int to, int mb) {
     double at = ended[from * d->pipeline->n_mb + mb];
-    return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->hop;
+    return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->edge;
 }
 
 /* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage needs. */
@@ -78,9 +78,9 @@ static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders,
 }
 
 tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
-                             double hop, tri_dry *out) {
+                             double edge, tri_dry *out) {
     int n = pipeline->n_ranks, cells = pipeline->n_stages * pipeline->n_mb, moved = 1;
-    dry d = {.pipeline = pipeline, .time = times, .hop = hop};
+    dry d = {.pipeline = pipeline, .time = times, .edge = edge};
     d.forward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.forward);
     d.backward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.backward);
     for (int i = 0; i < cells; i++) d.forward[i] = d.backward[i] = -1;

@@ -80,7 +80,7 @@ int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the
  * action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
-/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `hop` after a stage of
+/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `edge` after a stage of
  * another rank computed it. */
 typedef struct tri_dry {
     double span;            /* from the first action's begin to the last one's end */
@@ -90,7 +90,7 @@ typedef struct tri_dry {
 } tri_dry;
 /* TRI_INTERNAL when the orders wait for one another for ever. times: [n_stages]. */
 tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
-                             double hop, tri_dry *out);
+                             double edge, tri_dry *out);
 /* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
 double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry);
 /* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In the arena. */

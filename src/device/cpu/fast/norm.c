@@ -6,7 +6,7 @@ enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
 
 static int64_t range_end(int64_t rows, int64_t t) { return rows - t < ROWS ? rows : t + ROWS; }
 
-static void run_norm(const tri_call *call, const tri_norm *norm, int64_t rows) {
+static void run_norm(const tri_call *call, const tri_norm_rows *norm, int64_t rows) {
     const tri_simd *simd = tri__simd();
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm->h, ENOUGH))
     for (int64_t t = 0; t < rows; t += ROWS) simd->norm(norm, t, range_end(rows, t));
@@ -23,7 +23,7 @@ static void run_dropout(const tri_call *call, int to, int from, int key) {
 
 static void norm(const tri_call *call) {
     enum { Y, XHAT, RSTD, X, G, B };
-    run_norm(call, &(tri_norm){.h = call->t[X].cols, .x = f32(call, X), .g = f32(call, G), .b = f32(call, B),
+    run_norm(call, &(tri_norm_rows){.h = call->t[X].cols, .x = f32(call, X), .g = f32(call, G), .b = f32(call, B),
                                .y = f32(call, Y), .xhat = f32(call, XHAT), .rstd = f32(call, RSTD), .eps = call->attr->eps},
              call->t[X].rows);
 }
@@ -50,7 +50,7 @@ static void dropout_din(const tri_call *call) {
 
 static void dropout_add_norm(const tri_call *call) {
     enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
-    run_norm(call, &(tri_norm){.drop = drop_of(call, KEY), .h = call->t[X].cols, .x = f32(call, X), .res = f32(call, RES),
+    run_norm(call, &(tri_norm_rows){.drop = drop_of(call, KEY), .h = call->t[X].cols, .x = f32(call, X), .res = f32(call, RES),
                                .g = f32(call, G), .b = f32(call, B), .y = f32(call, Y), .xhat = f32(call, XHAT),
                                .rstd = f32(call, RSTD), .eps = call->attr->eps},
              call->t[X].rows);

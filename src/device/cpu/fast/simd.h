@@ -19,7 +19,7 @@ typedef struct tri_drop {
 } tri_drop;
 
 /* y = norm(dropout(x) + res) */
-typedef struct tri_norm {
+typedef struct tri_norm_rows {
     tri_drop drop;
     int64_t h;
     const float *x, *res;  /* [T,h]; res NULL: none */
@@ -27,7 +27,7 @@ typedef struct tri_norm {
     float *y;              /* [T,h] */
     float *xhat, *rstd;    /* [T,h], [T]; may be NULL */
     float eps;
-} tri_norm;
+} tri_norm_rows;
 
 /* dres = the gradient before the norm; dx = dropout of it; each where it is wanted */
 typedef struct tri_norm_din {
@@ -75,7 +75,7 @@ typedef struct tri_simd {
     void (*tanh)(int64_t n, const float *x, float *y);
     /* Rows t0 to t1 - 1 of [T,h]. */
     void (*dropout)(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc);
-    void (*norm)(const tri_norm *norm, int64_t t0, int64_t t1);
+    void (*norm)(const tri_norm_rows *norm, int64_t t0, int64_t t1);
     void (*norm_din)(const tri_norm_din *norm, int64_t t0, int64_t t1);
     /* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: to what is there */
     void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot, int add);

@@ -19,7 +19,7 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
 }
 
 /* z = dropout(x) + res for row t */
-INLINE void residual_row(const tri_norm *n, const philox_keys *keys, int64_t t, float *z,
+INLINE void residual_row(const tri_norm_rows *n, const philox_keys *keys, int64_t t, float *z,
                          uint16_t decision[SPAN + 8 * VEC]) {
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
@@ -36,7 +36,7 @@ INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, cons
     put(y, left, v * get(g, left) + get(b, left));
 }
 
-static void norm(const tri_norm *n, int64_t t0, int64_t t1) {
+static void norm(const tri_norm_rows *n, int64_t t0, int64_t t1) {
     int64_t h = n->h;
     uint16_t decision[SPAN + 8 * VEC] = {0}; /* threshold 0 keeps all */
     philox_keys keys = keys_of(&n->drop);
