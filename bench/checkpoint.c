@@ -1,6 +1,6 @@
-/* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as many processes,
- * against one memcpy, and a whole state of 220 million parameters from the page cache.
- *   checkpoint [MILLIONS [ROUNDS [FOLDER]]]     one JSON object a figure; exit 1 when a target is missed (bench/README.md). */
+/* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as
+ * many processes, against one memcpy, and a whole state of 220 million parameters from the page cache. checkpoint
+ * [MILLIONS [ROUNDS [FOLDER]]]     one JSON object a figure; exit 1 when a target is missed (bench/README.md). */
 #include "train/saver.h"
 
 #include "measure.h"
@@ -22,7 +22,8 @@ typedef struct job {
     int rounds;
     double save[ROUNDS_MAX], raw[ROUNDS_MAX], stall[ROUNDS_MAX], copy[ROUNDS_MAX]; /* seconds, of the slowest rank */
     double load[ROUNDS_MAX];
-    double load_cpu[ROUNDS_MAX], stall_cpu[ROUNDS_MAX], copy_cpu[ROUNDS_MAX]; /* of cores: what it would take without other work there */
+    double load_cpu[ROUNDS_MAX], stall_cpu[ROUNDS_MAX],
+        copy_cpu[ROUNDS_MAX]; /* of cores: what it would take without other work there */
 } job;
 
 /* One rank's share of a state: a range of each tensor. */
@@ -60,7 +61,11 @@ static double cpu(clockid_t clock) {
 
 static tri_status save(tri_saver *saver, const job *job, int64_t step, double *stall, double *stall_cpu) {
     tri_saved saved;
-    tri_save_spec spec = {.folder = job->folder, .step = step, .keep = 1, .config = tri__json_object(), .preprocessing = tri__json_object(),
+    tri_save_spec spec = {.folder = job->folder,
+                          .step = step,
+                          .keep = 1,
+                          .config = tri__json_object(),
+                          .preprocessing = tri__json_object(),
                           .state = tri__json_object()};
     double begin = tri__clock(), begin_cpu = cpu(CLOCK_THREAD_CPUTIME_ID);
     TRI_TRY(tri__saver_begin(saver, &spec));
@@ -110,7 +115,8 @@ static tri_status read_all(const job *job, int64_t step, int rank, int ranks, co
     TRI_TRY(tri__checkpoint_open_part(path, rank, ranks, &checkpoint));
     tri_status status = TRI_OK;
     for (int i = 0; i < TENSORS && status == TRI_OK; i++) status = tri__checkpoint_read(checkpoint, &s->weights[i]);
-    for (int i = 0; i < 2 * TENSORS && status == TRI_OK; i++) status = tri__checkpoint_read(checkpoint, &s->optimizer[i]);
+    for (int i = 0; i < 2 * TENSORS && status == TRI_OK; i++)
+        status = tri__checkpoint_read(checkpoint, &s->optimizer[i]);
     tri__checkpoint_close(checkpoint);
     return status;
 }
@@ -204,17 +210,22 @@ int main(int argc, char **argv) {
     int good = 1;
     for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
         if (!run(job, ranks, measure_save)) return 1;
-        double save = median(job->save, job->rounds), raw = median(job->raw, job->rounds), load = median(job->load, job->rounds);
+        double save = median(job->save, job->rounds), raw = median(job->raw, job->rounds),
+               load = median(job->load, job->rounds);
         int met = raw / save >= 0.8 && load < 3;
-        printf("{\"what\": \"save\", \"ranks\": %d, \"mb\": %.0f, \"save_mb_s\": %.0f, \"raw_mb_s\": %.0f, \"ratio\": %.2f, "
-               "\"load_seconds\": %.2f, \"load_cpu_seconds\": %.2f, \"met\": %s}\n", ranks, mb, mb / save, mb / raw, raw / save, load,
-               median(job->load_cpu, job->rounds), met ? "true" : "false");
+        printf("{\"what\": \"save\", \"ranks\": %d, \"mb\": %.0f, \"save_mb_s\": %.0f, \"raw_mb_s\": %.0f, \"ratio\": "
+               "%.2f, "
+               "\"load_seconds\": %.2f, \"load_cpu_seconds\": %.2f, \"met\": %s}\n",
+               ranks, mb, mb / save, mb / raw, raw / save, load, median(job->load_cpu, job->rounds),
+               met ? "true" : "false");
         good &= met;
     }
     if (!run(job, 1, measure_stall)) return 1;
     double stall = median(job->stall, job->rounds), copy = median(job->copy, job->rounds);
-    printf("{\"what\": \"stall\", \"mb\": %.0f, \"stall_seconds\": %.3f, \"memcpy_seconds\": %.3f, \"ratio\": %.2f, \"cpu_ratio\": %.2f, "
-           "\"met\": %s}\n", mb, stall, copy, stall / copy, median(job->stall_cpu, job->rounds) / median(job->copy_cpu, job->rounds),
+    printf("{\"what\": \"stall\", \"mb\": %.0f, \"stall_seconds\": %.3f, \"memcpy_seconds\": %.3f, \"ratio\": %.2f, "
+           "\"cpu_ratio\": %.2f, "
+           "\"met\": %s}\n",
+           mb, stall, copy, stall / copy, median(job->stall_cpu, job->rounds) / median(job->copy_cpu, job->rounds),
            stall <= 1.3 * copy ? "true" : "false");
     good &= stall <= 1.3 * copy;
     tri__checkpoint_prune(job->folder, 0, 0);

@@ -1,10 +1,11 @@
-/* cuda_kernels.c - times the kernel rows of a GPU one by one, on the shapes of a training step in bf16, and adds them up to a step: median
- * milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a step.
+/* cuda_kernels.c - times the kernel rows of a GPU one by one, on the shapes of a training step in bf16, and adds them
+ * up to a step: median milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a
+ * step.
  *
  *   cuda_kernels [base128|base512|large512|oneb] [--tokens N] [--dropout P] [OPERATION ...]
  *
- * All operations of base512 with dropout 0.1 when left out. --tokens: rows of dense layers instead of the model's (other operations need
- * whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
+ * All operations of base512 with dropout 0.1 when left out. --tokens: rows of dense layers instead of the model's
+ * (other operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
 #include "device/device.h"
 #include "layout/float16.h"
 
@@ -33,7 +34,8 @@ static const model models[] = {
     {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
 };
 
-/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters of a layer, else a number. */
+/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
+ * of a layer, else a number. */
 typedef struct shape {
     const char *op, *dims;
     int layer, step;   /* calls in a layer; beside the layers in a branch */
@@ -72,7 +74,8 @@ static const shape shapes[] = {
     {"embed_dw", "Tt Hh Vw P512 Y2", 0, 1, 0, 1},
     {"sumsq", "Kk", 1, 0, 0, 1},
     {"adamw_copy", "Kk", 1, 0, 0, 1},
-    {"attention_first", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0}, /* of the last layer, which is counted as if it made all rows */
+    {"attention_first", "Nn Tt Hh Dq Aa Ss", 0, 0, 0,
+     0}, /* of the last layer, which is counted as if it made all rows */
     {"attention_first_din", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -184,8 +187,13 @@ static double time_shape(bench *b, const shape *at) {
                      .beta1 = 0.9f,
                      .beta2 = 0.999f,
                      .decay = 0.01f};
-    tri_call call = {
-        .op = (tri_op)tri__op_find(at->op), .attr = &attr, .acc = at->acc, .seed = 1, .step = 1, .context = b->context, .table = &b->table};
+    tri_call call = {.op = (tri_op)tri__op_find(at->op),
+                     .attr = &attr,
+                     .acc = at->acc,
+                     .seed = 1,
+                     .step = 1,
+                     .context = b->context,
+                     .table = &b->table};
     tri_dims dims = {{0}};
     double bytes = 0;
     int64_t halves = 0;
@@ -195,7 +203,7 @@ static double time_shape(bench *b, const shape *at) {
     for (int k = 0; k < row->n_args; k++) {
         tri_tensor *t = &call.t[k];
         int type = row->arg[k].dtype;
-        tri_dtype dtype = type >= 0                                                                         ? (tri_dtype)type
+        tri_dtype dtype = type >= 0 ? (tri_dtype)type
                           : type == TRI_DTYPE_ANY && strcmp(row->arg[k].name, "copy") != 0 && at->wide_sums ? TRI_F32
                                                                                                             : TRI_BF16;
         t->rows = extent(b, at, row->arg[k].dims[0]), t->cols = extent(b, at, strchr(row->arg[k].dims, ',')[1]);
@@ -208,7 +216,8 @@ static double time_shape(bench *b, const shape *at) {
                  (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
     }
     tri_dtype type = halves ? TRI_BF16 : TRI_F32;
-    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols, halves);
+    size_t scratch = (size_t)tri__workspace_bytes(&b->table.work[call.op][type], call.t[0].rows, call.t[0].cols,
+                                                  halves);
     if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
     double seconds = seconds_of(b, b->table.run[call.op][type], &call),
            all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
@@ -238,7 +247,8 @@ static void read_words(bench *b, int argc, char **argv) {
         else if (strcmp(word, "--dropout") == 0 && i + 1 < argc) b->dropout = strtof(argv[++i], NULL);
         else if (tri__op_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
         else {
-            fprintf(stderr, "cuda_kernels: '%s' is no model (base128, base512, large512, oneb), option or operation\n", word);
+            fprintf(stderr, "cuda_kernels: '%s' is no model (base128, base512, large512, oneb), option or operation\n",
+                    word);
             exit(2);
         }
     }

@@ -1,8 +1,8 @@
-/* kernels.c - times kernel rows one by one, on the shapes of a training step of two 6-layer, 384-wide encoders (12 heads of 32,
- * 1536 in between) with 16 sequences of 128 tokens each, and adds them up to a step. Prints the time of a call (median, and
- * the best of the repetitions), GFLOP/s, GB/s of operands, ns an element of the largest operand, and the share of the
- * limit that is the nearer one, measured at the start: the product kernel's rate in the first-level cache, or that of adding in
- * memory (a tensor that stays in cache may exceed it). Times as bench/measure.h says.
+/* kernels.c - times kernel rows one by one, on the shapes of a training step of two 6-layer, 384-wide encoders (12
+ * heads of 32, 1536 in between) with 16 sequences of 128 tokens each, and adds them up to a step. Prints the time of a
+ * call (median, and the best of the repetitions), GFLOP/s, GB/s of operands, ns an element of the largest operand, and
+ * the share of the limit that is the nearer one, measured at the start: the product kernel's rate in the first-level
+ * cache, or that of adding in memory (a tensor that stays in cache may exceed it). Times as bench/measure.h says.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
 #include "device/cpu/fast/simd.h"
@@ -60,7 +60,8 @@ static const shape shapes[] = {
     {"tanh", "T=16 H=384", 2, 0},
     {"add", "T=2048 H=384", 0, 0},
     {"add_din", "T=2048 H=384", 0, 0},
-    {"attention_first", "N=16 T=2048 H=384 D=1152 A=12 S=17", 0, 0}, /* of the last layer, which is counted as if it made all rows */
+    {"attention_first", "N=16 T=2048 H=384 D=1152 A=12 S=17", 0,
+     0}, /* of the last layer, which is counted as if it made all rows */
     {"attention_first_din", "N=16 T=2048 H=384 D=1152 A=12 S=17", 0, 0},
 };
 
@@ -106,10 +107,17 @@ static void *take(const tri_device *device, size_t bytes) {
     return memory;
 }
 
-static void open_bench(bench *b, const shape *at, const tri_device *device, const tri_kernel_table *table, int threads) {
+static void open_bench(bench *b, const shape *at, const tri_device *device, const tri_kernel_table *table,
+                       int threads) {
     int op = tri__op_find(at->op);
     const tri_op_row *row = tri__op_row((tri_op)op);
-    *b = (bench){.attr = {.p = 0.1f, .eps = 1e-12f, .id = 7, .heads = HEADS, .max_len = LENGTH, .beta1 = 0.9f, .beta2 = 0.999f,
+    *b = (bench){.attr = {.p = 0.1f,
+                          .eps = 1e-12f,
+                          .id = 7,
+                          .heads = HEADS,
+                          .max_len = LENGTH,
+                          .beta1 = 0.9f,
+                          .beta2 = 0.999f,
                           .decay = 0.01f}};
     tri_dims dims = {{0}};
     for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(at->dims, letter);
@@ -197,26 +205,28 @@ int main(int argc, char **argv) {
     tri_kernel_table table;
     device->kernels(&table);
     find_limits(device, &peak_flops, &peak_bytes);
-    printf("device %s (%s), %d threads; a core: %.0f GFLOP/s, %.1f GB/s\n", name, device->describe(NULL), threads, peak_flops / 1e9, peak_bytes / 1e9);
-    printf("%-22s %-32s %9s %9s %8s %7s %7s %6s %9s\n", "operation", "shape", "median us", "best us", "GFLOP/s", "GB/s", "ns/el",
-           "limit", "ms a step");
+    printf("device %s (%s), %d threads; a core: %.0f GFLOP/s, %.1f GB/s\n", name, device->describe(NULL), threads,
+           peak_flops / 1e9, peak_bytes / 1e9);
+    printf("%-22s %-32s %9s %9s %8s %7s %7s %6s %9s\n", "operation", "shape", "median us", "best us", "GFLOP/s", "GB/s",
+           "ns/el", "limit", "ms a step");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (!wanted(shapes[i].op, argv + at, argc - at)) continue;
         bench b;
         double best;
         open_bench(&b, &shapes[i], device, &table, threads);
         double time = time_call(table.run[tri__op_find(shapes[i].op)][TRI_F32], &b.call, seconds, &best);
-        double by_flops = b.flops / time / (threads * peak_flops), by_bytes = (double)b.all_bytes / time / (threads * peak_bytes);
+        double by_flops = b.flops / time / (threads * peak_flops),
+               by_bytes = (double)b.all_bytes / time / (threads * peak_bytes);
         double share = shapes[i].calls * time * 1e3;
         step += share, step_best += shapes[i].calls * best * 1e3, flops += shapes[i].calls * b.flops;
         if (strncmp(shapes[i].op, "linear", 6) == 0) products += share;
-        printf("%-22s %-32s %9.1f %9.1f %8.1f %7.1f %7.3f %5.0f%% %9.2f\n", shapes[i].op, shapes[i].dims, time * 1e6, best * 1e6,
-               b.flops / time / 1e9, (double)b.all_bytes / time / 1e9, time / (double)b.largest * 1e9,
+        printf("%-22s %-32s %9.1f %9.1f %8.1f %7.1f %7.3f %5.0f%% %9.2f\n", shapes[i].op, shapes[i].dims, time * 1e6,
+               best * 1e6, b.flops / time / 1e9, (double)b.all_bytes / time / 1e9, time / (double)b.largest * 1e9,
                100 * fmax(by_flops, by_bytes), share);
         fflush(stdout);
         close_bench(&b, device);
     }
-    printf("a step: %.1f ms (best %.1f), of it dense layers %.1f; %.1f GFLOP, %.1f GFLOP/s, %.2f samples/s\n", step, step_best,
-           products, flops / 1e9, flops / step / 1e6, TOKENS / LENGTH / step * 1e3);
+    printf("a step: %.1f ms (best %.1f), of it dense layers %.1f; %.1f GFLOP, %.1f GFLOP/s, %.2f samples/s\n", step,
+           step_best, products, flops / 1e9, flops / step / 1e6, TOKENS / LENGTH / step * 1e3);
     return 0;
 }

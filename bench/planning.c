@@ -36,8 +36,13 @@ static double cpu(void) {
 }
 
 static void make_model(tri_arena *arena, tri_model *model) {
-    static const tri_model_config config = {.label_name = "label", .primary_text_name = "a", .secondary_text_name = "b",
-                                            .hidden_common_dim = 256, .fusion_hidden_dim = 256, .num_classes = 2, .max_sen_len = 512};
+    static const tri_model_config config = {.label_name = "label",
+                                            .primary_text_name = "a",
+                                            .secondary_text_name = "b",
+                                            .hidden_common_dim = 256,
+                                            .fusion_hidden_dim = 256,
+                                            .num_classes = 2,
+                                            .max_sen_len = 512};
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     tri_encoder encoder[2];
     TRI_ASSERT(tri__encoder_preset("bert-base-uncased", &encoder[0]));

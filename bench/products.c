@@ -1,6 +1,7 @@
-/* products.c - times large fp32 products in turn, in one process: by packed panels and the kernel of this CPU, by tiles of the BLAS
- * linked in, and, where one is named, by another library's sgemm_ with threads of its own. Shapes are those of training: rows
- * of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the rounds and in parentheses the best.
+/* products.c - times large fp32 products in turn, in one process: by packed panels and the kernel of this CPU, by tiles
+ * of the BLAS linked in, and, where one is named, by another library's sgemm_ with threads of its own. Shapes are those
+ * of training: rows of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the
+ * rounds and in parentheses the best.
  *
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
@@ -18,13 +19,16 @@
 #include <string.h>
 
 /* By columns, as Fortran has it. */
-typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k, const float *alpha, const float *a,
-                        const int *lda, const float *b, const int *ldb, const float *beta, float *c, const int *ldc);
+typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k,
+                        const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
+                        const float *beta, float *c, const int *ldc);
 
 enum { MOST_ROUNDS = 101, WAYS = 3 };
 
-static const struct { int out, in; } layers[] = {{384, 384},   {1152, 384},  {1536, 384},  {384, 1536}, {512, 512},  {2048, 512}, {512, 2048},
-                                                 {768, 768}, {2304, 768}, {3072, 768}, {768, 3072}};
+static const struct {
+    int out, in;
+} layers[] = {{384, 384},  {1152, 384}, {1536, 384}, {384, 1536}, {512, 512}, {2048, 512},
+              {512, 2048}, {768, 768},  {2304, 768}, {3072, 768}, {768, 3072}};
 static const char *const kinds[] = {"forward", "dx", "dw"};
 
 static sgemm_call *find(const char *path) {
@@ -51,8 +55,8 @@ static void give(float *memory, int64_t n) { tri__device_find("cpu")->free(NULL,
 static void call_library(sgemm_call *call, const tri_gemm *g) {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     float one = 1, none = 0;
-    call(g->b_turned ? "T" : "N", g->a_turned ? "T" : "N", &n, &m, &k, &one, g->b, g->b_turned ? &k : &n, g->a, g->a_turned ? &m : &k, &none,
-         g->c, &n);
+    call(g->b_turned ? "T" : "N", g->a_turned ? "T" : "N", &n, &m, &k, &one, g->b, g->b_turned ? &k : &n, g->a,
+         g->a_turned ? &m : &k, &none, g->c, &n);
 }
 
 /* Seconds of each way in each round, all ways in turn. */
@@ -67,9 +71,17 @@ static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double s
         }
 }
 
-static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds, sgemm_call *library) {
-    tri_gemm g = {.m = kind == 2 ? out : tokens, .n = kind == 0 ? out : in, .k = kind == 0 ? in : kind == 1 ? out : tokens,
-                  .a_turned = kind == 2, .b_turned = kind == 0, .simd = simd, .threads = threads};
+static void report(const tri_simd *simd, int64_t tokens, int64_t out, int64_t in, int kind, int threads, int rounds,
+                   sgemm_call *library) {
+    tri_gemm g = {.m = kind == 2 ? out : tokens,
+                  .n = kind == 0 ? out : in,
+                  .k = kind == 0   ? in
+                       : kind == 1 ? out
+                                   : tokens,
+                  .a_turned = kind == 2,
+                  .b_turned = kind == 0,
+                  .simd = simd,
+                  .threads = threads};
     tri_workspace size = TRI_GEMM_WORK;
     int64_t work = tri__workspace_bytes(&size, g.m, g.n, 0) / 4 + 1;
     float *a = take(g.m * g.k), *b = take(g.k * g.n), *w = take(work);
@@ -104,9 +116,10 @@ int main(int argc, char **argv) {
     if (threads < 1 || rounds < 1 || rounds > MOST_ROUNDS || tokens < 1)
         return fprintf(stderr, "products: at least one thread, token and round, at most %d rounds\n", MOST_ROUNDS), 2;
     omp_set_num_threads(threads);
-    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", simd->name, threads, rounds, "", "m x n x k", "packed", "BLAS",
-           library ? "           library" : "");
+    printf("%s, %d threads, %d rounds\n%-8s %-20s  %16s  %16s%s\n", simd->name, threads, rounds, "", "m x n x k",
+           "packed", "BLAS", library ? "           library" : "");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int kind = 0; kind < 3; kind++) report(simd, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
+        for (int kind = 0; kind < 3; kind++)
+            report(simd, tokens, layers[i].out, layers[i].in, kind, threads, rounds, library);
     return 0;
 }

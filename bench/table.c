@@ -36,8 +36,9 @@ int main(int argc, char **argv) {
     double read = tri__clock(), read_cpu = cpu();
     int failed = tri__table_check(table) != TRI_OK;
     printf("{\"rows\": %lld, \"columns\": %d, \"field_bytes\": %lld, \"open_seconds\": %.6f, \"read_seconds\": %.6f, "
-           "\"open_cpu\": %.6f, \"read_cpu\": %.6f}\n", (long long)rows, columns, (long long)bytes, opened - start, read - opened,
-           opened_cpu - start_cpu, read_cpu - opened_cpu);
+           "\"open_cpu\": %.6f, \"read_cpu\": %.6f}\n",
+           (long long)rows, columns, (long long)bytes, opened - start, read - opened, opened_cpu - start_cpu,
+           read_cpu - opened_cpu);
     tri__table_close(table);
     return failed;
 }

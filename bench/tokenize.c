@@ -1,6 +1,6 @@
-/* tokenize.c - how fast texts become ids: all titles and texts of ../shared/data/reviews, by the tokenizers of ../shared/tokenizers.
- *   tokenize             a table: one thread, two threads, medians
- *   tokenize FOLDER      for each number of threads on stdin: a line with seconds and the ids' count and sum. bench/tokenizing.py asks. */
+/* tokenize.c - how fast texts become ids: all titles and texts of ../shared/data/reviews, by the tokenizers of
+ * ../shared/tokenizers. tokenize             a table: one thread, two threads, medians tokenize FOLDER      for each
+ * number of threads on stdin: a line with seconds and the ids' count and sum. bench/tokenizing.py asks. */
 #include "base/file.h"
 #include "data/table/table.h"
 #include "data/text/tokenizer.h"
@@ -71,7 +71,8 @@ static void print_table(void) {
         snprintf(folder, sizeof folder, "../shared/tokenizers/%s", names[i]);
         tri_tokenizer *tokenizer = load(folder);
         double one = median(tokenizer, 1, &ids), two = median(tokenizer, 2, &ids);
-        printf("%-20s %12lld %8.1f Mid/s %8.1f Mid/s\n", names[i], ids, (double)ids / one / 1e6, (double)ids / two / 1e6);
+        printf("%-20s %12lld %8.1f Mid/s %8.1f Mid/s\n", names[i], ids, (double)ids / one / 1e6,
+               (double)ids / two / 1e6);
         tri__tokenizer_free(tokenizer);
     }
 }

@@ -1,5 +1,5 @@
-/* loop.c - a training loop of one's own with libtrident. Takes the options of `trident train`, prints one loss a step, and
- * gives the same losses:   loop --config run.json --data-path data --models-dir models --output-dir out */
+/* loop.c - a training loop of one's own with libtrident. Takes the options of `trident train`, prints one loss a step,
+ * and gives the same losses:   loop --config run.json --data-path data --models-dir models --output-dir out */
 #include <trident.h>
 
 #include <stdio.h>

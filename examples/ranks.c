@@ -1,5 +1,5 @@
-/* ranks.c - ranks that talk, with libtrident: sums a vector over all ranks, gathers what each has, and passes a message round.
- *     ranks [N] [--forks]      N ranks (default 4) as threads of this process, or as processes of their own */
+/* ranks.c - ranks that talk, with libtrident: sums a vector over all ranks, gathers what each has, and passes a message
+ * round. ranks [N] [--forks]      N ranks (default 4) as threads of this process, or as processes of their own */
 #include <trident.h>
 
 #include <stdio.h>

@@ -1,11 +1,13 @@
-/* fuzz.h - what fuzz targets share. A target is one file fuzz_NAME.c that defines LLVMFuzzerTestOneInput; docs/fuzzing.md */
+/* fuzz.h - what fuzz targets share. A target is one file fuzz_NAME.c that defines LLVMFuzzerTestOneInput;
+ * docs/fuzzing.md */
 #ifndef TRI_FUZZ_FUZZ_H
 #define TRI_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Feeds one input to a parser. Returns 0; a finding is a crash, a sanitizer's report, or a broken promise (FUZZ_CHECK). */
+/* Feeds one input to a parser. Returns 0; a finding is a crash, a sanitizer's report, or a broken promise
+ * (FUZZ_CHECK). */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : fuzz_broken(__FILE__, __LINE__, #condition))

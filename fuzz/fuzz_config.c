@@ -1,4 +1,5 @@
-/* fuzz_config.c - a configuration file: settings, checks, encoder objects, and what is recorded reads again as the same. */
+/* fuzz_config.c - a configuration file: settings, checks, encoder objects, and what is recorded reads again as the
+ * same. */
 #include "fuzz.h"
 
 #include "settings/settings.h"

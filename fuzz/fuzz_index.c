@@ -1,4 +1,5 @@
-/* fuzz_index.c - model.safetensors.index.json of a folder with two shards, a.safetensors (t, u) and b.safetensors (v). */
+/* fuzz_index.c - model.safetensors.index.json of a folder with two shards, a.safetensors (t, u) and b.safetensors
+ * (v). */
 #include "fuzz.h"
 
 #include "checkpoint/huggingface.h"

@@ -1,5 +1,5 @@
-/* fuzz_manifest.c - manifest.json of a checkpoint with one shard. The input's checksum is put right first (when it is an
- * object), so that what lies behind it is reached; then every tensor is read. */
+/* fuzz_manifest.c - manifest.json of a checkpoint with one shard. The input's checksum is put right first (when it is
+ * an object), so that what lies behind it is reached; then every tensor is read. */
 #include "fuzz.h"
 
 #include "checkpoint/checkpoint.h"
@@ -54,7 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     write_manifest(data, size);
     tri_checkpoint *checkpoint;
     tri_status status = tri__checkpoint_open(fuzz_folder(), 0, &checkpoint);
-    FUZZ_CHECK(status == TRI_OK || status == TRI_DATA || status == TRI_IO || status == TRI_USAGE); /* the last: of another version */
+    FUZZ_CHECK(status == TRI_OK || status == TRI_DATA || status == TRI_IO ||
+               status == TRI_USAGE); /* the last: of another version */
     if (status == TRI_OK) read_tensors(checkpoint);
     tri__checkpoint_close(checkpoint);
     return 0;

@@ -1,5 +1,5 @@
-/* fuzz_merges.c - a merges.txt, up to the first 0 byte, over a vocabulary of all bytes and all words of a, b and c up to four letters;
- * then a word, encoded and compared with merging done the plain way. */
+/* fuzz_merges.c - a merges.txt, up to the first 0 byte, over a vocabulary of all bytes and all words of a, b and c up
+ * to four letters; then a word, encoded and compared with merging done the plain way. */
 #include "fuzz.h"
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
-/* fuzz_program.c - a program's text. What is accepted can be checked, and prints as text that is accepted and prints the
- * same. */
+/* fuzz_program.c - a program's text. What is accepted can be checked, and prints as text that is accepted and prints
+ * the same. */
 #include "fuzz.h"
 
 #include "program/check.h"

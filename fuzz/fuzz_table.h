@@ -1,5 +1,5 @@
-/* fuzz_table.h - what must hold for any table: its text is clean, its places lie in the file, and it is the same, row by row
- * and fault by fault, whatever the pieces and the policy for bad rows. */
+/* fuzz_table.h - what must hold for any table: its text is clean, its places lie in the file, and it is the same, row
+ * by row and fault by fault, whatever the pieces and the policy for bad rows. */
 #ifndef TRI_FUZZ_FUZZ_TABLE_H
 #define TRI_FUZZ_FUZZ_TABLE_H
 
@@ -28,7 +28,8 @@ static void fuzz_same(const tri_table *a, const tri_table *b) {
     int n_a, n_b;
     FUZZ_CHECK(tri__table_bad(a, &bad_a, &n_a) == tri__table_bad(b, &bad_b, &n_b) && n_a == n_b);
     for (int i = 0; i < n_a; i++)
-        FUZZ_CHECK(bad_a[i].line == bad_b[i].line && bad_a[i].column == bad_b[i].column && !strcmp(bad_a[i].why, bad_b[i].why));
+        FUZZ_CHECK(bad_a[i].line == bad_b[i].line && bad_a[i].column == bad_b[i].column &&
+                   !strcmp(bad_a[i].why, bad_b[i].why));
     FUZZ_CHECK(tri__table_check(a) == TRI_OK && tri__table_check(b) == TRI_OK);
 }
 

@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     put("special_tokens_map.json", &data, &size);
     put("added_tokens.json", &data, &size);
     tri_status status = tri__tokenizer_load(fuzz_folder(), &tokenizer);
-    FUZZ_CHECK(status == TRI_OK ? tokenizer != NULL : status == TRI_DATA || status == TRI_USAGE || status == TRI_NOINPUT);
+    FUZZ_CHECK(status == TRI_OK ? tokenizer != NULL
+                                : status == TRI_DATA || status == TRI_USAGE || status == TRI_NOINPUT);
     if (tokenizer) check_saved(tokenizer);
     tri__tokenizer_free(tokenizer);
     return 0;

@@ -20,7 +20,8 @@ static void check_text(const tri_tokenizer *tokenizer, const char *text, size_t 
     check_ids(tokenizer, first, n);
     FUZZ_CHECK(tri__tokenizer_encode(tokenizer, text, length, MAX_LEN, again) == n);
     FUZZ_CHECK(!memcmp(first, again, (size_t)n * sizeof *first));
-    check_ids(tokenizer, pair, tri__tokenizer_encode_pair(tokenizer, text, length, text, length / 2, MAX_LEN, pair, types));
+    check_ids(tokenizer, pair,
+              tri__tokenizer_encode_pair(tokenizer, text, length, text, length / 2, MAX_LEN, pair, types));
     FUZZ_CHECK(tri__tokenizer_encode(tokenizer, text, length, 1, first) <= 1);
 }
 

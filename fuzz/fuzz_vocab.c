@@ -1,4 +1,5 @@
-/* fuzz_vocab.c - vocabularies: a vocab.txt, or a vocab.json when it begins with {, up to the first 0 byte; then a text to encode. */
+/* fuzz_vocab.c - vocabularies: a vocab.txt, or a vocab.json when it begins with {, up to the first 0 byte; then a text
+ * to encode. */
 #include "fuzz.h"
 
 #include "data/text/wordpiece.h"

@@ -1,5 +1,5 @@
-/* fuzz_wisdom.c - the file of algorithms by shape. The hash at the end is put right first, so that what lies before it is reached; what is
- * accepted prints as the same bytes. */
+/* fuzz_wisdom.c - the file of algorithms by shape. The hash at the end is put right first, so that what lies before it
+ * is reached; what is accepted prints as the same bytes. */
 #include "fuzz.h"
 
 #include "device/wisdom.h"

@@ -1,5 +1,5 @@
-/* replay.c - a target without libFuzzer: feeds it every file of its corpus and of its regressions, then each of them cut
- * short and with single bytes changed, the same ones each time. `make test` runs it, with any compiler.
+/* replay.c - a target without libFuzzer: feeds it every file of its corpus and of its regressions, then each of them
+ * cut short and with single bytes changed, the same ones each time. `make test` runs it, with any compiler.
  *   BUILD/tests/test_fuzz_NAME             all of fuzz/corpus/NAME and fuzz/regress/NAME
  *   BUILD/tests/test_fuzz_NAME FILE...     these files as they are, e.g. a finding */
 #include "fuzz.h"

@@ -66,8 +66,8 @@ typedef struct tri_result {
 } tri_result;
 
 TRI_API tri_status tri_session_open(int n_options, const char *const *options, tri_session **session);
-/* The same as one rank of many: every rank of the world joins with the same options. Losses are those of the whole global batch, the same
- * on all ranks and, but for rounding, for any number of them. */
+/* The same as one rank of many: every rank of the world joins with the same options. Losses are those of the whole
+ * global batch, the same on all ranks and, but for rounding, for any number of them. */
 TRI_API tri_status tri_session_join(tri_world *world, int n_options, const char *const *options, tri_session **session);
 TRI_API void tri_session_close(tri_session *session); /* accepts NULL */
 /* Makes the next global batch current. *more is 0 after the last one of the last epoch (or --max-steps). */
@@ -85,15 +85,17 @@ TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
 
 /* ---- Ranks that talk ----
  *
- * A rank is one member of a job: a process or a thread with a tri_world of its own, which only it uses. Groups are ordered lists of
- * ranks. Operations are posted and waited for; the blocking forms are both in one call. All members of a group post the same
- * collectives in the same order; what each asks for is compared before any data moves, and a difference is TRI_DISAGREE on all.
+ * A rank is one member of a job: a process or a thread with a tri_world of its own, which only it uses. Groups are
+ * ordered lists of ranks. Operations are posted and waited for; the blocking forms are both in one call. All members of
+ * a group post the same collectives in the same order; what each asks for is compared before any data moves, and a
+ * difference is TRI_DISAGREE on all.
  *
- * The first failure of any rank (an error, a death, a hang, a mismatch) ends every wait of every rank with that rank's status and
- * words. Every element is reduced in the group's order in one place: results are the same to the bit whatever the timing.
+ * The first failure of any rank (an error, a death, a hang, a mismatch) ends every wait of every rank with that rank's
+ * status and words. Every element is reduced in the group's order in one place: results are the same to the bit
+ * whatever the timing.
  *
- * Buffers from tri_heap_alloc are shared: peers read and write them directly. Any other memory works too and is copied through the
- * heap (between threads there is no difference). examples/ranks.c is a whole program. */
+ * Buffers from tri_heap_alloc are shared: peers read and write them directly. Any other memory works too and is copied
+ * through the heap (between threads there is no difference). examples/ranks.c is a whole program. */
 typedef struct tri_group tri_group;
 typedef uint64_t tri_request;           /* of a posted operation; 0 is none */
 
@@ -112,22 +114,23 @@ typedef enum tri_dtype {
     TRI_DTYPE_COUNT
 } tri_dtype;
 
-/* Sums of f32, f64 and integers are taken in their own type, bf16 and f16 in f32 and rounded once; integers wrap around, and
- * their average is rounded towards zero. */
+/* Sums of f32, f64 and integers are taken in their own type, bf16 and f16 in f32 and rounded once; integers wrap
+ * around, and their average is rounded towards zero. */
 typedef enum tri_reduction { TRI_SUM, TRI_AVERAGE, TRI_MIN, TRI_MAX, TRI_PRODUCT, TRI_REDUCTION_COUNT } tri_reduction;
 
 /* How ranks are started or found. Zeroed: the defaults. */
 typedef struct tri_ranks {
     int n;                      /* ranks to start */
-    int forks;                  /* 0: threads of this process; 1: forks of it, before anything else of it runs threads */
+    int forks; /* 0: threads of this process; 1: forks of it, before anything else of it runs threads */
     size_t heap_bytes;          /* most that a rank's shared heap may grow to; 0: the machine's memory */
     double progress_timeout;    /* seconds without progress after which a rank counts as hung; 0: 30; at least 0.25 */
 } tri_ranks;
 typedef tri_status tri_rank_main(tri_world *world, void *argument);
-/* Runs main on n ranks and waits for all. The first failure of any rank, in words too; TRI_OK when all returned TRI_OK. */
+/* Runs main on n ranks and waits for all. The first failure of any rank, in words too; TRI_OK when all returned
+ * TRI_OK. */
 TRI_API tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argument);
-/* Joins the ranks that a launcher started: `lookup` is getenv (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_PORT; those of
- * Open MPI, MPICH and Slurm). A process that was not launched is a world of one rank. */
+/* Joins the ranks that a launcher started: `lookup` is getenv (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * MASTER_PORT; those of Open MPI, MPICH and Slurm). A process that was not launched is a world of one rank. */
 TRI_API tri_status tri_world_join(const tri_ranks *how, char *(*lookup)(const char *name), tri_world **world);
 /* Leaves. Others that still wait for this rank get an error, so close after the last operation. Accepts NULL. */
 TRI_API void tri_world_close(tri_world *world);
@@ -141,15 +144,15 @@ TRI_API void tri_heap_free(tri_world *world, void *memory);                     
 
 /* All ranks of the world, in order. Valid until the world is closed. */
 TRI_API tri_group *tri_group_world(tri_world *world);
-/* Ranks of the world in any order, each once, this one among them. Every member makes the group, in the same order among groups of the
- * same ranks; nobody waits. Valid until the world is closed. */
+/* Ranks of the world in any order, each once, this one among them. Every member makes the group, in the same order
+ * among groups of the same ranks; nobody waits. Valid until the world is closed. */
 TRI_API tri_status tri_group_make(tri_world *world, int n, const int *ranks, tri_group **group);
 TRI_API int tri_group_rank(const tri_group *group); /* this rank's place in it */
 TRI_API int tri_group_size(const tri_group *group);
 
-/* kind: what `in` and `out` hold on member m of n, in elements. "counts" are counts[m], or `count` for every m when it is NULL;
- * `all` is their sum. in may equal out where both hold the same (for gathers: in may be its own part of out; for
- * scatters: out its own part of in); otherwise they do not overlap. */
+/* kind: what `in` and `out` hold on member m of n, in elements. "counts" are counts[m], or `count` for every m when it
+ * is NULL; `all` is their sum. in may equal out where both hold the same (for gathers: in may be its own part of out;
+ * for scatters: out its own part of in); otherwise they do not overlap. */
 typedef enum tri_collective_kind {
     TRI_SEND,            /* in [count], to member root */
     TRI_RECV,            /* out [count], from member root */
@@ -188,15 +191,18 @@ TRI_API tri_status tri_test(tri_world *world, tri_request request, int *done);
 TRI_API tri_status tri_send(tri_group *group, const void *in, int64_t count, tri_dtype dtype, int to, int tag);
 TRI_API tri_status tri_recv(tri_group *group, void *out, int64_t count, tri_dtype dtype, int from, int tag);
 TRI_API tri_status tri_broadcast(tri_group *group, void *data, int64_t count, tri_dtype dtype, int root);
-TRI_API tri_status tri_all_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction);
-TRI_API tri_status tri_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype, tri_reduction reduction,
-                              int root);
-TRI_API tri_status tri_all_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype);
-TRI_API tri_status tri_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype, int root);
-TRI_API tri_status tri_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype,
-                               int root);
-TRI_API tri_status tri_reduce_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts, tri_dtype dtype,
-                                      tri_reduction reduction);
+TRI_API tri_status tri_all_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype,
+                                  tri_reduction reduction);
+TRI_API tri_status tri_reduce(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype,
+                              tri_reduction reduction, int root);
+TRI_API tri_status tri_all_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts,
+                                  tri_dtype dtype);
+TRI_API tri_status tri_gather(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts,
+                              tri_dtype dtype, int root);
+TRI_API tri_status tri_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts,
+                               tri_dtype dtype, int root);
+TRI_API tri_status tri_reduce_scatter(tri_group *group, const void *in, void *out, int64_t count, const int64_t *counts,
+                                      tri_dtype dtype, tri_reduction reduction);
 TRI_API tri_status tri_all_to_all(tri_group *group, const void *in, void *out, int64_t count, tri_dtype dtype);
 TRI_API tri_status tri_barrier(tri_group *group);
 

@@ -1,7 +1,8 @@
-/* canary.h - whether a rank uses the memory that its plan says, class by class, to the end and no further: all of it is painted, a step of the
- * largest microbatches that the plan knows is taken, and then the paint is gone up to the last slot, while guard bytes beyond it are whole.
- * Scratch space (WORK) is the exception: a kernel's formula is a bound, so only the guard counts there. Runs in a rank's own thread, where
- * nothing may be asserted. What the session has learned is gone afterwards. */
+/* canary.h - whether a rank uses the memory that its plan says, class by class, to the end and no further: all of it is
+ * painted, a step of the largest microbatches that the plan knows is taken, and then the paint is gone up to the last
+ * slot, while guard bytes beyond it are whole. Scratch space (WORK) is the exception: a kernel's formula is a bound, so
+ * only the guard counts there. Runs in a rank's own thread, where nothing may be asserted. What the session has learned
+ * is gone afterwards. */
 #ifndef TESTS_CANARY_H
 #define TESTS_CANARY_H
 
@@ -10,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANARY_GUARD = 256, CANARY_ALIGN = 64, CANARY_PAINT = 0xA5 }; /* bytes; slots begin at multiples of CANARY_ALIGN */
+enum {
+    CANARY_GUARD = 256,
+    CANARY_ALIGN = 64,
+    CANARY_PAINT = 0xA5
+}; /* bytes; slots begin at multiples of CANARY_ALIGN */
 
 static inline void canary_guard(const tri_engine *e) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
@@ -26,7 +31,8 @@ static inline tri_status canary_guard_whole(const tri_engine *e, const char *whe
         const unsigned char *at = tri__exec_memory(e->exec, (tri_mem)mem, &bytes);
         for (int i = 0; i < CANARY_GUARD; i++)
             if (at[bytes + i] != CANARY_PAINT)
-                return tri__fail(TRI_INTERNAL, "rank %d wrote beyond its %lld bytes of memory class %d %s", e->place.rank, (long long)bytes, mem, when);
+                return tri__fail(TRI_INTERNAL, "rank %d wrote beyond its %lld bytes of memory class %d %s",
+                                 e->place.rank, (long long)bytes, mem, when);
     }
     return TRI_OK;
 }
@@ -41,7 +47,8 @@ typedef struct canary_batch {
 } canary_batch;
 
 static inline void canary_text(canary_batch *b, int text, int64_t rows, int64_t samples, int base) {
-    b->place[text] = calloc((size_t)rows + 1, sizeof(int32_t)), b->key[text] = calloc((size_t)rows + 1, 2 * sizeof(int32_t));
+    b->place[text] = calloc((size_t)rows + 1, sizeof(int32_t)),
+    b->key[text] = calloc((size_t)rows + 1, 2 * sizeof(int32_t));
     b->seq[text] = calloc((size_t)samples + 1, sizeof(int32_t));
     for (int64_t s = 0; s <= samples; s++) b->seq[text][s] = (int32_t)(samples ? rows * s / samples : 0);
     for (int64_t s = 0; s < samples; s++)
@@ -57,14 +64,17 @@ static inline void canary_text(canary_batch *b, int text, int64_t rows, int64_t 
 static inline void canary_open(canary_batch *b, const tri_session *s, const tri_program *program) {
     const int64_t *of = program->max.of, samples = of[TRI_SYM_N];
     int64_t most = of[TRI_SYM_T0] + of[TRI_SYM_T1] + 2 * samples + 2;
-    *b = (canary_batch){.feed.counts = program->max, .hyper = {0.1f, 0.5f, 0.5f, 0}, .scale = 1, .inv = 1.0 / (double)(samples + 1)};
+    *b = (canary_batch){
+        .feed.counts = program->max, .hyper = {0.1f, 0.5f, 0.5f, 0}, .scale = 1, .inv = 1.0 / (double)(samples + 1)};
     b->zero = calloc((size_t)most, sizeof *b->zero);
     b->numbers = calloc((size_t)(samples * s->preprocess->width) + 1, sizeof *b->numbers);
     for (int text = 0; text < s->assets.n_texts; text++)
-        canary_text(b, text, of[text ? TRI_SYM_T1 : TRI_SYM_T0], samples, tri__encoder_position_base(&s->assets.encoder[text]));
+        canary_text(b, text, of[text ? TRI_SYM_T1 : TRI_SYM_T0], samples,
+                    tri__encoder_position_base(&s->assets.encoder[text]));
     const void **field = b->feed.field;
     field[TRI_FIELD_numbers] = b->numbers, field[TRI_FIELD_labels] = field[TRI_FIELD_keyn] = b->zero;
-    field[TRI_FIELD_class_weights] = s->engine.class_weights, field[TRI_FIELD_loss_inv] = &b->inv, field[TRI_FIELD_hyper] = b->hyper;
+    field[TRI_FIELD_class_weights] = s->engine.class_weights, field[TRI_FIELD_loss_inv] = &b->inv,
+    field[TRI_FIELD_hyper] = b->hyper;
     field[TRI_FIELD_loss_scale] = &b->scale;
 }
 
@@ -85,8 +95,9 @@ static inline tri_status canary_run(const tri_session *s, int program) {
     return status;
 }
 
-/* Weights are what the step computes with: of them the last bytes are watched instead. Everything else is painted; a painted second moment
- * is a small number below zero, and makes weights that are no numbers, but not before they are updated. */
+/* Weights are what the step computes with: of them the last bytes are watched instead. Everything else is painted; a
+ * painted second moment is a small number below zero, and makes weights that are no numbers, but not before they are
+ * updated. */
 static inline tri_status canary_check(const tri_session *s) {
     const tri_engine *e = &s->engine;
     unsigned char last[CANARY_ALIGN];
@@ -107,8 +118,8 @@ static inline tri_status canary_check(const tri_session *s) {
         int64_t used = bytes;
         while (used > 0 && at[used - 1] == CANARY_PAINT) used--;
         if (mem != TRI_MEM_WORK && bytes - used >= CANARY_ALIGN)
-            return tri__fail(TRI_INTERNAL, "rank %d uses %lld of %lld planned bytes of memory class %d", e->place.rank, (long long)used,
-                             (long long)bytes, mem);
+            return tri__fail(TRI_INTERNAL, "rank %d uses %lld of %lld planned bytes of memory class %d", e->place.rank,
+                             (long long)used, (long long)bytes, mem);
     }
     return canary_guard_whole(e, "with the largest microbatch");
 }

@@ -1,5 +1,6 @@
-/* collective_program.h - a fixed list of operations that any transport must end with the same bits: every kind, type and reduction, sizes
- * from one element to beyond every fast path, equal and unequal shards, in place and not, several under way at once. */
+/* collective_program.h - a fixed list of operations that any transport must end with the same bits: every kind, type
+ * and reduction, sizes from one element to beyond every fast path, equal and unequal shards, in place and not, several
+ * under way at once. */
 #ifndef COLLECTIVE_PROGRAM_H
 #define COLLECTIVE_PROGRAM_H
 
@@ -60,14 +61,16 @@ static inline tri_status program_prepare(tri_group *group, tri_world *world, int
     what->reduction = (tri_reduction)((dice >> 8) % TRI_REDUCTION_COUNT);
     what->root = (int)((dice >> 16) % (uint64_t)n);
     what->count = size[k / kinds % 5];
-    int uneven = what->kind >= TRI_ALL_GATHER && what->kind <= TRI_REDUCE_SCATTER && dice >> 21 & 1, in_place = dice >> 22 & 1;
+    int uneven = what->kind >= TRI_ALL_GATHER && what->kind <= TRI_REDUCE_SCATTER && dice >> 21 & 1,
+        in_place = dice >> 22 & 1;
     int64_t all = 0, before = 0;
     for (int m = 0; m < n; m++) {
         op->counts[m] = uneven ? what->count * ((m * 5 + k) % 4) / 2 : what->count; /* zero for some */
         if (m < me) before += op->counts[m];
         all += op->counts[m];
     }
-    size_t bytes = tri__dtype_bytes(what->dtype), most = (size_t)(what->kind == TRI_ALL_TO_ALL ? n * what->count : all + what->count);
+    size_t bytes = tri__dtype_bytes(what->dtype),
+           most = (size_t)(what->kind == TRI_ALL_TO_ALL ? n * what->count : all + what->count);
     size_t room = (most * bytes + 64) / 64 * 64;
     if (op->from_heap) {
         tri_status status = tri_heap_alloc(world, 2 * room, (void **)&op->block);
@@ -90,8 +93,10 @@ static inline tri_status program_prepare(tri_group *group, tri_world *world, int
     default: break;
     }
     if (in_place && (what->kind == TRI_ALL_REDUCE || what->kind == TRI_ALL_TO_ALL)) to = from;
-    if (in_place && (what->kind == TRI_ALL_GATHER || (what->kind == TRI_GATHER && root))) from = to + (size_t)before * bytes;
-    if (in_place && (what->kind == TRI_REDUCE_SCATTER || (what->kind == TRI_SCATTER && root))) to = from + (size_t)before * bytes;
+    if (in_place && (what->kind == TRI_ALL_GATHER || (what->kind == TRI_GATHER && root)))
+        from = to + (size_t)before * bytes;
+    if (in_place && (what->kind == TRI_REDUCE_SCATTER || (what->kind == TRI_SCATTER && root)))
+        to = from + (size_t)before * bytes;
     what->in = in ? from : NULL;
     what->out = out ? to : NULL;
     what->counts = uneven ? op->counts : NULL;
@@ -101,7 +106,8 @@ static inline tri_status program_prepare(tri_group *group, tri_world *world, int
 }
 
 static inline void program_end(tri_world *world, program_operation *op, uint64_t *digest) {
-    for (size_t i = 0; i < op->out_bytes; i++) *digest = (*digest ^ ((unsigned char *)op->what.out)[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < op->out_bytes; i++)
+        *digest = (*digest ^ ((unsigned char *)op->what.out)[i]) * 0x100000001B3u;
     if (op->from_heap) tri_heap_free(world, op->block);
     else free(op->block);
 }
@@ -137,8 +143,10 @@ static inline tri_status program_ring(tri_world *world, tri_group *group, uint64
         in[i] = calloc((size_t)size[i] + 1, sizeof(float));
         out[i] = calloc((size_t)size[i] + 1, sizeof(float));
         program_fill(TRI_F32, in[i], size[i], (uint64_t)(me * 10 + i));
-        tri_collective send = {.kind = TRI_SEND, .dtype = TRI_F32, .root = (me + 1) % n, .tag = i, .in = in[i], .count = size[i]};
-        tri_collective receive = {.kind = TRI_RECV, .dtype = TRI_F32, .root = (me + n - 1) % n, .tag = i, .out = out[i], .count = size[i]};
+        tri_collective send = {
+            .kind = TRI_SEND, .dtype = TRI_F32, .root = (me + 1) % n, .tag = i, .in = in[i], .count = size[i]};
+        tri_collective receive = {
+            .kind = TRI_RECV, .dtype = TRI_F32, .root = (me + n - 1) % n, .tag = i, .out = out[i], .count = size[i]};
         status = tri_post(group, &send, &request[2 * i]);
         if (status == TRI_OK) status = tri_post(group, &receive, &request[2 * i + 1]);
     }

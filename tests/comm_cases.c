@@ -1,4 +1,5 @@
-/* comm_cases.c - see comm_cases.h. Data movement is written here a second time, plainly; reductions are tri__reduce_plain's. */
+/* comm_cases.c - see comm_cases.h. Data movement is written here a second time, plainly; reductions are
+ * tri__reduce_plain's. */
 #include "comm_cases.h"
 
 #include "base/status.h"
@@ -71,10 +72,13 @@ static void expect(const comm_case *one, int n, int me, char *want) {
     case TRI_SCATTER: memcpy(want, in[root] + mine, part); break;
     case TRI_ALL_REDUCE:
     case TRI_REDUCE: tri__reduce_plain(one->what.dtype, one->what.reduction, n, from, 1, &to, one->what.count); break;
-    case TRI_REDUCE_SCATTER: tri__reduce_plain(one->what.dtype, one->what.reduction, n, from, 1, &to, count_of(one, me)); break;
+    case TRI_REDUCE_SCATTER:
+        tri__reduce_plain(one->what.dtype, one->what.reduction, n, from, 1, &to, count_of(one, me));
+        break;
     case TRI_ALL_GATHER:
     case TRI_GATHER:
-        for (int m = 0; m < n; m++) memcpy(want + (size_t)sum_of(one, m) * size, in[m], (size_t)count_of(one, m) * size);
+        for (int m = 0; m < n; m++)
+            memcpy(want + (size_t)sum_of(one, m) * size, in[m], (size_t)count_of(one, m) * size);
         break;
     case TRI_ALL_TO_ALL:
         for (int m = 0; m < n; m++) memcpy(want + (size_t)m * part, in[m] + (size_t)me * part, part);
@@ -132,7 +136,9 @@ static int all_canary(const char *at, size_t bytes) {
     return 1;
 }
 
-int comm_untouched(const comm_case *one) { return one->in_place || all_canary(one->block[1], one->bytes[1] + 2 * GUARD); }
+int comm_untouched(const comm_case *one) {
+    return one->in_place || all_canary(one->block[1], one->bytes[1] + 2 * GUARD);
+}
 
 static int guards_whole(const comm_case *one) {
     for (int i = one->in_place; i < 2; i++)
@@ -141,17 +147,19 @@ static int guards_whole(const comm_case *one) {
 }
 
 static tri_status wrong(const comm_case *one, const char *what) {
-    return tri__fail(TRI_INTERNAL, "%s: %s (%s, reduction %d, member %d of %d, root %d, count %lld%s%s%s)", tri__kind(one->what.kind)->name,
-                     what, tri__dtype_name(one->what.dtype), (int)one->what.reduction, tri_group_rank(one->group),
-                     tri_group_size(one->group), one->what.root, (long long)one->what.count, one->uneven ? ", uneven" : "",
-                     one->in_place ? ", in place" : "", one->heap ? ", in the heap" : "");
+    return tri__fail(TRI_INTERNAL, "%s: %s (%s, reduction %d, member %d of %d, root %d, count %lld%s%s%s)",
+                     tri__kind(one->what.kind)->name, what, tri__dtype_name(one->what.dtype), (int)one->what.reduction,
+                     tri_group_rank(one->group), tri_group_size(one->group), one->what.root, (long long)one->what.count,
+                     one->uneven ? ", uneven" : "", one->in_place ? ", in place" : "",
+                     one->heap ? ", in the heap" : "");
 }
 
 tri_status comm_check(tri_world *world, comm_case *one) {
     int n = tri_group_size(one->group), me = tri_group_rank(one->group);
     size_t size = tri__dtype_bytes(one->what.dtype);
     const tri_kind_row *kind = tri__kind(one->what.kind);
-    size_t out = one->what.out ? (size_t)extent(one, kind->out, n, me) * size : 0, in = one->in_place ? 0 : one->bytes[0];
+    size_t out = one->what.out ? (size_t)extent(one, kind->out, n, me) * size : 0,
+           in = one->in_place ? 0 : one->bytes[0];
     char *want = malloc(out + 1), *had = malloc(in + 1);
     tri_status status = TRI_OK;
     if (out) expect(one, n, me, want);
@@ -184,6 +192,7 @@ comm_case comm_case_random(uint64_t *state, int n, int64_t most) {
     each = large ? each : each / 16;
     one.uneven = tri__kind(one.what.kind)->uneven && comm_random(state) % 2;
     one.what.count = (int64_t)(comm_random(state) % (uint64_t)(each + 1));
-    for (int m = 0; m < n; m++) one.counts[m] = comm_random(state) % 4 == 0 ? 0 : (int64_t)(comm_random(state) % (uint64_t)(each + 1));
+    for (int m = 0; m < n; m++)
+        one.counts[m] = comm_random(state) % 4 == 0 ? 0 : (int64_t)(comm_random(state) % (uint64_t)(each + 1));
     return one;
 }

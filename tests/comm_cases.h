@@ -1,4 +1,5 @@
-/* comm_cases.h - operations made from a seed: every member knows the inputs of all, and so what its own output must be. */
+/* comm_cases.h - operations made from a seed: every member knows the inputs of all, and so what its own output must
+ * be. */
 #ifndef TRI_TESTS_COMM_CASES_H
 #define TRI_TESTS_COMM_CASES_H
 
@@ -18,13 +19,15 @@ typedef struct comm_case {
 } comm_case;
 
 uint64_t comm_random(uint64_t *state);
-/* A random collective for a group of n: kind, dtype, reduction, root, counts. The largest input is about `most` bytes. */
+/* A random collective for a group of n: kind, dtype, reduction, root, counts. The largest input is about `most`
+ * bytes. */
 comm_case comm_case_random(uint64_t *state, int n, int64_t most);
 /* Makes buffers, fills in this member's input and posts it. */
 tri_status comm_post(tri_world *world, tri_group *group, comm_case *one);
 /* Fills in, but does not post. */
 tri_status comm_begin(tri_world *world, tri_group *group, comm_case *one);
-/* After it was waited for: TRI_INTERNAL, in words, when output, input or guards are not what they must be. Frees the buffers. */
+/* After it was waited for: TRI_INTERNAL, in words, when output, input or guards are not what they must be. Frees the
+ * buffers. */
 tri_status comm_check(tri_world *world, comm_case *one);
 /* Whether the output is as comm_begin left it. */
 int comm_untouched(const comm_case *one);

@@ -1,5 +1,5 @@
-/* fake_remote.h - a tri_remote between threads of one process, so that sanitizers see what crosses "machines". One hub for a job; it can
- * lose the notes of a rank, as a machine that went away would. */
+/* fake_remote.h - a tri_remote between threads of one process, so that sanitizers see what crosses "machines". One hub
+ * for a job; it can lose the notes of a rank, as a machine that went away would. */
 #ifndef FAKE_REMOTE_H
 #define FAKE_REMOTE_H
 
@@ -98,7 +98,8 @@ static inline int fake_transfer_begin(struct fake_state *s, fake_transfer it, vo
 
 static inline int fake_send(void *of, int rank, int tag, const void *data, int64_t bytes, void **request) {
     struct fake_state *s = of;
-    return fake_transfer_begin(s, (fake_transfer){.from = s->rank, .to = rank, .tag = tag, .data = (char *)data, .bytes = bytes}, request);
+    return fake_transfer_begin(
+        s, (fake_transfer){.from = s->rank, .to = rank, .tag = tag, .data = (char *)data, .bytes = bytes}, request);
 }
 
 static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t bytes, void **request) {
@@ -113,7 +114,9 @@ static inline int fake_test(void *of, void *request, int *done) {
     fake_transfer *it = request, *other, **at;
     pthread_mutex_lock(&s->hub->lock);
     for (other = s->hub->transfer; !it->done && other; other = other->next)
-        if (other->receive != it->receive && !other->done && other->from == it->from && other->to == it->to && other->tag == it->tag) break;
+        if (other->receive != it->receive && !other->done && other->from == it->from && other->to == it->to &&
+            other->tag == it->tag)
+            break;
     int error = !it->done && other && other->bytes != it->bytes;
     if (!it->done && other && !error) {
         if (it->receive) memcpy(it->data, other->data, (size_t)it->bytes);

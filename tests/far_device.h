@@ -1,7 +1,7 @@
-/* far_device.h - a device apart, as far as its queues go: nothing is computed and no data moves, but what waits for what is as on GPUs that
- * have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and lanes wait for each other's signals; a group's
- * transfers are done one after another, each once all members have reached theirs and ask for the same. Otherwise they wait for ever. Ranks
- * are threads. */
+/* far_device.h - a device apart, as far as its queues go: nothing is computed and no data moves, but what waits for
+ * what is as on GPUs that have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and
+ * lanes wait for each other's signals; a group's transfers are done one after another, each once all members have
+ * reached theirs and ask for the same. Otherwise they wait for ever. Ranks are threads. */
 #ifndef TESTS_FAR_DEVICE_H
 #define TESTS_FAR_DEVICE_H
 
@@ -19,7 +19,8 @@ typedef enum far_kind { FAR_POST, FAR_WAIT, FAR_SIGNAL, FAR_AWAIT } far_kind;
 
 typedef struct far_item {
     far_kind kind;
-    int group, number;             /* the transfer: of a group; of those that this rank posted there. A signal: of all that it gave */
+    int group,
+        number; /* the transfer: of a group; of those that this rank posted there. A signal: of all that it gave */
 } far_item;
 
 typedef struct far_rank {
@@ -118,14 +119,24 @@ static tri_status far_open(const tri_core *core, int local, size_t inputs, void 
     return TRI_OK;
 }
 static void far_close(void *context) { (void)context; }
-static tri_status far_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
-static tri_status far_alloc(void *context, size_t bytes, void **out) { return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out); }
-static void far_free(void *context, void *memory, size_t bytes) { (void)context, tri__device_find("cpu")->free(NULL, memory, bytes); }
+static tri_status far_room(const tri_core *core, int local, int64_t *bytes) {
+    return (void)core, (void)local, *bytes = 1 << 30, TRI_OK;
+}
+static tri_status far_alloc(void *context, size_t bytes, void **out) {
+    return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out);
+}
+static void far_free(void *context, void *memory, size_t bytes) {
+    (void)context, tri__device_find("cpu")->free(NULL, memory, bytes);
+}
 static const char *far_describe(void *context) { return (void)context, "far"; }
-static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) { return (void)context, memcpy(to, from, bytes), TRI_OK; }
+static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) {
+    return (void)context, memcpy(to, from, bytes), TRI_OK;
+}
 static void far_bring(void *context, const void *from, size_t bytes) { (void)context, (void)from, (void)bytes; }
 static void far_start(void *context, uint32_t step) { (void)context, (void)step; }
-static void far_input(void *context, void *to, size_t bytes) { (void)context, (void)to, (void)bytes; } /* nothing is computed */
+static void far_input(void *context, void *to, size_t bytes) {
+    (void)context, (void)to, (void)bytes;
+} /* nothing is computed */
 static tri_status far_finish(void *context) { return (void)context, TRI_OK; }
 
 static int far_idle(void *context, uint64_t *passed) {
@@ -146,7 +157,8 @@ static tri_status far_name(void *context, char *name) {
     return TRI_OK;
 }
 
-static tri_status far_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **out) {
+static tri_status far_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll,
+                           void **out) {
     far_member *member = calloc(1, sizeof *member);
     int rank = (int)((far_rank *)context - far.rank), at = 0, all = 0;
     tri_status status = TRI_OK;
@@ -222,10 +234,32 @@ static tri_status far_check(void *context, void *group) {
     return broken ? tri__fail(TRI_INTERNAL, "the way is broken") : TRI_OK;
 }
 
-static const tri_apart far_apart = {.copy = far_copy, .bring = far_bring, .start = far_start, .input = far_input, .finish = far_finish, .idle = far_idle,
-                                    .pulse = far_pulse, .name = far_name, .join = far_join, .leave = far_leave, .post = far_post,
-                                    .wait = far_wait, .check = far_check, .lane = far_lane, .signal = far_signal, .await = far_await};
-static const tri_device far_device = {.name = "far", .granule = 1, .lanes = TRI_LANES, .kernels = far_kernels, .open = far_open, .close = far_close,
-                                      .room = far_room, .alloc = far_alloc, .free = far_free, .describe = far_describe, .apart = &far_apart};
+static const tri_apart far_apart = {.copy = far_copy,
+                                    .bring = far_bring,
+                                    .start = far_start,
+                                    .input = far_input,
+                                    .finish = far_finish,
+                                    .idle = far_idle,
+                                    .pulse = far_pulse,
+                                    .name = far_name,
+                                    .join = far_join,
+                                    .leave = far_leave,
+                                    .post = far_post,
+                                    .wait = far_wait,
+                                    .check = far_check,
+                                    .lane = far_lane,
+                                    .signal = far_signal,
+                                    .await = far_await};
+static const tri_device far_device = {.name = "far",
+                                      .granule = 1,
+                                      .lanes = TRI_LANES,
+                                      .kernels = far_kernels,
+                                      .open = far_open,
+                                      .close = far_close,
+                                      .room = far_room,
+                                      .alloc = far_alloc,
+                                      .free = far_free,
+                                      .describe = far_describe,
+                                      .apart = &far_apart};
 
 #endif

@@ -1,5 +1,5 @@
-/* faults.h - system calls that fail when a test says so: this program's own definitions stand before the C library's. The n-th call of this
- * process from fault_arm() on fails, is cut short, or is the process's last. */
+/* faults.h - system calls that fail when a test says so: this program's own definitions stand before the C library's.
+ * The n-th call of this process from fault_arm() on fails, is cut short, or is the process's last. */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 
@@ -14,7 +14,15 @@
 #include <unistd.h>
 
 /* FAULT_CAUSE: the errno that a test has put into fault.cause. */
-typedef enum fault_kind { FAULT_NONE, FAULT_KILL, FAULT_EIO, FAULT_ENOSPC, FAULT_SHORT, FAULT_KINDS, FAULT_CAUSE } fault_kind;
+typedef enum fault_kind {
+    FAULT_NONE,
+    FAULT_KILL,
+    FAULT_EIO,
+    FAULT_ENOSPC,
+    FAULT_SHORT,
+    FAULT_KINDS,
+    FAULT_CAUSE
+} fault_kind;
 static const char *const fault_names[] = {"nothing", "kill", "EIO", "ENOSPC", "short write"};
 
 static struct {
@@ -35,7 +43,8 @@ static inline void fault_disarm(void) { atomic_store(&fault.armed, 0); }
 
 /* 1: this call fails, errno is set. *cut: 1: it does half of its work; NULL: there is no half. */
 static inline int fault_here(const char *name, int *cut) {
-    if (!atomic_load(&fault.armed) || atomic_fetch_add(&fault.count, 1) + 1 != fault.at || fault.kind == FAULT_NONE) return 0;
+    if (!atomic_load(&fault.armed) || atomic_fetch_add(&fault.count, 1) + 1 != fault.at || fault.kind == FAULT_NONE)
+        return 0;
     fault.hit = name;
     if (fault.kind == FAULT_KILL) kill(getpid(), SIGKILL);
     if (fault.kind == FAULT_SHORT) {
@@ -80,9 +89,13 @@ int close(int fd) {
 
 int fsync(int fd) { FAULT_CALL("fsync", syscall(SYS_fsync, fd)); }
 int mkdir(const char *path, mode_t mode) { FAULT_CALL("mkdir", syscall(SYS_mkdirat, AT_FDCWD, path, mode)); }
-int rename(const char *from, const char *to) { FAULT_CALL("rename", syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)); }
+int rename(const char *from, const char *to) {
+    FAULT_CALL("rename", syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
 int mkdirat(int at, const char *path, mode_t mode) { FAULT_CALL("mkdirat", syscall(SYS_mkdirat, at, path, mode)); }
-int renameat(int a, const char *from, int b, const char *to) { FAULT_CALL("renameat", syscall(SYS_renameat2, a, from, b, to, 0)); }
+int renameat(int a, const char *from, int b, const char *to) {
+    FAULT_CALL("renameat", syscall(SYS_renameat2, a, from, b, to, 0));
+}
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     FAULT_CALL("renameat2", syscall(SYS_renameat2, a, from, b, to, flags));
 }

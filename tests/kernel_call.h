@@ -112,12 +112,23 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
 }
 
 /* acc and left_out are bits by operand. Operands that are written and not read are poisoned: NaN, or -1. */
-static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose, float p, unsigned acc,
-                                          unsigned left_out) {
+static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
+                                          float p, unsigned acc, unsigned left_out) {
     const tri_op_row *row = tri__op_row(at->op);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
-    k->attr = (tri_attr){.p = p, .eps = 1e-5f, .id = 0xABCD0123u, .heads = (int32_t)at->dim[0], .head0 = 3, .max_len = 301,
-                         .row0 = 3, .pad = 6, .pad_position = 3, .part = 1, .max_norm = 1, .beta1 = 0.9f, .beta2 = 0.999f,
+    k->attr = (tri_attr){.p = p,
+                         .eps = 1e-5f,
+                         .id = 0xABCD0123u,
+                         .heads = (int32_t)at->dim[0],
+                         .head0 = 3,
+                         .max_len = 301,
+                         .row0 = 3,
+                         .pad = 6,
+                         .pad_position = 3,
+                         .part = 1,
+                         .max_norm = 1,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
                          .decay = 0.01f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
@@ -138,13 +149,15 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
         else fill_real(k, a);
     }
-    if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32) fill_attention(k, TRI_OP_attention);
+    if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
+        fill_attention(k, TRI_OP_attention);
     if (at->op == TRI_OP_attention_first_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_first);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }
 
-static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tri_dtype type, float p, unsigned acc, unsigned left_out) {
+static inline void kernel_call_open_as(kernel_call *k, const kernel_case *at, tri_dtype type, float p, unsigned acc,
+                                       unsigned left_out) {
     kernel_call_open_mixed(k, at, type, type, p, acc, left_out);
 }
 
@@ -161,8 +174,8 @@ static inline void kernel_call_close(kernel_call *k) {
 
 static inline void kernel_call_fail(const kernel_call *k, int arg, const char *what) {
     char text[160];
-    fail_msg("%s, p=%g acc=%u threads=%d: operand %s: %s", kernel_case_text(&k->at, text), (double)k->attr.p, k->call.acc,
-             k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
+    fail_msg("%s, p=%g acc=%u threads=%d: operand %s: %s", kernel_case_text(&k->at, text), (double)k->attr.p,
+             k->call.acc, k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
 }
 
 /* The type of the row that runs a call, and the scratch bytes that it asks for. */
@@ -237,8 +250,8 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     }
 }
 
-/* Operands are of the order of 1: a result whose largest value, or norm, is below this came of sums that cancel, and is as wrong as their
- * terms. What tolerances are relative to is at least this. */
+/* Operands are of the order of 1: a result whose largest value, or norm, is below this came of sums that cancel, and is
+ * as wrong as their terms. What tolerances are relative to is at least this. */
 #define KERNEL_SMALL 0.05
 
 /* One operand becomes numbers that are none; which one is returned. */

@@ -38,12 +38,15 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {600, 257, 3, 256},
 };
 
-/* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several threads. */
+/* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several
+ * threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 static const kernel_grid kernel_grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
-     "relu relu_din", ROWS " H=1,3,8,20,64,100,384"},
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+     "gelu_din_db tanh tanh_din "
+     "relu relu_din",
+     ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},
     {"embed embed_dw", ROWS " H=1,3,8,20,64,100,384 V=37 P=130 Y=2"},
     {"embed embed_dw", "T=300 H=20 V=1000,4000 P=512 Y=1"},
@@ -86,7 +89,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     visit(at, context);
 }
 
-static inline void kernel_case_expand(kernel_case *at, const char *dims, int has_lengths, kernel_visit *visit, void *context) {
+static inline void kernel_case_expand(kernel_case *at, const char *dims, int has_lengths, kernel_visit *visit,
+                                      void *context) {
     while (*dims == ' ') dims++;
     if (!*dims) {
         kernel_case_done(at, has_lengths, visit, context);
@@ -126,7 +130,8 @@ static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *v
 static inline const char *kernel_case_text(const kernel_case *at, char text[static 160]) {
     int used = snprintf(text, 160, "%s", tri__op_row(at->op)->name);
     for (int i = 0; i < 26; i++)
-        if (at->dim[i] && used < 140) used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);
+        if (at->dim[i] && used < 140)
+            used += snprintf(text + used, (size_t)(160 - used), " %c=%lld", 'A' + i, (long long)at->dim[i]);
     return text;
 }
 

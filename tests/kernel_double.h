@@ -19,7 +19,8 @@ static void double_embed(const kernel_call *k, double *const *v) {
 }
 
 /* y, xhat, rstd from a row x. */
-static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, const double *x, const double *g, const double *b) {
+static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, const double *x, const double *g,
+                            const double *b) {
     int64_t H = extent(k, 'H');
     double sum = 0, squares = 0;
     for (int64_t c = 0; c < H; c++) sum += x[c];
@@ -42,7 +43,8 @@ static void double_dropout_add_norm(const kernel_call *k, double *const *v) {
     assert_true(H <= WIDEST);
     for (int64_t t = 0; t < extent(k, 'T'); t++) {
         for (int64_t c = 0; c < H; c++)
-            x[c] = v[3][t * H + c] * mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) + v[4][t * H + c];
+            x[c] = v[3][t * H + c] * mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) +
+                   v[4][t * H + c];
         double_norm_row(k, v, t, x, v[5], v[6]);
     }
 }
@@ -97,7 +99,8 @@ static void double_relu(const kernel_call *k, double *const *v) {
 }
 
 /* One query row of one head, into row `to`: scores without a maximum taken off, for they are small here. */
-static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row, int64_t to) {
+static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
+                          int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
     const double *query = v[2] + row * 3 * H + at;
     double sum = 0;
@@ -120,12 +123,14 @@ static void double_attention(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
-            for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row, row);
+            for (int64_t h = 0; h < extent(k, 'A'); h++)
+                double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row, row);
 }
 
 static void double_attention_first(const kernel_call *k, double *const *v) {
     for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t h = 0; h < extent(k, 'A'); h++) double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
+        for (int64_t h = 0; h < extent(k, 'A'); h++)
+            double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
 }
 
 static void double_pool_first(const kernel_call *k, double *const *v) {
@@ -182,7 +187,8 @@ static void double_clip(const kernel_call *k, double *const *v) {
 
 /* torch.optim.AdamW, line by line (single tensor, not amsgrad). */
 static void double_adamw(const kernel_call *k, double *const *v) {
-    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1], *s = v[2];
+    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
+           *s = v[2];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[3][i] * v[5][0];
         p[i] *= 1 - lr * (double)k->attr.decay;
@@ -204,9 +210,11 @@ static void double_cast(const kernel_call *k, double *const *v) {
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
-    ROW(embed), ROW(norm), ROW(dropout), ROW(add), ROW(dropout_add_norm), ROW(linear), ROW(linear_gelu), ROW(linear_gelu_din), ROW(gelu),
-    ROW(tanh), ROW(relu), ROW(attention), ROW(attention_first), ROW(pool_first), ROW(pool_mean), ROW(concat), ROW(cross_entropy), ROW(sumsq),
-    ROW(clip), ROW(adamw), ROW(adamw_copy), ROW(cast), ROW(accumulate),
+    ROW(embed),      ROW(norm),          ROW(dropout),         ROW(add),        ROW(dropout_add_norm),
+    ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
+    ROW(relu),       ROW(attention),     ROW(attention_first), ROW(pool_first), ROW(pool_mean),
+    ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
+    ROW(adamw_copy), ROW(cast),          ROW(accumulate),
 #undef ROW
 };
 

@@ -1,5 +1,5 @@
-/* kernel_parts.h - fused operations that form sums over tokens give the bits of the operations that they replace: schedules which want
- * gradients of weights apart run those instead. */
+/* kernel_parts.h - fused operations that form sums over tokens give the bits of the operations that they replace:
+ * schedules which want gradients of weights apart run those instead. */
 #ifndef TESTS_KERNEL_PARTS_H
 #define TESTS_KERNEL_PARTS_H
 
@@ -8,24 +8,30 @@
 typedef void kernel_runner(kernel_call *k, void *context);
 
 /* Operand k of `part` is operand of[k] of `fused`. */
-static const struct { tri_op fused, part; int of[TRI_MAX_ARGS]; } kernel_parts[] = {
-    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}}, {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
-    {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},           {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
-    {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},                    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7}},
-    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},               {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
+static const struct { tri_op fused, part; int of[TRI_MAX_ARGS];
+} kernel_parts[] = {
+    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_din, {1, 5, 6, 7, 8}},
+    {TRI_OP_dropout_add_norm_din, TRI_OP_norm_dw, {2, 3, 5, 6}},
+    {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},
+    {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
+    {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},
+    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7}},
+    {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},
+    {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
 };
 enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 
-/* Whether an operand is a sum of values that the operation rounded first: numbers of 16 bits may cancel there, so it is compared with the
- * part alone. */
+/* Whether an operand is a sum of values that the operation rounded first: numbers of 16 bits may cancel there, so it is
+ * compared with the part alone. */
 static inline int kernel_sums_rounded(tri_op op, int arg) {
     for (int i = 0; i < KERNEL_PARTS; i++)
-        if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg) return 1;
+        if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
+            return 1;
     return 0;
 }
 
-/* What such a sum is as exact as: the largest sum of sizes over a column of what is summed, operand 0. It may itself be small, where
- * numbers cancel. 0 of other operands. */
+/* What such a sum is as exact as: the largest sum of sizes over a column of what is summed, operand 0. It may itself be
+ * small, where numbers cancel. 0 of other operands. */
 static inline double kernel_sum_scale(const kernel_call *k, int arg) {
     double most = 0;
     int64_t cols = k->call.t[0].cols;
@@ -58,13 +64,15 @@ static inline void kernel_part_check(const kernel_call *fused, int which, kernel
     }
     run(&part, context);
     for (int k = 0; k < row->n_args; k++)
-        if (tri__access_writes(row->arg[k].access) && memcmp(part.block[k], fused->block[of[k]], part.bytes[k] + 2 * GUARD) != 0)
+        if (tri__access_writes(row->arg[k].access) &&
+            memcmp(part.block[k], fused->block[of[k]], part.bytes[k] + 2 * GUARD) != 0)
             kernel_call_fail(fused, of[k], "differs from what the operation alone gives");
     kernel_call_close(&part);
 }
 
 /* Overwriting, and adding to the sums. */
-static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run, void *context) {
+static inline void kernel_parts_try(const kernel_case *at, tri_dtype type, tri_dtype loose, kernel_runner *run,
+                                    void *context) {
     const tri_op_row *row = tri__op_row(at->op);
     unsigned sums = 0;
     for (int a = 0; a < row->n_args; a++)

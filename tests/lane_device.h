@@ -1,5 +1,6 @@
-/* lane_device.h - a device apart with two lanes and two queues of copies, made of the CPU's kernels: everything is only queued, and carried
- * out when it must be, in the order that a test asks for: any that queues, signals and waits allow. It can keep runs and repeat them. */
+/* lane_device.h - a device apart with two lanes and two queues of copies, made of the CPU's kernels: everything is only
+ * queued, and carried out when it must be, in the order that a test asks for: any that queues, signals and waits allow.
+ * It can keep runs and repeat them. */
 #ifndef TESTS_LANE_DEVICE_H
 #define TESTS_LANE_DEVICE_H
 
@@ -82,7 +83,8 @@ static void lane_do(lane_item *item) {
     if (item->kind != LANE_KERNEL) return;
     tri_dtype dtype = TRI_F32;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (item->call.t[k].data && tri__dtype_bytes((tri_dtype)item->call.dtype[k]) == 2) dtype = (tri_dtype)item->call.dtype[k];
+        if (item->call.t[k].data && tri__dtype_bytes((tri_dtype)item->call.dtype[k]) == 2)
+            dtype = (tri_dtype)item->call.dtype[k];
     item->call.table = &lanes_now.real;
     if (!lanes_now.order.stale) item->call.step = lanes_now.step;
     lanes_now.real.run[item->call.op][dtype](&item->call);
@@ -127,7 +129,8 @@ static void lane_kernels(tri_kernel_table *table) {
 static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {
     (void)core, (void)local;
     lane_order order = lanes_now.order;
-    lanes_now = (struct lane_device){.order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .brought = malloc(inputs + 1)};
+    lanes_now = (struct lane_device){
+        .order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .brought = malloc(inputs + 1)};
     for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
     *context = &lanes_now;
     return TRI_OK;
@@ -141,13 +144,23 @@ static void lane_close(void *context) {
     free(lanes_now.inbox);
     free(lanes_now.brought);
 }
-static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
-static tri_status lane_alloc(void *context, size_t bytes, void **out) { return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out); }
-static tri_status lane_second(void *context, const char *folder, size_t bytes, void **out) { return (void)folder, lane_alloc(context, bytes, out); }
-static void lane_free(void *context, void *memory, size_t bytes) { (void)context, tri__device_find("cpu")->free(NULL, memory, bytes); }
+static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) {
+    return (void)core, (void)local, *bytes = 1 << 30, TRI_OK;
+}
+static tri_status lane_alloc(void *context, size_t bytes, void **out) {
+    return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out);
+}
+static tri_status lane_second(void *context, const char *folder, size_t bytes, void **out) {
+    return (void)folder, lane_alloc(context, bytes, out);
+}
+static void lane_free(void *context, void *memory, size_t bytes) {
+    (void)context, tri__device_find("cpu")->free(NULL, memory, bytes);
+}
 static const char *lane_describe(void *context) { return (void)context, "lanes"; }
 
-static tri_status lane_finish(void *context) { return (void)context, assert_int_equal(lanes_now.lane, 0), lane_drain(), TRI_OK; }
+static tri_status lane_finish(void *context) {
+    return (void)context, assert_int_equal(lanes_now.lane, 0), lane_drain(), TRI_OK;
+}
 static tri_status lane_copy(void *context, void *to, const void *from, size_t bytes) {
     TRI_TRY(lane_finish(context));
     return memcpy(to, from, bytes), TRI_OK;
@@ -228,8 +241,12 @@ static int lane_kept(void *context) {
     }
     return 1;
 }
-static void lane_use(void *context, int lane) { (void)context, lanes_now.switches += lane != lanes_now.lane, lanes_now.lane = lane; }
-static void lane_signal(void *context, int number) { (void)context, lanes_now.signal[number] = lane_point(lanes_now.lane); }
+static void lane_use(void *context, int lane) {
+    (void)context, lanes_now.switches += lane != lanes_now.lane, lanes_now.lane = lane;
+}
+static void lane_signal(void *context, int number) {
+    (void)context, lanes_now.signal[number] = lane_point(lanes_now.lane);
+}
 static void lane_wait(void *context, int number) {
     (void)context;
     if (number && lanes_now.order.deaf) return;
@@ -243,16 +260,37 @@ static void lane_move(void *context, void *to, const void *from, size_t bytes, i
     item->to = to, item->from = (void *)from, item->bytes = bytes;
     lanes_now.moved[number] = lane_point(TRI_LANES + out);
 }
-static void lane_moved(void *context, int number) { (void)context, lane_await(lanes_now.lane, lanes_now.moved[number]); }
+static void lane_moved(void *context, int number) {
+    (void)context, lane_await(lanes_now.lane, lanes_now.moved[number]);
+}
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
 
-static const tri_apart lane_apart = {.copy = lane_copy, .bring = lane_bring, .start = lane_start, .input = lane_input,
-                                     .again = lane_again, .kept = lane_kept, .finish = lane_finish, .lane = lane_use,
-                                     .signal = lane_signal, .await = lane_wait, .move = lane_move, .moved = lane_moved, .mark = lane_mark,
+static const tri_apart lane_apart = {.copy = lane_copy,
+                                     .bring = lane_bring,
+                                     .start = lane_start,
+                                     .input = lane_input,
+                                     .again = lane_again,
+                                     .kept = lane_kept,
+                                     .finish = lane_finish,
+                                     .lane = lane_use,
+                                     .signal = lane_signal,
+                                     .await = lane_wait,
+                                     .move = lane_move,
+                                     .moved = lane_moved,
+                                     .mark = lane_mark,
                                      .times = lane_times};
-static const tri_device lane_device = {.name = "lanes", .granule = 1, .lanes = TRI_LANES, .kernels = lane_kernels, .open = lane_open,
-                                       .close = lane_close, .room = lane_room, .alloc = lane_alloc, .free = lane_free,
-                                       .alloc_second = lane_second, .describe = lane_describe, .apart = &lane_apart};
+static const tri_device lane_device = {.name = "lanes",
+                                       .granule = 1,
+                                       .lanes = TRI_LANES,
+                                       .kernels = lane_kernels,
+                                       .open = lane_open,
+                                       .close = lane_close,
+                                       .room = lane_room,
+                                       .alloc = lane_alloc,
+                                       .free = lane_free,
+                                       .alloc_second = lane_second,
+                                       .describe = lane_describe,
+                                       .apart = &lane_apart};
 
 #endif

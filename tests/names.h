@@ -10,7 +10,8 @@ static inline int names(const char *folder, const char *word) {
     int n = 0;
     DIR *opened = opendir(folder);
     if (!opened) return 0;
-    for (struct dirent *entry; (entry = readdir(opened));) n += !word || (strstr(entry->d_name, word) && !strstr(entry->d_name, "fuzz"));
+    for (struct dirent *entry; (entry = readdir(opened));)
+        n += !word || (strstr(entry->d_name, word) && !strstr(entry->d_name, "fuzz"));
     closedir(opened);
     return n;
 }

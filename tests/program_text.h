@@ -1,5 +1,5 @@
-/* program_text.h - compares programs with their committed texts. A change of a pass shows as a difference of text: run with
- * TRIDENT_UPDATE_GOLDEN=1 and review it. */
+/* program_text.h - compares programs with their committed texts. A change of a pass shows as a difference of text: run
+ * with TRIDENT_UPDATE_GOLDEN=1 and review it. */
 #ifndef TESTS_PROGRAM_TEXT_H
 #define TESTS_PROGRAM_TEXT_H
 
@@ -50,7 +50,8 @@ static inline void program_text_check(const char *path, const tri_program *const
         size_t at = 0;
         for (; got[at] == want[at]; at++) line += got[at] == '\n';
         while (at > 0 && got[at - 1] != '\n') at--;
-        fail_msg("%s, line %d without scratch space: the plan says \"%.*s\"", path, line, (int)strcspn(got + at, "\n"), got + at);
+        fail_msg("%s, line %d without scratch space: the plan says \"%.*s\"", path, line, (int)strcspn(got + at, "\n"),
+                 got + at);
     }
     free(got), free(want), free(golden), free(text);
 }

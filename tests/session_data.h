@@ -1,4 +1,5 @@
-/* session_data.h - a small generated data set in a folder of its own, a model for it, and sessions on it: what tests of training share. */
+/* session_data.h - a small generated data set in a folder of its own, a model for it, and sessions on it: what tests of
+ * training share. */
 #ifndef TESTS_SESSION_DATA_H
 #define TESTS_SESSION_DATA_H
 
@@ -25,8 +26,10 @@ static inline void write_table(const char *name, int rows, uint32_t seed) {
     for (int i = 0; i < rows; i++) {
         tri_random r = tri__philox(seed, 1, (uint32_t)i, 0, 0, 0);
         int words = 1 + (int)(r.word[0] % 14), first = (int)(r.word[1] % 20), age = (int)(r.word[2] % 60);
-        for (int w = 0; w < words; w++) at += sprintf(at, "%sw%d", w ? " " : "", w ? (int)(r.word[3] >> w) % 20 & 15 : first);
-        at += sprintf(at, ",w%d w%d,%d,%d,%d\n", (int)(r.word[3] % 20), first, 18 + age, (int)(r.word[2] >> 8) % 5, first < 10);
+        for (int w = 0; w < words; w++)
+            at += sprintf(at, "%sw%d", w ? " " : "", w ? (int)(r.word[3] >> w) % 20 & 15 : first);
+        at += sprintf(at, ",w%d w%d,%d,%d,%d\n", (int)(r.word[3] % 20), first, 18 + age, (int)(r.word[2] >> 8) % 5,
+                      first < 10);
     }
     write_file(name, text);
     free(text);
@@ -42,17 +45,21 @@ static inline int make_data(void **state) {
     snprintf(path, sizeof path, "%s/vocab", root);
     OK(tri__folder_make(path));
     write_file("vocab/vocab.txt", text);
-    write_file("config.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, "
-               "\"fusion_hidden_dim\": 12,"
-               " \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.002, \"warmup_steps\": 5, \"global_batch_size\": 12,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": "
-               "32,"
-               " \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": "
-               "24,"
-               " \"max_position_embeddings\": 16}}");
+    write_file(
+        "config.json",
+        "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+        " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, "
+        "\"fusion_hidden_dim\": 12,"
+        " \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.002, \"warmup_steps\": 5, "
+        "\"global_batch_size\": 12,"
+        " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"intermediate_size\": "
+        "32,"
+        " \"max_position_embeddings\": 16},"
+        " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+        "\"intermediate_size\": "
+        "24,"
+        " \"max_position_embeddings\": 16}}");
     write_table("train.csv", 101, 1); /* 9 batches an epoch, the last of 5 rows */
     write_table("valid.csv", 30, 2);
     return 0;
@@ -66,7 +73,8 @@ static inline int remove_data(void **state) {
 }
 
 /* As a rank of `world`; NULL: alone. extra: further options, ended by NULL. guard: bytes after each class of memory. */
-static inline tri_status join_guarded(tri_world *world, size_t guard, tri_session **session, const char *output, const char *const *extra) {
+static inline tri_status join_guarded(tri_world *world, size_t guard, tri_session **session, const char *output,
+                                      const char *const *extra) {
     char config[128], out[128], models[128], data[128];
     snprintf(config, sizeof config, "--config=%s/config.json", root);
     snprintf(data, sizeof data, "--data-path=%s", root);
@@ -78,7 +86,8 @@ static inline tri_status join_guarded(tri_world *world, size_t guard, tri_sessio
     return tri__session_join(world, n, options, guard, session);
 }
 
-static inline tri_status join_status(tri_world *world, tri_session **session, const char *output, const char *const *extra) {
+static inline tri_status join_status(tri_world *world, tri_session **session, const char *output,
+                                     const char *const *extra) {
     return join_guarded(world, 0, session, output, extra);
 }
 

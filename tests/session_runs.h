@@ -1,5 +1,5 @@
-/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and optimizer state put
- * together from what each rank owns. For tests that compare runs. */
+/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and
+ * optimizer state put together from what each rank owns. For tests that compare runs. */
 #ifndef TESTS_SESSION_RUNS_H
 #define TESTS_SESSION_RUNS_H
 
@@ -16,7 +16,7 @@ struct run {
     int steps, evaluate, save;
     const char *option[RUN_OPTIONS + 1];    /* beside those that all runs share; ended by NULL */
     const char *output, *config;            /* folder of the run; of root; NULL: "run", "config.json" */
-    long (*allocated)(void);                /* of the process; NULL: it does not matter whether steps after the first allocate */
+    long (*allocated)(void); /* of the process; NULL: it does not matter whether steps after the first allocate */
     int canary;                             /* memory is looked at (canary.h) */
     int keep_going;                         /* the run folder's last checkpoint is where it begins */
     /* On every rank, when a step's batch is there and nothing of it computed; NULL: nothing happens. */
@@ -27,7 +27,7 @@ struct run {
     char folder[TRI_PATH_MAX];              /* of the checkpoint */
     int64_t skipped[RUN_RANKS];             /* steps without an update */
     int64_t elements;
-    float *state[3];                        /* [elements] each: weights, exp_avg, exp_avg_sq; NaN where no rank has it */
+    float *state[3]; /* [elements] each: weights, exp_avg, exp_avg_sq; NaN where no rank has it */
     uint8_t *idle;                          /* [elements] 1: of a key's bias */
 };
 
@@ -52,7 +52,8 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
     }
 }
 
-/* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes, or with none. */
+/* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes,
+ * or with none. */
 static inline tri_status run_keep(run *run, tri_session *s) {
     static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
     const tri_engine *e = &s->engine;
@@ -68,8 +69,9 @@ static inline tri_status run_keep(run *run, tri_session *s) {
     return TRI_OK;
 }
 
-/* A bias of the keys adds the same to all scores of a query, which softmax takes out again: its gradient is 0 but for rounding, and AdamW
- * divides that rounding by its own size. Such weights wander by the learning rate on any other order of sums, and change no result. */
+/* A bias of the keys adds the same to all scores of a query, which softmax takes out again: its gradient is 0 but for
+ * rounding, and AdamW divides that rounding by its own size. Such weights wander by the learning rate on any other
+ * order of sums, and change no result. */
 static inline void run_mark_idle(run *run, const tri_model *model) {
     int64_t at = 0;
     run->idle = calloc((size_t)run->elements, 1);
@@ -128,7 +130,8 @@ static inline tri_status run_main(tri_world *world, void *context) {
     run *run = context;
     tri_session *session = NULL;
     char config[128];
-    const char *options[RUN_OPTIONS + 5] = {config, "--epochs=200", "--threads=1", run->keep_going ? "--resume=auto" : "--resume=never"};
+    const char *options[RUN_OPTIONS + 5] = {config, "--epochs=200", "--threads=1",
+                                            run->keep_going ? "--resume=auto" : "--resume=never"};
     snprintf(config, sizeof config, "--config=%s/%s", root, run->config ? run->config : "config.json");
     for (int i = 0; run->option[i]; i++) options[4 + i] = run->option[i];
     TRI_TRY(join_guarded(world, run->canary ? CANARY_GUARD : 0, &session, run->output ? run->output : "run", options));
@@ -167,7 +170,8 @@ static inline void expect_same_bits(const run *a, const run *b, const char *what
     if (memcmp(a->loss[0], b->loss[0], sizeof a->loss[0]) != 0) fail_msg("%s: other losses", what);
     if (memcmp(a->norm[0], b->norm[0], sizeof a->norm[0]) != 0) fail_msg("%s: other norms", what);
     for (int k = 0; k < 3; k++)
-        if (memcmp(a->state[k], b->state[k], (size_t)a->elements * sizeof(float)) != 0) fail_msg("%s: other bits in state %d", what, k);
+        if (memcmp(a->state[k], b->state[k], (size_t)a->elements * sizeof(float)) != 0)
+            fail_msg("%s: other bits in state %d", what, k);
 }
 
 /* Of all weights that do something. */
@@ -178,13 +182,14 @@ static inline double run_distance(const run *a, const run *b) {
     return most;
 }
 
-/* |dloss| <= limit * max(loss, 0.1), dropout on; returns the largest share of that limit. Norms of gradients within five times the limit of
- * themselves, weights within 1e-4. */
+/* |dloss| <= limit * max(loss, 0.1), dropout on; returns the largest share of that limit. Norms of gradients within
+ * five times the limit of themselves, weights within 1e-4. */
 static inline double expect_within(const run *want, const run *have, const char *what, double limit) {
     double worst = 0;
     for (int k = 0; k < have->steps; k++) {
         double off = fabs(have->loss[0][k] - want->loss[0][k]) / (limit * fmax(want->loss[0][k], 0.1));
-        if (!(off <= 1)) fail_msg("%s: loss of step %d is %.9g instead of %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
+        if (!(off <= 1))
+            fail_msg("%s: loss of step %d is %.9g instead of %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
         worst = fmax(worst, off);
         double norm = want->norm[0][k];
         if (!(fabs(have->norm[0][k] - norm) <= 5 * limit * norm))
@@ -196,6 +201,8 @@ static inline double expect_within(const run *want, const run *have, const char 
 }
 
 /* DESIGN 3: another mesh without tensor parallelism. */
-static inline double expect_close(const run *want, const run *have, const char *what) { return expect_within(want, have, what, 2e-6); }
+static inline double expect_close(const run *want, const run *have, const char *what) {
+    return expect_within(want, have, what, 2e-6);
+}
 
 #endif

@@ -1,4 +1,5 @@
-/* soak.h - how often a test does what it does: a sample in `make test`, as often as the environment says in `make soak`. */
+/* soak.h - how often a test does what it does: a sample in `make test`, as often as the environment says in `make
+ * soak`. */
 #ifndef TESTS_SOAK_H
 #define TESTS_SOAK_H
 

@@ -1,5 +1,5 @@
-/* supervised_rank.h - the ranks of test_supervisor: what each does when the supervisor has executed the test program again as
- * `test_supervisor rank ACTION [FILE]`. */
+/* supervised_rank.h - the ranks of test_supervisor: what each does when the supervisor has executed the test program
+ * again as `test_supervisor rank ACTION [FILE]`. */
 #ifndef TESTS_SUPERVISED_RANK_H
 #define TESTS_SUPERVISED_RANK_H
 
@@ -119,7 +119,8 @@ static tri_status speak(tri_world *world, const char *file) {
     return TRI_OK;
 }
 
-/* Rank 1 fills the control page with whatever comes, for as long as others and the supervisor need to read it in every way there is. */
+/* Rank 1 fills the control page with whatever comes, for as long as others and the supervisor need to read it in every
+ * way there is. */
 static tri_status scribble(tri_world *world, const char *file) {
     (void)file;
     tri_control *control = world->segment.control;
@@ -149,9 +150,19 @@ static tri_status show_cores(tri_world *world, const char *file) {
 static const struct {
     const char *name;
     tri_status (*run)(tri_world *world, const char *file);
-} actions[] = {{"leave", leave},   {"die", die},   {"crash", crash}, {"report", report},       {"report_two", report_two}, {"hang", hang},
-               {"forget", forget}, {"stay", stay}, {"stop", stop},   {"stay_deaf", stay_deaf}, {"speak", speak},
-               {"show_cores", show_cores}, {"scribble", scribble}};
+} actions[] = {{"leave", leave},
+               {"die", die},
+               {"crash", crash},
+               {"report", report},
+               {"report_two", report_two},
+               {"hang", hang},
+               {"forget", forget},
+               {"stay", stay},
+               {"stop", stop},
+               {"stay_deaf", stay_deaf},
+               {"speak", speak},
+               {"show_cores", show_cores},
+               {"scribble", scribble}};
 
 static int run_rank(int argc, char **argv) {
     const char *action = argv[2], *file = argc > 3 ? argv[3] : NULL;

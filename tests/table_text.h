@@ -1,4 +1,5 @@
-/* table_text.h - a table, or why there is none, as one text: two that say the same are the same. For tests of tables. */
+/* table_text.h - a table, or why there is none, as one text: two that say the same are the same. For tests of
+ * tables. */
 #ifndef TRI_TESTS_TABLE_TEXT_H
 #define TRI_TESTS_TABLE_TEXT_H
 
@@ -77,8 +78,8 @@ static inline char *table_text_any_way(tri_bad_rows bad_rows) {
         options.keep = turn & 1 ? 1 : 0;
         char *got = table_text(&options);
         if (strcmp(got, want))
-            fail_msg("%d threads, pieces of %zu bytes, keep %zu:\n%s\nbut one thread:\n%s", options.threads, options.piece,
-                     options.keep, got, want);
+            fail_msg("%d threads, pieces of %zu bytes, keep %zu:\n%s\nbut one thread:\n%s", options.threads,
+                     options.piece, options.keep, got, want);
         free(got);
     }
     return want;

@@ -1,5 +1,5 @@
-/* tensor_job.h - a small model trained by ranks that share its layers, as threads: the plans of all of them, and what came of running
- * them, put together as one rank would have it. */
+/* tensor_job.h - a small model trained by ranks that share its layers, as threads: the plans of all of them, and what
+ * came of running them, put together as one rank would have it. */
 #ifndef TESTS_TENSOR_JOB_H
 #define TESTS_TENSOR_JOB_H
 
@@ -58,12 +58,14 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
     tri__model_make(&t->arena, &t->config, t->encoder, is->no_table ? 0 : 3, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
-    t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute, t->in.sequence_parallel = is->sequence;
+    t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,
+    t->in.sequence_parallel = is->sequence;
     t->in.precision = is->precision, t->in.reduce_dtype = TRI_F32;
     t->target.lanes = is->lanes;
     at = tri__mesh_coords(&t->in.mesh, rank);
     tiny_feed(t, is->n_mb, is->dp, at.dp);
-    for (int mb = 0; mb < is->n_mb; mb++) t->feed[mb].counts = tri__counts_rounded(&t->feed[mb].counts, tri__plan_granule(&t->in));
+    for (int mb = 0; mb < is->n_mb; mb++)
+        t->feed[mb].counts = tri__counts_rounded(&t->feed[mb].counts, tri__plan_granule(&t->in));
     tiny_plan(t);
 }
 
@@ -111,8 +113,11 @@ static inline void job_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
     for (int i = 0; i < t->plan.model->n_params; i++) {
         const tri_param *param = &t->plan.model->param[i];
-        job_fill(param, train->param_part[param->unit], t->in.precision, tri__exec_slot(exec, 0, train->param[param->unit]));
-        if (train->master) job_fill(param, train->state_part[param->unit], TRI_F32, tri__exec_slot(exec, 0, train->master[param->unit]));
+        job_fill(param, train->param_part[param->unit], t->in.precision,
+                 tri__exec_slot(exec, 0, train->param[param->unit]));
+        if (train->master)
+            job_fill(param, train->state_part[param->unit], TRI_F32,
+                     tri__exec_slot(exec, 0, train->master[param->unit]));
     }
 }
 
@@ -125,7 +130,8 @@ static inline void job_collect(job *j, const tiny *t, const tri_exec *exec) {
         for (int k = 0; strcmp(t->model.param[k].name, param->name) != 0; k++) at += t->model.param[k].count;
         const int *base = train->master ? train->master : train->param;
         tri_range held = train->master ? train->state_part[param->unit] : train->param_part[param->unit];
-        tri_range part = tri__range_both(train->save_part[param->unit], (tri_range){param->at, param->at + param->count});
+        tri_range part = tri__range_both(train->save_part[param->unit],
+                                         (tri_range){param->at, param->at + param->count});
         const float *w = tri__exec_slot(exec, 0, base[param->unit]); /* [held] */
         for (int64_t k = part.begin; k < part.end; k++) {
             int64_t to = at + job_element(param, k - param->at);
@@ -159,7 +165,8 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = t->plan.infer.probs >= 0 ? malloc(probs + 1) : NULL;
     if (j->probs[rank]) memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
-    if (status == TRI_OK && !tiny_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
+    if (status == TRI_OK && !tiny_guards(exec, 0))
+        status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;
 }

@@ -1,5 +1,6 @@
-/* test_apart.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the same bits by copies
- * alone, in order, and within what it announced; also what lies in a second memory that kernels do not reach. No GPU is needed. */
+/* test_apart.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the
+ * same bits by copies alone, in order, and within what it announced; also what lies in a second memory that kernels do
+ * not reach. No GPU is needed. */
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -46,7 +47,9 @@ static void fake_close(void *context) {
     for (int i = 0; i < 2; i++) free(((fake *)context)->box[i]);
     free(context);
 }
-static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) { return (void)core, (void)local, *bytes = 1 << 30, TRI_OK; }
+static tri_status fake_room(const tri_core *core, int local, int64_t *bytes) {
+    return (void)core, (void)local, *bytes = 1 << 30, TRI_OK;
+}
 static tri_status fake_alloc(void *context, size_t bytes, void **out) {
     assert_non_null(context);
     return tri__device_find("cpu")->alloc(NULL, bytes, out);
@@ -60,7 +63,9 @@ static tri_status fake_second(void *context, const char *folder, size_t bytes, v
 }
 static int in_second(const fake *f, const void *at) {
     for (int i = 0; i < f->n_second; i++)
-        if ((const char *)at >= (const char *)f->second[i] && (const char *)at < (const char *)f->second[i] + f->second_bytes[i]) return 1;
+        if ((const char *)at >= (const char *)f->second[i] &&
+            (const char *)at < (const char *)f->second[i] + f->second_bytes[i])
+            return 1;
     return 0;
 }
 static void fake_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
@@ -135,10 +140,27 @@ static void fake_times(void *context, int n, tri_time *times) {
 
 static double fake_worked(void *context) { return ((fake *)context)->finishes; }
 
-static const tri_apart apart = {.worked = fake_worked, .copy = fake_copy, .fill = fake_fill, .bring = fake_bring, .start = fake_start, .input = fake_input, .finish = fake_finish, .mark = fake_mark,
-                                .times = fake_times, .move = fake_move, .moved = fake_moved};
-static const tri_device box = {.name = "box", .granule = 1, .kernels = fake_kernels, .open = fake_open, .close = fake_close, .room = fake_room,
-                               .alloc = fake_alloc, .free = fake_free, .alloc_second = fake_second, .describe = fake_describe,
+static const tri_apart apart = {.worked = fake_worked,
+                                .copy = fake_copy,
+                                .fill = fake_fill,
+                                .bring = fake_bring,
+                                .start = fake_start,
+                                .input = fake_input,
+                                .finish = fake_finish,
+                                .mark = fake_mark,
+                                .times = fake_times,
+                                .move = fake_move,
+                                .moved = fake_moved};
+static const tri_device box = {.name = "box",
+                               .granule = 1,
+                               .kernels = fake_kernels,
+                               .open = fake_open,
+                               .close = fake_close,
+                               .room = fake_room,
+                               .alloc = fake_alloc,
+                               .free = fake_free,
+                               .alloc_second = fake_second,
+                               .describe = fake_describe,
                                .apart = &apart};
 
 enum { STEPS = 3 };
@@ -170,7 +192,8 @@ static void the_same_bits(void **state) {
         enum { BEYOND_PADDING = 1024 }; /* whose row has no moments */
         assert_memory_not_equal(tri__exec_slot(there, 0, slots[0]), tri__exec_slot(here, 0, slots[0]), BEYOND_PADDING);
         OK(tri__exec_pull(there, mem));
-        assert_memory_equal((const char *)tri__exec_slot(there, 0, slots[0]) - t.program[0]->slot[slots[0]].offset, want, (size_t)bytes);
+        assert_memory_equal((const char *)tri__exec_slot(there, 0, slots[0]) - t.program[0]->slot[slots[0]].offset,
+                            want, (size_t)bytes);
     }
     tri__exec_close(here);
     tri__exec_close(there);
@@ -224,7 +247,8 @@ static void bad_numbers_are_found_there(void **state) {
 }
 
 static void count_up(void *maker, size_t at, size_t bytes, void *out) {
-    for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)out)[i] = *(const float *)maker + (float)(at / sizeof(float) + i);
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        ((float *)out)[i] = *(const float *)maker + (float)(at / sizeof(float) + i);
 }
 
 /* A slot's new content goes past the host's copy; from there a kernel rounds it. */
@@ -295,12 +319,14 @@ static void same_bits_through_second_memory(const layout *how) {
         OK(tri__exec_run(there, 0, update, near.program[0]->n_instrs, (uint32_t)step, near.feed, NULL));
         OK(tri__exec_finish(there));
         assert_true(tiny_loss(&near, there) == tiny_loss(&t, here));
-        OK(tri__exec_run(there, 1, 0, near.program[1]->n_instrs, 0, near.feed, NULL)); /* predictions between steps change nothing */
+        OK(tri__exec_run(there, 1, 0, near.program[1]->n_instrs, 0, near.feed,
+                         NULL)); /* predictions between steps change nothing */
     }
     OK(tri__exec_pull(there, TRI_MEM_PARAM));
     OK(tri__exec_pull(there, TRI_MEM_STATE));
-    const int *const slots[2][4] = {{t.plan.train.param, t.plan.train.m, t.plan.train.v, t.plan.train.master},
-                                    {near.plan.train.param, near.plan.train.m, near.plan.train.v, near.plan.train.master}};
+    const int *const slots[2][4] = {
+        {t.plan.train.param, t.plan.train.m, t.plan.train.v, t.plan.train.master},
+        {near.plan.train.param, near.plan.train.m, near.plan.train.v, near.plan.train.master}};
     for (int unit = 0; unit < t.model.n_units; unit++)
         for (int k = 0; k < 4 && slots[0][k]; k++)
             assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),

@@ -286,8 +286,8 @@ static void test_folders(void **state) {
 
 static void test_json_files(void **state) {
     (void)state;
-    tri_json *value = tri__json_pack("{s:f, s:f, s:[i, i], s:s}", "third", (double)(1.0f / 3), "tiny", 1e-12, "list", 1, 2,
-                              "e", "\xc3\xa9");
+    tri_json *value = tri__json_pack("{s:f, s:f, s:[i, i], s:s}", "third", (double)(1.0f / 3), "tiny", 1e-12, "list", 1,
+                                     2, "e", "\xc3\xa9");
     assert_int_equal(tri__json_save(in_folder("v.json"), value), TRI_OK);
     tri_json *back;
     assert_int_equal(tri__json_load(in_folder("v.json"), TRI_USAGE, &back), TRI_OK);
@@ -327,10 +327,23 @@ static void test_nearest(void **state) {
     assert_null(tri__text_nearest(word, names, 6));
     assert_null(tri__text_nearest("batch", NULL, 0));
     static const char *const words[][2] = {
-        {"run/checkpoint-12", "run/checkpoint-12"}, {"--lr=1e-4", "--lr=1e-4"},      {"", "''"},
-        {"a b", "'a b'"},                           {"it's", "'it'\\''s'"},          {"$x `y` \"z\"", "'$x `y` \"z\"'"},
-        {"gr\xc3\xb6\xc3\x9f" "e", "gr\xc3\xb6\xc3\x9f" "e"}, {"two\nlines", "$'two\\012lines'"}, {"\xff'\\", "$'\\377\\047\\134'"},
-        {"a\\b", "'a\\b'"},                       {"~", "'~'"},                    {"\xc2\x9b" "1m", "$'\\302\\2331m'"},
+        {"run/checkpoint-12", "run/checkpoint-12"},
+        {"--lr=1e-4", "--lr=1e-4"},
+        {"", "''"},
+        {"a b", "'a b'"},
+        {"it's", "'it'\\''s'"},
+        {"$x `y` \"z\"", "'$x `y` \"z\"'"},
+        {"gr\xc3\xb6\xc3\x9f"
+         "e",
+         "gr\xc3\xb6\xc3\x9f"
+         "e"},
+        {"two\nlines", "$'two\\012lines'"},
+        {"\xff'\\", "$'\\377\\047\\134'"},
+        {"a\\b", "'a\\b'"},
+        {"~", "'~'"},
+        {"\xc2\x9b"
+         "1m",
+         "$'\\302\\2331m'"},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char *quoted = tri__text_quoted(words[i][0]);
@@ -408,9 +421,20 @@ static void test_numbers(void **state) {
     static const struct {
         int64_t value;
         const char *text;
-    } sizes[] = {{0, "0"}, {4096, "4K"}, {4096, "4k"}, {1 << 20, "1M"}, {(int64_t)3 << 29, "1.5G"}, {(int64_t)2 << 40, "2T"},
-                 {-1, ""},  {-1, "-4K"}, {-1, "4KB"}, {-1, "much"}, {-1, "1e300"}, {-1, "nan"}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_int_equal(tri__text_size(sizes[i].text), sizes[i].value);
+    } sizes[] = {{0, "0"},
+                 {4096, "4K"},
+                 {4096, "4k"},
+                 {1 << 20, "1M"},
+                 {(int64_t)3 << 29, "1.5G"},
+                 {(int64_t)2 << 40, "2T"},
+                 {-1, ""},
+                 {-1, "-4K"},
+                 {-1, "4KB"},
+                 {-1, "much"},
+                 {-1, "1e300"},
+                 {-1, "nan"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        assert_int_equal(tri__text_size(sizes[i].text), sizes[i].value);
     static const struct {
         int64_t value;
         const char *text;
@@ -422,8 +446,13 @@ static void test_numbers(void **state) {
         const char *text;
         int width;
         const char *brief;
-    } briefs[] = {{"", 5, ""}, {"fraud", 5, "fraud"}, {"frauds", 5, "fr..."}, {"a\tb\nc", 9, "a b c"}, {"\xff!", 9, "?!"},
-                  {"übermäßig", 9, "übermäßig"}, {"übermäßig", 8, "überm..."},
+    } briefs[] = {{"", 5, ""},
+                  {"fraud", 5, "fraud"},
+                  {"frauds", 5, "fr..."},
+                  {"a\tb\nc", 9, "a b c"},
+                  {"\xff!", 9, "?!"},
+                  {"übermäßig", 9, "übermäßig"},
+                  {"übermäßig", 8, "überm..."},
                   {"0123456789012345678901234567890123", 99, "0123456789012345678901234567..."}}; /* out has 32 bytes */
     for (size_t i = 0; i < sizeof briefs / sizeof *briefs; i++)
         assert_string_equal(tri__text_brief(briefs[i].text, briefs[i].width, out, sizeof out), briefs[i].brief);
@@ -508,10 +537,18 @@ static void test_normals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),     cmocka_unit_test(test_arena), cmocka_unit_test(test_arena_grows), cmocka_unit_test(test_arena_shortage),   cmocka_unit_test(test_json),
-        cmocka_unit_test(test_json_limits), cmocka_unit_test(test_nearest), cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_log_and_clock),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_normals),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_arena_grows),
+        cmocka_unit_test(test_arena_shortage),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_limits),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_log_and_clock),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_normals),
         cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_folders, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_json_files, make_folder, remove_folder),

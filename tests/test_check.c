@@ -1,5 +1,5 @@
-/* test_check.c - the checker over all ranks: what it promises to catch, in words; and random mutations of valid programs, which are
- * caught, or run to the same bits as before. */
+/* test_check.c - the checker over all ranks: what it promises to catch, in words; and random mutations of valid
+ * programs, which are caught, or run to the same bits as before. */
 #include "tiny.h"
 
 #include "program/text.h"
@@ -12,10 +12,11 @@ enum { MUTATIONS = 1000, MAX_RANKS = 4, HEAP = 4 << 20 };
 
 /* ---- Programs written by hand: two ranks that talk in pairs, broadcast and gather ---- */
 
-static const char head[] = "program pair\nmesh pp=2 tp=1 dp=1 rank=%d microbatches=1\nmax T0=4 T1=0 N=0 Q0=0 Q1=0\n"
-                           "bytes act=2048 result=64\nslot a act i32 [T0,1] @0\nslot b act i32 [T0,1] @256\n"
-                           "slot c act f64 [1,1] @512\nslot whole act f64 [1,20] @1024\nslot part act f64 [1,%d] @1536\n"
-                           "slot sum result f64 [1,1] @0\n";
+static const char head[] =
+    "program pair\nmesh pp=2 tp=1 dp=1 rank=%d microbatches=1\nmax T0=4 T1=0 N=0 Q0=0 Q1=0\n"
+    "bytes act=2048 result=64\nslot a act i32 [T0,1] @0\nslot b act i32 [T0,1] @256\n"
+    "slot c act f64 [1,1] @512\nslot whole act f64 [1,20] @1024\nslot part act f64 [1,%d] @1536\n"
+    "slot sum result f64 [1,1] @0\n";
 static const char *const body[2] = {
     "0 input a  mb 0\n"
     "1 send_post <- a id=1 axes=pp root=1  mb 0\n"
@@ -111,7 +112,8 @@ static void breaks_are_named(void **state) {
         {0, "3 wait _ <- a  mb 0\n", "", "never waited for"},
         {0, "1 send_post <- a", "1 send_post <- b", "read before it is written"},
         {0, "3 wait _ <- a", "3 wait _ <- c", "no transfer of these slots"},
-        {0, "5 input c field=12  mb 0\n", "5 input c field=12  mb 0\n5 send_post <- a id=9 axes=pp root=1  mb 0\n5 input a  mb 0\n",
+        {0, "5 input c field=12  mb 0\n",
+         "5 input c field=12  mb 0\n5 send_post <- a id=9 axes=pp root=1  mb 0\n5 input a  mb 0\n",
          "before the transfer posted at instruction 6 has ended"},
         {0, "slot b act i32 [T0,1] @256", "slot b act i32 [T0,1] @0", "before the transfer posted at"},
         {0, "axes=pp root=1  mb 0\n2", "axes=pp  mb 0\n2", "to itself"},
@@ -120,15 +122,20 @@ static void breaks_are_named(void **state) {
         {0, "id=4 axes=pp", "id=4 axes=pp within=3", "no group"},
         {0, "6 broadcast_post sum <- c", "6 broadcast_post sum <- _", "another rank than the root"},
         {0, "rank=0", "rank=2", "no such rank"},
-        {0, "8 all_reduce_post", "8 all_gather_post whole <- part id=8 axes=pp\n8 wait whole <- part\n8 all_reduce_post", "read before"},
-        {1, "6 all_reduce_post", "6 reduce_scatter_post part <- whole id=9 axes=pp\n6 wait part <- whole\n6 all_reduce_post", "read b"},
+        {0, "8 all_reduce_post",
+         "8 all_gather_post whole <- part id=8 axes=pp\n8 wait whole <- part\n8 all_reduce_post", "read before"},
+        {1, "6 all_reduce_post",
+         "6 reduce_scatter_post part <- whole id=9 axes=pp\n6 wait part <- whole\n6 all_reduce_post", "read b"},
         /* the two together */
         {1, "id=2 axes=pp", "id=7 axes=pp", "do not fit together"},
         {1, "slot sum result f64", "slot sum result i64", "do not fit together"},
         {1, "slot b act i32 [T0,1] @256", "slot b act i32 [T0,2] @256", "do not fit together"},
         {1, "6 all_reduce_post sum id=4 axes=pp\n7 wait sum <- _\n", "", "rank 1 has ended"},
-        {1, "2 send_post <- b id=2 axes=pp  mb 0\n3 wait _ <- b  mb 0\n", "", "rank 0 waits at instruction 4 for rank 1"},
-        {0, "2 recv_post b id=2 axes=pp root=1  mb 0\n3 wait _ <- a  mb 0\n4 wait b <- _  mb 0\n5 input c field=12  mb 0\n",
+        {1, "2 send_post <- b id=2 axes=pp  mb 0\n3 wait _ <- b  mb 0\n", "",
+         "rank 0 waits at instruction 4 for rank 1"},
+        {0,
+         "2 recv_post b id=2 axes=pp root=1  mb 0\n3 wait _ <- a  mb 0\n4 wait b <- _  mb 0\n5 input c field=12  mb "
+         "0\n",
          "2 input c field=12  mb 0\n3 wait _ <- a  mb 0\n", "rank 1 waits at instruction 3 for rank 0"},
     };
     tri_arena arena;
@@ -137,7 +144,8 @@ static void breaks_are_named(void **state) {
         const tri_program *both[2];
         for (int r = 0; r < 2; r++) both[r] = parse(&arena, r, r == cases[i].rank ? cases[i].find : NULL, cases[i].put);
         if (tri__check(both, 2) != TRI_INTERNAL) fail_msg("accepted: \"%s\" for \"%s\"", cases[i].put, cases[i].find);
-        if (!strstr(tri_error(), cases[i].words)) fail_msg("\"%s\" for \"%s\": %s", cases[i].put, cases[i].find, tri_error());
+        if (!strstr(tri_error(), cases[i].words))
+            fail_msg("\"%s\" for \"%s\": %s", cases[i].put, cases[i].find, tri_error());
     }
     tri__arena_close(&arena);
 }
@@ -240,8 +248,8 @@ static void mutate_attr(tri_attr *attr, uint32_t *state) {
     }
 }
 
-/* One change of a slot; of one that no transfer has, only its type or its place in memory: which elements a kernel takes is
- * not for the checker to know. */
+/* One change of a slot; of one that no transfer has, only its type or its place in memory: which elements a kernel
+ * takes is not for the checker to know. */
 static void mutate_slot(tri_program *p, int transferred, uint32_t *state) {
     int any = (int)draw(state, p->n_slots), change = (int)draw(state, 4), takes = draw(state, 2) == 0;
     tri_slot *slot = &p->slot[takes ? transferred : any];
@@ -283,7 +291,8 @@ static tri_program copy_of(tri_arena *arena, const tri_program *from) {
 
 static void open_suite(suite *s, int texts) {
     for (int r = 0; r < s->n; r++) {
-        tiny_open_rank(&s->rank[r], "cpu", texts, 0, 0.1, s->n_mb, &(tiny_rank){s->dp, r, s->sharding, s->pp, s->staging});
+        tiny_open_rank(&s->rank[r], "cpu", texts, 0, 0.1, s->n_mb,
+                       &(tiny_rank){s->dp, r, s->sharding, s->pp, s->staging});
         s->program[r] = s->rank[r].program[0];
         s->weights[r] = calloc((size_t)s->rank[r].model.n_elements, sizeof(float));
     }
@@ -352,7 +361,11 @@ static void mutations_of_pipelines(void **state) {
         {.pp = 3, .dp = 1, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH}},
         {.pp = 2, .dp = 1, .n_mb = 3, .staging = {.schedule = TRI_SCHEDULE_ZBV}},
         {.pp = 4, .dp = 1, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_GPIPE}},
-        {.pp = 2, .dp = 2, .n_mb = 2, .staging = {.schedule = TRI_SCHEDULE_INTERLEAVED}, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+        {.pp = 2,
+         .dp = 2,
+         .n_mb = 2,
+         .staging = {.schedule = TRI_SCHEDULE_INTERLEAVED},
+         .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
     };
     mutate_all(cases, (const int[]){1, 2, 2, 2, 1}, 5);
 }

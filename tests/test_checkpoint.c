@@ -1,5 +1,5 @@
-/* test_checkpoint.c - saving, opening, resharding, the digest; and that neither a kill nor damage is ever mistaken for a
- * checkpoint. */
+/* test_checkpoint.c - saving, opening, resharding, the digest; and that neither a kill nor damage is ever mistaken for
+ * a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/file.h"
@@ -55,8 +55,16 @@ static tri_status save(model *m, int64_t step, void *fail) {
     tri_json *config = tri__json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5);
     tri_json *preprocessing = tri__json_pack("{s:[f, f]}", "mean", 0.1, 1.0 / 3.0);
     tri_json *state = tri__json_pack("{s:I, s:f}", "samples", (tri_json_int)step * 8, "best", 2.0 / 3.0);
-    tri_checkpoint_out out = {.folder = run, .step = step, .weights = m->weights, .n_weights = N, .optimizer = m->optimizer,
-                              .n_optimizer = 1, .config = config, .preprocessing = preprocessing, .state = state, .extras = extras,
+    tri_checkpoint_out out = {.folder = run,
+                              .step = step,
+                              .weights = m->weights,
+                              .n_weights = N,
+                              .optimizer = m->optimizer,
+                              .n_optimizer = 1,
+                              .config = config,
+                              .preprocessing = preprocessing,
+                              .state = state,
+                              .extras = extras,
                               .context = fail};
     tri_status status = tri__checkpoint_save(&out);
     tri__json_decref(config);
@@ -170,7 +178,8 @@ static void resharded(void **state) {
     make_model(&m, 0);
     float left[2] = {0, 3}, right[4] = {1, 2, 4, 5};
     tri_piece pieces[3];
-    for (int i = 0; i < 3; i++) pieces[i] = whole("primary.dense.weight", tri__shape_2d(2, 3), i == 0 ? left : i == 1 ? right : right + 1);
+    for (int i = 0; i < 3; i++)
+        pieces[i] = whole("primary.dense.weight", tri__shape_2d(2, 3), i == 0 ? left : i == 1 ? right : right + 1);
     pieces[0].slice = (tri_slice){.start = {0, 0}, .extent = {2, 1}, .begin = 0, .end = 2};
     pieces[1].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 0, .end = 1};
     pieces[2].slice = (tri_slice){.start = {0, 1}, .extent = {2, 2}, .begin = 1, .end = 4};
@@ -202,7 +211,8 @@ static void resharded(void **state) {
     assert_int_equal(entries(), 1);
 }
 
-/* A manifest that is whole by its checksum, but whose slice names another tensor of the same shape: both are refused, neither is read. */
+/* A manifest that is whole by its checksum, but whose slice names another tensor of the same shape: both are refused,
+ * neither is read. */
 static void a_slice_of_another_tensor(void **state) {
     (void)state;
     model m;
@@ -247,18 +257,23 @@ static void a_step_beyond_all_counting(void **state) {
 
 enum { ROWS = 7, COLS = 11, CUTS = 20 };
 
-/* Cuts `all` [ROWS, COLS] as ranks do: into blocks of rows or of columns, the last smaller or empty, and each into ranges, some empty.
- * Their elements lie in `room` [ROWS, COLS], one piece after the other. Returns how many pieces there are. */
+/* Cuts `all` [ROWS, COLS] as ranks do: into blocks of rows or of columns, the last smaller or empty, and each into
+ * ranges, some empty. Their elements lie in `room` [ROWS, COLS], one piece after the other. Returns how many pieces
+ * there are. */
 static int cut(const float *all, float *room, tri_piece pieces[static CUTS]) {
-    int n = 0, columns = rand() % 2, blocks = 1 + rand() % 5, dim = columns ? COLS : ROWS, each = (dim + blocks - 1) / blocks;
+    int n = 0, columns = rand() % 2, blocks = 1 + rand() % 5, dim = columns ? COLS : ROWS,
+        each = (dim + blocks - 1) / blocks;
     for (int b = 0; b < blocks; b++) {
-        int from = b * each < dim ? b * each : dim, to = from + each < dim ? from + each : dim, width = columns ? to - from : COLS;
+        int from = b * each < dim ? b * each : dim, to = from + each < dim ? from + each : dim,
+            width = columns ? to - from : COLS;
         int64_t count = (int64_t)(to - from) * (columns ? ROWS : COLS), at = 0;
         for (int left = 1 + rand() % 4; left > 0; left--) {
             tri_piece *piece = &pieces[n++];
             *piece = whole("t", tri__shape_2d(ROWS, COLS), room);
-            piece->slice = (tri_slice){.start = {columns ? 0 : from, columns ? from : 0}, .extent = {columns ? ROWS : to - from, width},
-                                       .begin = at, .end = left == 1 ? count : at + rand() % (count - at + 1)};
+            piece->slice = (tri_slice){.start = {columns ? 0 : from, columns ? from : 0},
+                                       .extent = {columns ? ROWS : to - from, width},
+                                       .begin = at,
+                                       .end = left == 1 ? count : at + rand() % (count - at + 1)};
             for (; at < piece->slice.end; at++)
                 *room++ = all[(at / width + piece->slice.start[0]) * COLS + at % width + piece->slice.start[1]];
         }
@@ -297,7 +312,8 @@ static void any_cut_reads_any_other(void **state) {
     }
 }
 
-/* As many slices as thousands of replicas write, in any order, are compared in a moment; slices without order are refused. */
+/* As many slices as thousands of replicas write, in any order, are compared in a moment; slices without order are
+ * refused. */
 static void thousands_of_slices(void **state) {
     (void)state;
     enum { SLICES = 20000 };
@@ -444,7 +460,8 @@ static void damaged(void **state) {
             text[at] ^= 1;
             assert_int_equal(tri__file_write(path, text, size), TRI_OK);
             text[at] ^= 1;
-            if (tri__checkpoint_open(folder, 0, &checkpoint) != TRI_DATA) fail_msg("%s: byte %zu may change", files[f], at);
+            if (tri__checkpoint_open(folder, 0, &checkpoint) != TRI_DATA)
+                fail_msg("%s: byte %zu may change", files[f], at);
         }
         unlink(path);
         assert_int_equal(newest(), 1);
@@ -458,7 +475,8 @@ static void damaged(void **state) {
     assert_non_null(strstr(tri_error(), "checkpoint-2"));
 }
 
-/* Files that the manifest lists, replaced by links to the same bytes outside of the checkpoint, and a folder likewise. */
+/* Files that the manifest lists, replaced by links to the same bytes outside of the checkpoint, and a folder
+ * likewise. */
 static void links(void **state) {
     (void)state;
     static const char *const names[] = {"weights-00000.safetensors", "config.json", "primary/vocab.txt", "primary"};
@@ -474,7 +492,8 @@ static void links(void **state) {
         assert_int_equal(rename(path, away), 0);
         assert_int_equal(symlink(away, path), 0);
         assert_int_equal(tri__checkpoint_open(folder, 0, &checkpoint), TRI_DATA);
-        if (!strstr(tri_error(), "symbolic link") || !strstr(tri_error(), names[i])) fail_msg("%s: \"%s\"", names[i], tri_error());
+        if (!strstr(tri_error(), "symbolic link") || !strstr(tri_error(), names[i]))
+            fail_msg("%s: \"%s\"", names[i], tri_error());
         assert_int_equal(unlink(path), 0);
         assert_int_equal(rename(away, path), 0);
         assert_int_equal(newest(), 2);
@@ -488,8 +507,8 @@ static void nothing_there(void **state) {
     assert_int_equal(tri__checkpoint_open("/nowhere/at/all", 0, &checkpoint), TRI_NOINPUT);
 }
 
-/* A process saves steps 1, 2, 3, ..., each of them twice, and prunes; some time after its first commit it is killed. There
- * is always a checkpoint, and it is whole: its tensors are those of its step. */
+/* A process saves steps 1, 2, 3, ..., each of them twice, and prunes; some time after its first commit it is killed.
+ * There is always a checkpoint, and it is whole: its tensors are those of its step. */
 static void killed(void **state) {
     (void)state;
     for (int round = 0; round < 24; round++) {
@@ -501,8 +520,8 @@ static void killed(void **state) {
         if (child == 0) {
             for (int step = 1;; step++) {
                 make_model(&m, (float)step);
-                if (save(&m, step, NULL) != TRI_OK || write(pipes[1], &byte, 1) != 1 || save(&m, step, NULL) != TRI_OK ||
-                    tri__checkpoint_prune(run, 2, INT64_MAX) != TRI_OK)
+                if (save(&m, step, NULL) != TRI_OK || write(pipes[1], &byte, 1) != 1 ||
+                    save(&m, step, NULL) != TRI_OK || tri__checkpoint_prune(run, 2, INT64_MAX) != TRI_OK)
                     _exit(1);
             }
         }
@@ -528,9 +547,22 @@ static void killed(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(round_trip), TEST(slices),         TEST(resharded), TEST(a_slice_of_another_tensor), TEST(any_cut_reads_any_other), TEST(thousands_of_slices),
-        TEST(digests),    TEST(too_long_a_manifest), TEST(a_step_beyond_all_counting), TEST(replaced), TEST(failed_save),         TEST(best_and_prune),
-        TEST(damaged),    TEST(nothing_there),  TEST(killed),    TEST(links),
+        TEST(round_trip),
+        TEST(slices),
+        TEST(resharded),
+        TEST(a_slice_of_another_tensor),
+        TEST(any_cut_reads_any_other),
+        TEST(thousands_of_slices),
+        TEST(digests),
+        TEST(too_long_a_manifest),
+        TEST(a_step_beyond_all_counting),
+        TEST(replaced),
+        TEST(failed_save),
+        TEST(best_and_prune),
+        TEST(damaged),
+        TEST(nothing_there),
+        TEST(killed),
+        TEST(links),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads and as processes;
- * random programs whose waits come in any order; more operations under way than there is room for. */
+/* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads
+ * and as processes; random programs whose waits come in any order; more operations under way than there is room for. */
 #include "base/status.h"
 #include "comm/ops/kind.h"
 #include "comm/shm/cells.h"
@@ -19,7 +19,8 @@
 static void run_ranks(int n, int forks, tri_rank_main *body, void *argument) {
     tri_ranks how = {.n = n, .forks = forks, .heap_bytes = 8 << 20};
     tri_status status = tri_ranks_run(&how, body, argument);
-    if (status != TRI_OK) fail_msg("%d ranks as %s: status %d: %s", n, forks ? "processes" : "threads", (int)status, tri_error());
+    if (status != TRI_OK)
+        fail_msg("%d ranks as %s: status %d: %s", n, forks ? "processes" : "threads", (int)status, tri_error());
 }
 
 static int place_in(const int *ranks, int n, int rank) {
@@ -52,7 +53,8 @@ static int64_t bytes_from(uint64_t bits, int any) {
 }
 
 /* All dtypes and reductions of one kind in one group; sizes go round. */
-static tri_status every_form(tri_world *world, tri_group *group, tri_collective_kind kind, int any_size, uint64_t *state) {
+static tri_status every_form(tri_world *world, tri_group *group, tri_collective_kind kind, int any_size,
+                             uint64_t *state) {
     int n = tri_group_size(group), reductions = tri__kind(kind)->reduces ? TRI_REDUCTION_COUNT : 1;
     for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
         for (int reduction = 0; reduction < reductions; reduction++) {
@@ -104,14 +106,19 @@ static void every_operation_as_processes(void **unused) {
 /* All sizes of input for the sums of training, in place and not, in the heap and not. */
 static tri_status every_size(tri_world *world, void *argument) {
     (void)argument;
-    static const tri_collective_kind kinds[] = {TRI_ALL_REDUCE, TRI_ALL_GATHER, TRI_REDUCE_SCATTER, TRI_ALL_TO_ALL, TRI_BROADCAST};
+    static const tri_collective_kind kinds[] = {TRI_ALL_REDUCE, TRI_ALL_GATHER, TRI_REDUCE_SCATTER, TRI_ALL_TO_ALL,
+                                                TRI_BROADCAST};
     tri_group *group = tri_group_world(world);
     uint64_t state = 5;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int s = 0; s < SIZES; s++)
             for (int form = 0; form < 8; form++) {
-                comm_case one = {.what = {.kind = kinds[k], .dtype = form & 4 ? TRI_BF16 : TRI_F32, .root = s % tri_group_size(group)},
-                                 .seed = comm_random(&state), .in_place = form & 1, .heap = form >> 1 & 1};
+                comm_case one = {.what = {.kind = kinds[k],
+                                          .dtype = form & 4 ? TRI_BF16 : TRI_F32,
+                                          .root = s % tri_group_size(group)},
+                                 .seed = comm_random(&state),
+                                 .in_place = form & 1,
+                                 .heap = form >> 1 & 1};
                 one.what.count = elements(kinds[k], one.what.dtype, tri_group_size(group), input_bytes[s]);
                 TRI_TRY(comm_run(world, group, &one));
             }
@@ -177,7 +184,8 @@ static tri_status make_groups(tri_world *world, uint64_t *state, tri_group **gro
         shuffled(state, size, ranks);
         sizes[g] = 1 + (int)(comm_random(state) % (uint64_t)size);
         group[g] = NULL;
-        if (place_in(ranks, sizes[g], tri_world_rank(world)) >= 0) TRI_TRY(tri_group_make(world, sizes[g], ranks, &group[g]));
+        if (place_in(ranks, sizes[g], tri_world_rank(world)) >= 0)
+            TRI_TRY(tri_group_make(world, sizes[g], ranks, &group[g]));
     }
     return TRI_OK;
 }
@@ -194,7 +202,8 @@ static tri_status random_program(tri_world *world, void *argument) {
         if (!group[g]) continue;
         status = comm_post(world, group[g], &one);
         if (status == TRI_OK) flight->one[flight->n++] = one;
-        while (status == TRI_OK && (flight->n == UNDER_WAY || (flight->n && comm_random(&own) % 2))) status = end_any(world, flight, &own);
+        while (status == TRI_OK && (flight->n == UNDER_WAY || (flight->n && comm_random(&own) % 2)))
+            status = end_any(world, flight, &own);
     }
     while (status == TRI_OK && flight->n) status = end_any(world, flight, &own);
     free(flight);
@@ -204,8 +213,10 @@ static tri_status random_program(tri_world *world, void *argument) {
 static void random_programs(void **unused) {
     (void)unused;
     int threads = soak_count("SOAK_SEEDS", 4), forks = soak_count("SOAK_SEEDS", 2);
-    for (uint64_t seed = 10; seed < 10 + (uint64_t)threads; seed++) run_ranks(2 + (int)seed % 7, 0, random_program, &seed);
-    for (uint64_t seed = 100020; seed < 100020 + (uint64_t)forks; seed++) run_ranks(2 + (int)seed % 7, 1, random_program, &seed);
+    for (uint64_t seed = 10; seed < 10 + (uint64_t)threads; seed++)
+        run_ranks(2 + (int)seed % 7, 0, random_program, &seed);
+    for (uint64_t seed = 100020; seed < 100020 + (uint64_t)forks; seed++)
+        run_ranks(2 + (int)seed % 7, 1, random_program, &seed);
 }
 
 /* ---- More than the ring holds ---- */
@@ -258,7 +269,8 @@ static tri_status digest_sums(tri_world *world, void *argument) {
     uint64_t *digest = argument, state = 40;
     float *data;
     TRI_TRY(tri_heap_alloc(world, 100000 * sizeof *data, (void **)&data));
-    for (int i = 0; i < 100000; i++) data[i] = (float)(int32_t)(comm_random(&state) ^ (uint64_t)tri_world_rank(world) * 12345) * 1e-3f;
+    for (int i = 0; i < 100000; i++)
+        data[i] = (float)(int32_t)(comm_random(&state) ^ (uint64_t)tri_world_rank(world) * 12345) * 1e-3f;
     TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, data, 100000, TRI_F32, TRI_SUM));
     uint64_t sum = 0;
     for (int i = 0; i < 100000; i++) {
@@ -289,9 +301,11 @@ static int join_and_run(uint64_t first, int seeds) {
     tri_world *world = NULL;
     tri_ranks how = {.heap_bytes = 64 << 20};
     tri_status status = tri_world_join(&how, getenv, &world);
-    for (uint64_t seed = first; seed < first + (uint64_t)seeds && status == TRI_OK; seed++) status = random_program(world, &seed);
+    for (uint64_t seed = first; seed < first + (uint64_t)seeds && status == TRI_OK; seed++)
+        status = random_program(world, &seed);
     if (status != TRI_OK) printf("status %d: %s\n", (int)status, tri_error());
-    else if (tri_world_rank(world) == 0) printf("%d programs of %d operations on %d ranks\n", seeds, OPERATIONS, tri_world_size(world));
+    else if (tri_world_rank(world) == 0)
+        printf("%d programs of %d operations on %d ranks\n", seeds, OPERATIONS, tri_world_size(world));
     if (status != TRI_OK && world) tri_world_fail(world, status, tri_error());
     tri_world_close(world);
     return (int)status;

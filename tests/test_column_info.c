@@ -22,7 +22,8 @@ static void reads_column_info(void **state) {
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": [\"Class\"], "
+        {"{\"text_cols\": [\"Title\", \"Review Text\"], \"num_cols\": [\"Rating\", \"Age\"], \"cat_cols\": "
+         "[\"Class\"], "
          "\"label_col\": \"y\", \"label_list\": [\"No\", 1, true], \"note\": {}}",
          NULL},
         {"{\"text_cols\": [\"t\"], \"label_col\": \"y\"}", NULL},

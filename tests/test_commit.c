@@ -1,5 +1,6 @@
-/* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short, or is its last.
- * Whatever it is, there is exactly one newest state afterwards, the old one or the new one, whole; and the next save succeeds. */
+/* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short,
+ * or is its last. Whatever it is, there is exactly one newest state afterwards, the old one or the new one, whole; and
+ * the next save succeeds. */
 #include "faults.h"
 
 #include "train/saver.h"
@@ -14,7 +15,8 @@
 
 enum { RANKS = 3, EACH = 1000, LINES = 40, CALLS_MAX = 400 };
 
-/* In memory: a disk would bring every one of some thousand saves to its plates. (Other tests count names with "trident" there.) */
+/* In memory: a disk would bring every one of some thousand saves to its plates. (Other tests count names with "trident"
+ * there.) */
 static char folder[] = "/dev/shm/tri-commit-??????";
 
 /* What ranks tell the test, in memory that forks share. */
@@ -50,9 +52,14 @@ static tri_piece piece_of(const char *name, int rank, float *data) {
 
 /* data: [EACH] what is saved; in the background it may change at once. */
 static tri_status save(tri_world *world, const job *job, tri_saver *saver, float *data, tri_saved *saved) {
-    tri_save_spec spec = {.folder = folder, .step = job->step, .keep = 1, .best = 1, .config = tri__json_pack("{s:i}", "lr", 1),
-                     .preprocessing = tri__json_pack("{s:i}", "columns", 0), .state = tri__json_pack("{s:I}", "samples", (tri_json_int)job->step),
-                     .extras = extras};
+    tri_save_spec spec = {.folder = folder,
+                          .step = job->step,
+                          .keep = 1,
+                          .best = 1,
+                          .config = tri__json_pack("{s:i}", "lr", 1),
+                          .preprocessing = tri__json_pack("{s:i}", "columns", 0),
+                          .state = tri__json_pack("{s:I}", "samples", (tri_json_int)job->step),
+                          .extras = extras};
     TRI_TRY(tri__saver_begin(saver, &spec));
     for (int i = 0; i < EACH && job->background; i++) data[i] = -1;
     do {
@@ -119,8 +126,8 @@ static void hit(const job *job) {
     tri_status status = run(job);
     int64_t now = newest();
     int died = status == 128 + SIGKILL, left = temporary_folders();
-    snprintf(what, sizeof what, "%s of call %d (%s) of rank %d%s", fault_names[job->kind], job->at, shared->hit, job->rank,
-             job->background ? ", in the background" : "");
+    snprintf(what, sizeof what, "%s of call %d (%s) of rank %d%s", fault_names[job->kind], job->at, shared->hit,
+             job->rank, job->background ? ", in the background" : "");
     if (now != 1 && now != 2) fail_msg("%s: the newest state is %lld", what, (long long)now);
     if (job->kind == FAULT_KILL) {
         if (!died) fail_msg("%s: nobody died: %d %s", what, status, tri_error());
@@ -131,7 +138,8 @@ static void hit(const job *job) {
             if (shared->result[r] != result) fail_msg("%s: rank %d sees another end", what, r);
         if (job->kind == FAULT_SHORT && result != TRI_SAVE_DONE) fail_msg("%s: not saved", what);
         int decisive = !strcmp(shared->hit, "write") || !strcmp(shared->hit, "fsync");
-        if (job->kind != FAULT_SHORT && job->rank > 0 && decisive && result != TRI_SAVE_FAILED) fail_msg("%s: believed all the same", what);
+        if (job->kind != FAULT_SHORT && job->rank > 0 && decisive && result != TRI_SAVE_FAILED)
+            fail_msg("%s: believed all the same", what);
         if (now == 1 && result != TRI_SAVE_FAILED) fail_msg("%s: said to be saved, and is not", what);
         if (result == TRI_SAVE_FAILED && left && strncmp(shared->hit, "unlink", 6) && strcmp(shared->hit, "rmdir"))
             fail_msg("%s: %d temporary folders stay", what, left);
@@ -180,7 +188,8 @@ static int make_shared(void **state) {
 
 static int remove_all(void **state) {
     char path[TRI_PATH_MAX];
-    if (tri__checkpoint_prune(folder, 0, 0) != TRI_OK || tri__path_join(path, folder, "best_checkpoint.json") != TRI_OK) return -1;
+    if (tri__checkpoint_prune(folder, 0, 0) != TRI_OK || tri__path_join(path, folder, "best_checkpoint.json") != TRI_OK)
+        return -1;
     (void)state;
     unlink(path);
     return tri__folder_remove(folder) == TRI_OK ? 0 : -1;

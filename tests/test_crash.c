@@ -1,4 +1,5 @@
-/* test_crash.c - a job is killed whole, at any moment from its first instruction on: no process stays, no name, no descriptor. */
+/* test_crash.c - a job is killed whole, at any moment from its first instruction on: no process stays, no name, no
+ * descriptor. */
 #include "base/clock.h"
 #include "comm/start/ranks.h"
 

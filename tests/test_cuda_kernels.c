@@ -1,9 +1,10 @@
-/* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged shapes: fp32, bf16
- * and fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one element; twice, with the same bits;
- * nothing written outside. Skipped with the reason where there is no GPU.
+/* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged
+ * shapes: fp32, bf16 and fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one
+ * element; twice, with the same bits; nothing written outside. Skipped with the reason where there is no GPU.
  *
- *   test_cuda_kernels [--few]      only every 40th case, and those of each operation that come first: for tools that look at every access
- *   test_cuda_kernels --own        the same, and cuBLASLt's algorithms are not timed: racecheck reports hazards within some of its kernels
+ *   test_cuda_kernels [--few]      only every 40th case, and those of each operation that come first: for tools that
+ * look at every access test_cuda_kernels --own        the same, and cuBLASLt's algorithms are not timed: racecheck
+ * reports hazards within some of its kernels
  *
  * timeout: 240
  *
@@ -28,7 +29,8 @@ typedef struct gpu {
 
 static gpu *the_gpu; /* made by main, before the tests */
 
-/* Where each block of a call goes, in bytes from the beginning: its operand lies at a multiple of PLACE, or `elements` further. */
+/* Where each block of a call goes, in bytes from the beginning: its operand lies at a multiple of PLACE, or `elements`
+ * further. */
 typedef struct places {
     size_t block[TRI_MAX_ARGS], work, end;
 } places;
@@ -72,8 +74,8 @@ static void run_on_gpu(gpu *g, kernel_call *k, int elements) {
     kernel_call_check(k, g->stage + at.work + scratch);
 }
 
-/* |a - b| <= relative |b| + of_largest max |b| for each element; ||a - b|| <= whole ||b||; of max |b| and ||b|| at least KERNEL_SMALL, of a sum
- * of what the operation wrote at least the sum of sizes. */
+/* |a - b| <= relative |b| + of_largest max |b| for each element; ||a - b|| <= whole ||b||; of max |b| and ||b|| at
+ * least KERNEL_SMALL, of a sum of what the operation wrote at least the sum of sizes. */
 typedef struct tolerance {
     double relative, of_largest, whole;
 } tolerance;
@@ -91,7 +93,8 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg, to
     for (int64_t i = 0; i < n; i++) {
         double a = kernel_value(got, arg, i), b = kernel_value(want, arg, i);
         if (!(fabs(a - b) <= limit.relative * fabs(b) + limit.of_largest * largest)) {
-            snprintf(text, sizeof text, "%s: element %lld is %.9g, not %.9g", tri__dtype_name(got->type), (long long)i, a, b);
+            snprintf(text, sizeof text, "%s: element %lld is %.9g, not %.9g", tri__dtype_name(got->type), (long long)i,
+                     a, b);
             kernel_call_fail(got, arg, text);
         }
         difference += (a - b) * (a - b), norm += b * b;
@@ -122,7 +125,8 @@ static void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, float p,
     kernel_call_close(&want);
 }
 
-/* All ways of calling one case: dropout off and on, all sums into operands off and on, optional outputs there and left out. */
+/* All ways of calling one case: dropout off and on, all sums into operands off and on, optional outputs there and left
+ * out. */
 static void try_case(const kernel_case *at, void *context) {
     gpu *g = context;
     const tri_op_row *row = tri__op_row(at->op);
@@ -145,15 +149,17 @@ static void try_case(const kernel_case *at, void *context) {
     g->seen[at->op]++;
 }
 
-/* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns, rows that warps hold.
+/* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns,
+ * rows that warps hold.
  */
 static const kernel_grid own_grids[] = {
     {"linear_gelu linear_gelu_din", "T=1024,1700 O=256 I=256,64"}, /* tiles of 128 rows by 256 columns, in one kernel */
     {ATTENTION, "L=5,6,7,8 A=2 E=40,64"},
     {ATTENTION, "L=4,5,7 A=1 E=72,128,136"},
     {ATTENTION, "L=4,7 X=70 A=3 E=64"},
-    {"attention attention_din", "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
-    {"attention attention_din", "L=8 A=14 E=64"},      /* more heads of sequences than a GPU has processors */
+    {"attention attention_din",
+     "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
+    {"attention attention_din", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
     {"attention attention_din", "L=5 A=45 E=64"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
     {"norm_dw dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
@@ -161,7 +167,8 @@ static const kernel_grid own_grids[] = {
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
 };
 
-/* The types take turns at the cases that all devices share, which are many; the first of each operation all types try. */
+/* The types take turns at the cases that all devices share, which are many; the first of each operation all types
+ * try. */
 static void try_in_turn(const kernel_case *at, void *context) {
     gpu *g = context;
     if (!g->seen[at->op] || g->turn++ % (g->few ? 40 : 3) == 0) try_case(at, context);
@@ -180,7 +187,8 @@ static void try_grids(int type) {
     kernel_cases(own_grids, sizeof own_grids / sizeof *own_grids, try_own, g);
     kernel_cases(kernel_grids, KERNEL_GRIDS, try_in_turn, g);
     for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !g->seen[op]) fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !g->seen[op])
+            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
 }
 
 static void rows_of_fp32(void **state) {
@@ -202,7 +210,8 @@ static void every_operation_has_rows(void **state) {
     (void)state;
     for (int op = 0; op < TRI_OP_COUNT; op++)
         for (int i = 0; i < 3 && tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE; i++)
-            if (!the_gpu->table.run[op][types[i]]) fail_msg("no %s row for %s", tri__dtype_name(types[i]), tri__op_row((tri_op)op)->name);
+            if (!the_gpu->table.run[op][types[i]])
+                fail_msg("no %s row for %s", tri__dtype_name(types[i]), tri__op_row((tri_op)op)->name);
 }
 
 static void run_aligned(kernel_call *k, void *context) { run_on_gpu(context, k, 0); }
@@ -227,9 +236,9 @@ static void fused_sums_are_those_apart(void **state) {
     }
 }
 
-/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of GELU is formed in a product, sums over rows are
- * added in an order of their own: they are compared with sums in double of what was written. That of attention has the bits of
- * attention_din. */
+/* Where attention's gradient has whole rows of heads of 64 columns, and where the gradient of GELU is formed in a
+ * product, sums over rows are added in an order of their own: they are compared with sums in double of what was
+ * written. That of attention has the bits of attention_din. */
 static void try_sums(const kernel_case *at, void *context) {
     enum { DX, DB };
     gpu *g = context;
@@ -238,12 +247,15 @@ static void try_sums(const kernel_case *at, void *context) {
         kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << DB : 0, 0);
         run_on_gpu(g, &k, 0);
         for (int i = 0; i < KERNEL_PARTS; i++)
-            if (kernel_parts[i].fused == at->op && kernel_parts[i].part == TRI_OP_attention_din) kernel_part_check(&k, i, run_aligned, g);
+            if (kernel_parts[i].fused == at->op && kernel_parts[i].part == TRI_OP_attention_din)
+                kernel_part_check(&k, i, run_aligned, g);
         for (int64_t c = 0; c < operand_count(&k, DB); c++) {
-            double before = add ? (double)((float *)(void *)(k.before[DB] + GUARD))[c] : 0, sum = before, size = fabs(before);
+            double before = add ? (double)((float *)(void *)(k.before[DB] + GUARD))[c] : 0, sum = before,
+                   size = fabs(before);
             for (int64_t i = c; i < operand_count(&k, DX); i += operand_count(&k, DB))
                 sum += kernel_value(&k, DX, i), size += fabs(kernel_value(&k, DX, i));
-            if (!(fabs(kernel_value(&k, DB, c) - sum) <= 3e-6 * size)) kernel_call_fail(&k, DB, "is not the sum of what was written");
+            if (!(fabs(kernel_value(&k, DB, c) - sum) <= 3e-6 * size))
+                kernel_call_fail(&k, DB, "is not the sum of what was written");
         }
         kernel_call_close(&k);
     }
@@ -277,8 +289,10 @@ static void try_not_a_number(const kernel_case *at, void *context) {
 static void not_a_number_shows(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
-         "relu relu_din", "T=5 H=7,64"},
+        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+         "gelu_din_db tanh tanh_din "
+         "relu relu_din",
+         "T=5 H=7,64"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8,64"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
@@ -354,7 +368,8 @@ static void timed_products(void **state) {
         for (unsigned acc = 0; acc <= (unsigned)(i >= 2); acc++)
             time_products(g, &at, acc, i != 1, wisdom); /* linear_gelu has the product of linear */
     }
-    for (int i = 0; i < wisdom->n; i++) assert_true(wisdom->entry[i].best_us > 0 && wisdom->entry[i].best_us <= wisdom->entry[i].guess_us);
+    for (int i = 0; i < wisdom->n; i++)
+        assert_true(wisdom->entry[i].best_us > 0 && wisdom->entry[i].best_us <= wisdom->entry[i].guess_us);
     char *text = tri__wisdom_text(wisdom, &size);
     print_message("%s", text);
     assert_int_equal(tri__wisdom_parse(text, size, "text", wisdom + 1), TRI_OK);
@@ -389,10 +404,15 @@ int main(int argc, char **argv) {
     }
     the_gpu = &g;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_has_rows), cmocka_unit_test(rows_of_fp32),       cmocka_unit_test(rows_of_bf16),
-        cmocka_unit_test(rows_of_fp16),             cmocka_unit_test(fused_sums_are_those_apart),
-        cmocka_unit_test(sums_are_of_what_is_written), cmocka_unit_test(not_a_number_shows),
-        cmocka_unit_test(a_skipped_step_changes_nothing), cmocka_unit_test(timed_products),
+        cmocka_unit_test(every_operation_has_rows),
+        cmocka_unit_test(rows_of_fp32),
+        cmocka_unit_test(rows_of_bf16),
+        cmocka_unit_test(rows_of_fp16),
+        cmocka_unit_test(fused_sums_are_those_apart),
+        cmocka_unit_test(sums_are_of_what_is_written),
+        cmocka_unit_test(not_a_number_shows),
+        cmocka_unit_test(a_skipped_step_changes_nothing),
+        cmocka_unit_test(timed_products),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     g.device->free(g.context, g.memory, ROOM);

@@ -1,5 +1,5 @@
-/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again and as graphs, resume, evaluation, second memory, refusal of what does not
- * fit. Skipped with the reason where there is no GPU. */
+/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again and as graphs, resume, evaluation,
+ * second memory, refusal of what does not fit. Skipped with the reason where there is no GPU. */
 #include "session_runs.h"
 
 enum { STEPS = 50 };
@@ -8,7 +8,8 @@ static void expect_losses(const run *want, const run *have, double limit, const 
     double worst = 0;
     for (int k = 0; k < have->steps; k++) {
         double off = fabs(have->loss[0][k] - want->loss[0][k]);
-        if (!(off <= limit)) fail_msg("%s: loss of step %d is %.9g, the CPU's %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
+        if (!(off <= limit))
+            fail_msg("%s: loss of step %d is %.9g, the CPU's %.9g", what, k + 1, have->loss[0][k], want->loss[0][k]);
         worst = fmax(worst, off);
     }
     print_message("    %s: losses differ by at most %.2g in %d steps\n", what, worst, have->steps);
@@ -50,7 +51,8 @@ static void the_same_bits_again(void **state) {
     (void)state;
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16"};
     for (int i = 0; i < 2; i++) {
-        run *first = train(OPTIONS("--device=cuda", precision[i])), *again = train(OPTIONS("--device=cuda", precision[i]));
+        run *first = train(OPTIONS("--device=cuda", precision[i])),
+            *again = train(OPTIONS("--device=cuda", precision[i]));
         expect_same_bits(first, again, precision[i]);
         run_free(first);
         run_free(again);
@@ -74,8 +76,8 @@ static void replayed_runs_give_the_same_bits(void **state) {
 static void second_memory(void **state) {
     (void)state;
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp16"};
-    static const char *const classes[] = {"--offload=optimizer", "--offload=gradients", "--offload=params", "--offload=activations",
-                                          "--offload=optimizer,gradients,params,activations"};
+    static const char *const classes[] = {"--offload=optimizer", "--offload=gradients", "--offload=params",
+                                          "--offload=activations", "--offload=optimizer,gradients,params,activations"};
     static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=2", "--recompute=full"};
     for (int i = 0; i < 3; i++) {
         run plain = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i]}};
@@ -106,7 +108,9 @@ static void a_resumed_run_is_the_whole_one(void **state) {
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     tri_session *session = NULL;
-    assert_int_equal(join_status(NULL, &session, "large", OPTIONS("--device=cuda", "--resume=never", "--max-tokens=2000000000")), TRI_RESOURCE);
+    assert_int_equal(
+        join_status(NULL, &session, "large", OPTIONS("--device=cuda", "--resume=never", "--max-tokens=2000000000")),
+        TRI_RESOURCE);
     print_message("    %s\n", tri_error());
     assert_non_null(strstr(tri_error(), "is free"));
 }

@@ -1,5 +1,5 @@
-/* test_damage.c - checkpoints that a disk, a copy or a person changed: every flipped bit and every cut is found, the file and the tensor
- * are named, and nothing of it is loaded. */
+/* test_damage.c - checkpoints that a disk, a copy or a person changed: every flipped bit and every cut is found, the
+ * file and the tensor are named, and nothing of it is loaded. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/random.h"
@@ -31,15 +31,18 @@ static const char *path_of(int file, char path[static TRI_PATH_MAX]) {
 static void make_checkpoint(void) {
     static float data[TENSORS][EACH];
     char temporary[TRI_PATH_MAX], moment[TENSORS][64], path[TRI_PATH_MAX];
-    tri_json *part[2], *config = tri__json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5), *state = tri__json_pack("{s:f}", "best_loss", 1.0 / 3.0);
-    tri_checkpoint_out out = {.folder = folder, .step = STEP, .config = config, .preprocessing = config, .state = state};
+    tri_json *part[2], *config = tri__json_pack("{s:s, s:f}", "label_name", "y", "lr", 2e-5),
+                       *state = tri__json_pack("{s:f}", "best_loss", 1.0 / 3.0);
+    tri_checkpoint_out out = {
+        .folder = folder, .step = STEP, .config = config, .preprocessing = config, .state = state};
     tri_piece weights[TENSORS], optimizer[TENSORS];
     assert_int_equal(tri__checkpoint_begin(&out, temporary), TRI_OK);
     for (int rank = 0; rank < 2; rank++) {
         for (int t = 0; t < TENSORS; t++) {
             for (int i = 0; i < EACH; i++) data[t][i] = (float)(i + t);
             snprintf(moment[t], sizeof moment[t], "exp_avg.%s", names[t]);
-            tri_piece piece = {.name = names[t], .dtype = TRI_F32, .shape = tri__shape_1d(EACH), .data = data[t] + rank * EACH / 2};
+            tri_piece piece = {
+                .name = names[t], .dtype = TRI_F32, .shape = tri__shape_1d(EACH), .data = data[t] + rank * EACH / 2};
             piece.slice = tri__slice_whole(&piece.shape);
             piece.slice.begin = rank * EACH / 2, piece.slice.end = (rank + 1) * EACH / 2;
             weights[t] = optimizer[t] = piece;
@@ -106,7 +109,8 @@ static void every_flipped_bit_is_found(void **state) {
         flip(fd, bit);
         close(fd);
     }
-    print_message("    %d bits flipped: all found; %d times a tensor was named, %d times a header\n", flips, tensors, headers);
+    print_message("    %d bits flipped: all found; %d times a tensor was named, %d times a header\n", flips, tensors,
+                  headers);
     assert_true(tensors > flips / 4);
     expect_whole();
 }
@@ -158,7 +162,8 @@ static void every_cut_is_found(void **state) {
     expect_whole();
 }
 
-/* A manifest that lies, with its checksum put right, is no better: two shards that have changed places, a file that is not there. */
+/* A manifest that lies, with its checksum put right, is no better: two shards that have changed places, a file that is
+ * not there. */
 static void exchanged_shards_are_found(void **state) {
     (void)state;
     char a[TRI_PATH_MAX], b[TRI_PATH_MAX], c[TRI_PATH_MAX];
@@ -193,9 +198,10 @@ static void parts_make_up_the_whole(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_flipped_bit_is_found), cmocka_unit_test(the_tensor_is_the_right_one),
-                                       cmocka_unit_test(every_cut_is_found), cmocka_unit_test(exchanged_shards_are_found),
-                                       cmocka_unit_test(parts_make_up_the_whole)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_is_found), cmocka_unit_test(the_tensor_is_the_right_one),
+        cmocka_unit_test(every_cut_is_found), cmocka_unit_test(exchanged_shards_are_found),
+        cmocka_unit_test(parts_make_up_the_whole)};
     soak_select(argc, argv);
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
-/* test_dataset.c - tables to datasets: the same for any number of threads and in memory or from a store, labels at evaluation, rows that
- * are left out, and stores that are found again, made again when damaged, made by several at once, and never larger in memory than
- * their rows need. */
+/* test_dataset.c - tables to datasets: the same for any number of threads and in memory or from a store, labels at
+ * evaluation, rows that are left out, and stores that are found again, made again when damaged, made by several at
+ * once, and never larger in memory than their rows need. */
 #include "base/file.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/store.h"
@@ -64,16 +64,24 @@ static void assert_error(const char *want) {
 
 static char *names[] = {"text", "title", "x", "y"};
 static tri_preprocess_spec fit_spec(int texts, int n_columns) {
-    return (tri_preprocess_spec){.label_name = "label", .text = {{names, 1}, {names + 1, texts - 1}}, .columns = {names + 2, n_columns},
+    return (tri_preprocess_spec){.label_name = "label",
+                                 .text = {{names, 1}, {names + 1, texts - 1}},
+                                 .columns = {names + 2, n_columns},
                                  .n_classes = 2};
 }
 
 static tri_dataset_spec data_spec(int threads, const char *in) {
-    return (tri_dataset_spec){.path = path, .tokenizer = both, .max_len = 16, .need_labels = 1, .threads = threads, .cache = in,
+    return (tri_dataset_spec){.path = path,
+                              .tokenizer = both,
+                              .max_len = 16,
+                              .need_labels = 1,
+                              .threads = threads,
+                              .cache = in,
                               .log = &ears};
 }
 
-static tri_dataset *open_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess) {
+static tri_dataset *open_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit,
+                             tri_preprocess **preprocess) {
     tri_dataset *data;
     said[0] = 0;
     if (tri__dataset_fit(spec, fit, preprocess, &data) != TRI_OK) fail_msg("%s", tri_error());
@@ -236,7 +244,8 @@ static void knows_labels_at_evaluation(void **state) {
         int needed, labels, bad;
     } cases[] = {
         {"label,text\nyes,a\nno,b\n", NULL, 1, 1, 0},
-        {"text,label\na,yes\nb,maybe\n", ":3:3: \"maybe\" in column \"label\" is none of the known labels: \"no\", \"yes\"", 1, 0, 1},
+        {"text,label\na,yes\nb,maybe\n",
+         ":3:3: \"maybe\" in column \"label\" is none of the known labels: \"no\", \"yes\"", 1, 0, 1},
         {"text,label\na,yes\nb,\n", ":3:3: \"\" in column \"label\" is missing; every row needs a label", 1, 0, 1},
         {"text,other\na,yes\n", "there is no column \"label\"", 1, 0, 0},
         {"text,other\na,yes\n", NULL, 0, 0, 0},
@@ -293,8 +302,8 @@ static void finds_its_store_again(void **state) {
     tri__dataset_close(found);
     tri__preprocess_free(other);
     tri__dataset_close(made);
-    /* Whatever a store came from makes another one when it changes. The old one is found when it is back, unless it was the table
-     * itself: stores of what was in it before are removed. */
+    /* Whatever a store came from makes another one when it changes. The old one is found when it is back, unless it was
+     * the table itself: stores of what was in it before are removed. */
     for (int change = 0; change < 7; change++) {
         fit = fit_spec(2, 2), spec = data_spec(2, cache);
         if (change == 0) spec.max_len = 12;
@@ -311,7 +320,8 @@ static void finds_its_store_again(void **state) {
             if (change == 6) assert_int_equal(tri__dataset_open(&spec, &data), TRI_OK); /* applied, not fitted */
             else data = open_fit(&spec, &fit, &other);
             if (change == 5 && !again) assert_said("cache: removed 6 files");
-            if (data->from_store != again) fail_msg("change %d, open %d: from_store is %d", change, again, data->from_store);
+            if (data->from_store != again)
+                fail_msg("change %d, open %d: from_store is %d", change, again, data->from_store);
             tri__dataset_close(data);
             tri__preprocess_free(other);
         }
@@ -451,7 +461,10 @@ static void a_full_disk_is_said(void **state) {
         tri_dataset *data;
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){20000, 20000});
-        _exit(tri__dataset_fit(&spec, &fit, &preprocess, &data) == TRI_IO && strstr(tri_error(), ".tokens") && !preprocess ? 0 : 1);
+        _exit(tri__dataset_fit(&spec, &fit, &preprocess, &data) == TRI_IO && strstr(tri_error(), ".tokens") &&
+                      !preprocess
+                  ? 0
+                  : 1);
     }
     int code;
     assert_int_equal(waitpid(child, &code, 0), child);
@@ -491,7 +504,8 @@ static void a_table_that_changes_meanwhile_is_said(void **state) {
     tri__folder_remove(cache);
 }
 
-/* A table of 96 MB, read with 4 MB of it in memory: peak memory is the rows' share, not the texts'. Sanitizers keep what is freed. */
+/* A table of 96 MB, read with 4 MB of it in memory: peak memory is the rows' share, not the texts'. Sanitizers keep
+ * what is freed. */
 static void memory_does_not_grow_with_the_texts(void **state) {
     (void)state;
     enum { LONG_ROWS = 12000, WORDS = 4000 };
@@ -531,11 +545,16 @@ static void memory_does_not_grow_with_the_texts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_the_same_for_any_threads_and_any_place), cmocka_unit_test(leaves_out_bad_rows),
-        cmocka_unit_test(knows_labels_at_evaluation),                cmocka_unit_test(finds_its_store_again),
-        cmocka_unit_test(another_tokenizer_is_another_store),        cmocka_unit_test(damaged_stores_are_made_again),
-        cmocka_unit_test(several_may_make_it_at_once),               cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
-        cmocka_unit_test(a_full_disk_is_said),                       cmocka_unit_test(a_table_that_changes_meanwhile_is_said),
+        cmocka_unit_test(is_the_same_for_any_threads_and_any_place),
+        cmocka_unit_test(leaves_out_bad_rows),
+        cmocka_unit_test(knows_labels_at_evaluation),
+        cmocka_unit_test(finds_its_store_again),
+        cmocka_unit_test(another_tokenizer_is_another_store),
+        cmocka_unit_test(damaged_stores_are_made_again),
+        cmocka_unit_test(several_may_make_it_at_once),
+        cmocka_unit_test(a_folder_that_cannot_be_written_is_said),
+        cmocka_unit_test(a_full_disk_is_said),
+        cmocka_unit_test(a_table_that_changes_meanwhile_is_said),
         cmocka_unit_test(memory_does_not_grow_with_the_texts),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-/* The environment of the case at hand: "NAME=value NAME=value". A lookup has no argument of its own, so it lives here. */
+/* The environment of the case at hand: "NAME=value NAME=value". A lookup has no argument of its own, so it lives
+ * here. */
 static char environment[1024];
 
 static char *lookup(const char *name) {
@@ -28,7 +29,8 @@ static tri_status detect(const char *text, tri_launch *out) {
     return tri__launch_detect(lookup, out);
 }
 
-#define SLURM_STEP "SLURM_STEP_ID=0 SLURM_JOB_ID=1234567 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=5 SLURM_STEP_NUM_NODES=3 " \
+#define SLURM_STEP \
+    "SLURM_STEP_ID=0 SLURM_JOB_ID=1234567 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=5 SLURM_STEP_NUM_NODES=3 " \
     "SLURM_STEP_TASKS_PER_NODE=2(x2),1 SLURM_TASKS_PER_NODE=3(x3) SLURM_STEP_NODELIST=n[08-10]"
 #define OMPI(rank, size) "OMPI_COMM_WORLD_RANK=" #rank " OMPI_COMM_WORLD_SIZE=" #size " "
 
@@ -88,30 +90,35 @@ static void finds_the_launcher(void **state) {
         {"TRIDENT_FD=7 RANK=2 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 MASTER_ADDR=127.0.0.1",
          TRI_LAUNCHER_OWN, 2, 4, 2, 4, 0, 1, 7, 0, "127.0.0.1", ""},
         /* our supervisor inside a Slurm step of one task, or of several */
-        {"TRIDENT_FD=7 RANK=2 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 " SLURM_STEP " SLURM_PROCID=0 SLURM_NODEID=0",
+        {"TRIDENT_FD=7 RANK=2 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 " SLURM_STEP
+         " SLURM_PROCID=0 SLURM_NODEID=0",
          TRI_LAUNCHER_OWN, 2, 4, 2, 4, 0, 1, 7, 0, "127.0.0.1", ""},
         {"RANK=1 WORLD_SIZE=2", TRI_LAUNCHER_TORCHRUN, 1, 2, 1, 2, 0, 1, -1, 29500, "127.0.0.1", ""},
-        {"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=1234 "
+        {"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 MASTER_ADDR=n1 "
+         "MASTER_PORT=1234 "
          "TORCHELASTIC_RUN_ID=x",
          TRI_LAUNCHER_TORCHRUN, 5, 8, 1, 4, 1, 2, -1, 1234, "n1", "x"},
-        {"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 NODE_RANK=1", TRI_LAUNCHER_TORCHRUN, 5, 8, 1, 4, 1, 2, -1, 29500, "", ""},
+        {"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 NODE_RANK=1", TRI_LAUNCHER_TORCHRUN, 5, 8, 1, 4, 1, 2, -1, 29500, "",
+         ""},
         {"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4", TRI_LAUNCHER_TORCHRUN, 5, 8, 1, 4, 1, 2, -1, 29500, "", ""},
-        {OMPI(3, 6) "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=3", TRI_LAUNCHER_OPENMPI, 3, 6, 0, 3, 1, 2, -1, 0, "", ""},
-        {"PMI_RANK=3 PMI_SIZE=6 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", TRI_LAUNCHER_MPICH, 3, 6, 1, 2, 1, 3, -1, 0, "", ""},
+        {OMPI(3, 6) "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=3", TRI_LAUNCHER_OPENMPI, 3, 6, 0, 3, 1, 2,
+         -1, 0, "", ""},
+        {"PMI_RANK=3 PMI_SIZE=6 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", TRI_LAUNCHER_MPICH, 3, 6, 1, 2, 1, 3, -1, 0, "",
+         ""},
         {"PMI_RANK=3 PMI_SIZE=6", TRI_LAUNCHER_MPICH, 3, 6, 3, 6, 0, 1, -1, 0, "127.0.0.1", ""},
-        {SLURM_STEP " SLURM_PROCID=4 SLURM_NODEID=2 SLURM_LOCALID=0",
-         TRI_LAUNCHER_SLURM, 4, 5, 0, 1, 2, 3, -1, 15000 + 4567, "n08", "1234567.0"},
-        {SLURM_STEP " SLURM_PROCID=3 SLURM_NODEID=1 SLURM_LOCALID=1",
-         TRI_LAUNCHER_SLURM, 3, 5, 1, 2, 1, 3, -1, 15000 + 4567, "n08", "1234567.0"},
+        {SLURM_STEP " SLURM_PROCID=4 SLURM_NODEID=2 SLURM_LOCALID=0", TRI_LAUNCHER_SLURM, 4, 5, 0, 1, 2, 3, -1,
+         15000 + 4567, "n08", "1234567.0"},
+        {SLURM_STEP " SLURM_PROCID=3 SLURM_NODEID=1 SLURM_LOCALID=1", TRI_LAUNCHER_SLURM, 3, 5, 1, 2, 1, 3, -1,
+         15000 + 4567, "n08", "1234567.0"},
         /* two that agree; the MPI launcher counts before variables set by hand */
         {"RANK=3 WORLD_SIZE=6 " OMPI(3, 6), TRI_LAUNCHER_OPENMPI, 3, 6, 3, 6, 0, 1, -1, 0, "127.0.0.1", ""},
-        {"RANK=4 WORLD_SIZE=5 " SLURM_STEP " SLURM_PROCID=4 SLURM_NODEID=2 SLURM_LOCALID=0",
-         TRI_LAUNCHER_SLURM, 4, 5, 0, 1, 2, 3, -1, 19567, "n08", "1234567.0"},
+        {"RANK=4 WORLD_SIZE=5 " SLURM_STEP " SLURM_PROCID=4 SLURM_NODEID=2 SLURM_LOCALID=0", TRI_LAUNCHER_SLURM, 4, 5,
+         0, 1, 2, 3, -1, 19567, "n08", "1234567.0"},
         /* one that only started the other */
         {"RANK=1 WORLD_SIZE=2 " OMPI(0, 1), TRI_LAUNCHER_TORCHRUN, 1, 2, 1, 2, 0, 1, -1, 29500, "127.0.0.1", ""},
         {"RANK=0 WORLD_SIZE=1 " OMPI(1, 2), TRI_LAUNCHER_OPENMPI, 1, 2, 1, 2, 0, 1, -1, 0, "127.0.0.1", ""},
-        {OMPI(1, 2) SLURM_STEP " SLURM_PROCID=0 SLURM_NODEID=0 SLURM_LOCALID=0",
-         TRI_LAUNCHER_OPENMPI, 1, 2, 1, 2, 0, 1, -1, 0, "127.0.0.1", ""},
+        {OMPI(1, 2) SLURM_STEP " SLURM_PROCID=0 SLURM_NODEID=0 SLURM_LOCALID=0", TRI_LAUNCHER_OPENMPI, 1, 2, 1, 2, 0, 1,
+         -1, 0, "127.0.0.1", ""},
         {"RANK=7 WORLD_SIZE=20 LOCAL_WORLD_SIZE=4 TORCHELASTIC_RUN_ID=r " SLURM_STEP " SLURM_PROCID=1",
          TRI_LAUNCHER_TORCHRUN, 7, 20, 3, 4, 1, 5, -1, 29500, "", "r"},
         /* a batch script of one task is no launch; nor is a shell with a number of tasks */
@@ -125,8 +132,9 @@ static void finds_the_launcher(void **state) {
                     got.local == cases[i].local && got.local_size == cases[i].local_size && got.node == cases[i].node &&
                     got.nodes == cases[i].nodes && got.fd == cases[i].fd && got.port == cases[i].port;
         if (!equal)
-            fail_msg("case %zu: %s: rank %d of %d, %d of %d on machine %d of %d, fd %d, port %d", i, tri__launcher_text(got.launcher),
-                     got.rank, got.size, got.local, got.local_size, got.node, got.nodes, got.fd, got.port);
+            fail_msg("case %zu: %s: rank %d of %d, %d of %d on machine %d of %d, fd %d, port %d", i,
+                     tri__launcher_text(got.launcher), got.rank, got.size, got.local, got.local_size, got.node,
+                     got.nodes, got.fd, got.port);
         assert_string_equal(got.host, cases[i].host);
         assert_string_equal(got.run, cases[i].run);
     }
@@ -165,7 +173,8 @@ static void refuses(void **state) {
         tri_launch got;
         if (detect(cases[i].environment, &got) != TRI_USAGE) fail_msg("case %zu is accepted", i);
         for (int k = 0; k < 3 && cases[i].text[k]; k++)
-            if (!strstr(tri_error(), cases[i].text[k])) fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].text[k], tri_error());
+            if (!strstr(tri_error(), cases[i].text[k]))
+                fail_msg("case %zu: no \"%s\" in: %s", i, cases[i].text[k], tri_error());
     }
 }
 
@@ -194,7 +203,8 @@ static void reads_tasks(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (tri__slurm_tasks(cases[i].text, cases[i].node) != cases[i].tasks)
-            fail_msg("%s, machine %d: %d tasks", cases[i].text, cases[i].node, tri__slurm_tasks(cases[i].text, cases[i].node));
+            fail_msg("%s, machine %d: %d tasks", cases[i].text, cases[i].node,
+                     tri__slurm_tasks(cases[i].text, cases[i].node));
 }
 
 static void reads_hosts(void **state) {
@@ -204,17 +214,36 @@ static void reads_hosts(void **state) {
         int node;
         const char *host; /* NULL: refused */
     } cases[] = {
-        {"n[01-03,07],gpu5", 0, "n01"}, {"n[01-03,07],gpu5", 2, "n03"},  {"n[01-03,07],gpu5", 3, "n07"}, {"n[01-03,07],gpu5", 4, "gpu5"},
-        {"n[01-03,07],gpu5", 5, NULL},  {"one", 0, "one"},               {"a,b-1,c.d", 1, "b-1"},        {"n[9-11]", 2, "n11"},
-        {"n[09-11]", 0, "n09"},         {"n[098-101]x", 3, "n101x"},     {"r[1-2]n[1-3]", 4, "r2n2"},    {"r[1-2]n[1-3]", 5, "r2n3"},
-        {"", 0, NULL},                  {"n[", 0, NULL},                 {"n[]", 0, NULL},               {"n[3-1]", 0, NULL},
-        {"n[1-]", 0, NULL},             {"n[1,]", 0, NULL},              {"n[a]", 0, NULL},              {"n]1", 0, NULL},
-        {"a,,b", 1, NULL},              {"n[1-9999999999]", 0, NULL},    {"n[0000000001]", 0, NULL},     {"a b", 0, NULL},
+        {"n[01-03,07],gpu5", 0, "n01"},
+        {"n[01-03,07],gpu5", 2, "n03"},
+        {"n[01-03,07],gpu5", 3, "n07"},
+        {"n[01-03,07],gpu5", 4, "gpu5"},
+        {"n[01-03,07],gpu5", 5, NULL},
+        {"one", 0, "one"},
+        {"a,b-1,c.d", 1, "b-1"},
+        {"n[9-11]", 2, "n11"},
+        {"n[09-11]", 0, "n09"},
+        {"n[098-101]x", 3, "n101x"},
+        {"r[1-2]n[1-3]", 4, "r2n2"},
+        {"r[1-2]n[1-3]", 5, "r2n3"},
+        {"", 0, NULL},
+        {"n[", 0, NULL},
+        {"n[]", 0, NULL},
+        {"n[3-1]", 0, NULL},
+        {"n[1-]", 0, NULL},
+        {"n[1,]", 0, NULL},
+        {"n[a]", 0, NULL},
+        {"n]1", 0, NULL},
+        {"a,,b", 1, NULL},
+        {"n[1-9999999999]", 0, NULL},
+        {"n[0000000001]", 0, NULL},
+        {"a b", 0, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char host[8];
         int there = tri__slurm_host(cases[i].text, cases[i].node, host, sizeof host);
-        if (there != (cases[i].host != NULL)) fail_msg("%s, machine %d: %s", cases[i].text, cases[i].node, there ? host : "refused");
+        if (there != (cases[i].host != NULL))
+            fail_msg("%s, machine %d: %s", cases[i].text, cases[i].node, there ? host : "refused");
         if (there) assert_string_equal(host, cases[i].host);
     }
     char host[8];

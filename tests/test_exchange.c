@@ -1,8 +1,8 @@
-/* test_exchange.c - groups that span machines: the same bits as shared memory, mismatches and failures known on both sides. "Machines" are
- * segments of this process here, linked by fake_remote.h, so that sanitizers see all. The same program also runs under mpirun, started by
- * tests/cli_mpi.sh:
- *     test_exchange local N           digests of the program on N forks that share memory, one line a rank
- *     test_exchange join WHAT [SECONDS]    joins the ranks that a launcher started and does WHAT (see `acts`); SECONDS: progress timeout */
+/* test_exchange.c - groups that span machines: the same bits as shared memory, mismatches and failures known on both
+ * sides. "Machines" are segments of this process here, linked by fake_remote.h, so that sanitizers see all. The same
+ * program also runs under mpirun, started by tests/cli_mpi.sh: test_exchange local N           digests of the program
+ * on N forks that share memory, one line a rank test_exchange join WHAT [SECONDS]    joins the ranks that a launcher
+ * started and does WHAT (see `acts`); SECONDS: progress timeout */
 #include "base/clock.h"
 #include "comm/world/group.h"
 #include "comm/link/link.h"
@@ -101,7 +101,8 @@ static void *rank_thread(void *context) {
     job *job = me->job;
     tri_world *world;
     tri_segment *segment = &job->segment[job->node_of[me->rank]];
-    tri_status status = tri__world_open(segment, job->local_of[me->rank], &job->nodes, &fake_remote, &job->hub.state[me->rank], &world);
+    tri_status status = tri__world_open(segment, job->local_of[me->rank], &job->nodes, &fake_remote,
+                                        &job->hub.state[me->rank], &world);
     if (status == TRI_OK) status = job->act(world, job);
     if (status != TRI_OK) snprintf(job->words[me->rank], sizeof job->words[0], "%s", tri_error());
     if (status != TRI_OK && world) tri_world_fail(world, status, tri_error());
@@ -118,7 +119,8 @@ static job *make_job(act *act, int mixed, double timeout) {
     job->act = act;
     for (int m = 0; m < 2; m++) {
         int ranks[2] = {mixed ? m : 2 * m, mixed ? m + 2 : 2 * m + 1};
-        tri_segment_spec spec = {.n = 2, .world = RANKS, .world_rank = ranks, .heap_bytes = HEAP, .progress_timeout = timeout, .flat = 1};
+        tri_segment_spec spec = {
+            .n = 2, .world = RANKS, .world_rank = ranks, .heap_bytes = HEAP, .progress_timeout = timeout, .flat = 1};
         assert_int_equal(tri__segment_create(&spec, &job->segment[m]), TRI_OK);
         for (int i = 0; i < 2; i++) job->node_of[ranks[i]] = m, job->local_of[ranks[i]] = i;
     }
@@ -176,9 +178,14 @@ enum { DIFFERENCES = sizeof differences / sizeof differences[0], BIG = 20000 };
 
 static tri_status act_mismatch(tri_world *world, job *job) {
     int rank = tri_world_rank(world), odd = rank == job->odd, d = job->difference;
-    int64_t count = job->big ? BIG : 5, even[RANKS] = {count, count, count, count}, uneven[RANKS] = {count + 1, count - 1, count, count};
+    int64_t count = job->big ? BIG : 5, even[RANKS] = {count, count, count, count},
+            uneven[RANKS] = {count + 1, count - 1, count, count};
     size_t bytes = (size_t)(RANKS + 1) * (size_t)count * 8;
-    tri_collective what = {.kind = d == 4 ? TRI_REDUCE : d == 5 ? TRI_ALL_GATHER : TRI_ALL_REDUCE, .dtype = TRI_F32, .count = count};
+    tri_collective what = {.kind = d == 4   ? TRI_REDUCE
+                                   : d == 5 ? TRI_ALL_GATHER
+                                            : TRI_ALL_REDUCE,
+                           .dtype = TRI_F32,
+                           .count = count};
     if (odd && d == 0) what.count--;
     if (odd && d == 1) what.dtype = TRI_I32;
     if (odd && d == 2) what.reduction = TRI_MAX;
@@ -207,8 +214,8 @@ static void every_mismatch_is_known_before_a_byte_is_written(void **state) {
         run_made(job);
         for (int r = 0; r < RANKS; r++)
             if (job->status[r] != TRI_DISAGREE || job->written || !strstr(job->words[r], "asked for"))
-                fail_msg("another %s on rank %d: rank %d says %d (%s), written: %d", differences[job->difference], job->odd, r,
-                         job->status[r], job->words[r], job->written);
+                fail_msg("another %s on rank %d: rank %d says %d (%s), written: %d", differences[job->difference],
+                         job->odd, r, job->status[r], job->words[r], job->written);
         free(job);
     }
 }

@@ -1,6 +1,6 @@
-/* test_far.c - ranks whose devices move data themselves, on a model of their queues: programs of every layout come to their end; one that
- * differs on a rank is told so to all, with both ranks and what each wanted; a rank that fails, or a way that breaks, ends all waits in
- * time. No GPU is needed. */
+/* test_far.c - ranks whose devices move data themselves, on a model of their queues: programs of every layout come to
+ * their end; one that differs on a rank is told so to all, with both ranks and what each wanted; a rank that fails, or
+ * a way that breaks, ends all waits in time. No GPU is needed. */
 #include "tensor_job.h"
 
 #include "base/clock.h"
@@ -48,9 +48,11 @@ static tri_status far_main(tri_world *world, void *argument) {
     int rank = tri_world_rank(world), left;
     tri_exec *exec = NULL;
     tri_status status = rank == f->trouble.rank && f->trouble.before_open ? fail_here(world, &f->trouble) : TRI_OK;
-    if (status == TRI_OK) status = tri__exec_open(&far_device, f->job->rank[rank].program, 2, 1, 7, 0, world, NULL, &exec);
+    if (status == TRI_OK)
+        status = tri__exec_open(&far_device, f->job->rank[rank].program, 2, 1, 7, 0, world, NULL, &exec);
     if (status == TRI_OK) status = take_steps(world, f, exec);
-    if (status == TRI_OK && (tri__announced(world, &left) != TRI_OK || left)) status = tri__fail(TRI_INTERNAL, "%d are not compared", left);
+    if (status == TRI_OK && (tri__announced(world, &left) != TRI_OK || left))
+        status = tri__fail(TRI_INTERNAL, "%d are not compared", left);
     f->got[rank] = status;
     if (status != TRI_OK) snprintf(f->words[rank], sizeof f->words[rank], "%s", tri_error());
     if (status != TRI_OK && world->failed == TRI_OK) tri_world_fail(world, status, tri_error());
@@ -60,7 +62,8 @@ static tri_status far_main(tri_world *world, void *argument) {
 
 static tri_status run_far(far_job *f, double timeout, double *seconds) {
     double begin = tri__clock();
-    tri_status status = tri_ranks_run(&(tri_ranks){.n = f->job->n, .heap_bytes = JOB_HEAP, .progress_timeout = timeout}, far_main, f);
+    tri_status status = tri_ranks_run(&(tri_ranks){.n = f->job->n, .heap_bytes = JOB_HEAP, .progress_timeout = timeout},
+                                      far_main, f);
     *seconds = tri__clock() - begin;
     return status;
 }
@@ -68,11 +71,18 @@ static tri_status run_far(far_job *f, double timeout, double *seconds) {
 static void every_layout_ends(void **state) {
     (void)state;
     const job_what layouts[] = {
-        {.dp = 2}, {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1, .n_mb = 2}, {.dp = 2, .sharding.kind = TRI_SHARD_ZERO2},
-        {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}}, {.tp = 2}, {.tp = 2, .sequence = 1, .dp = 2},
-        {.pp = 4, .n_mb = 4}, {.pp = 2, .n_mb = 4, .staging.schedule = TRI_SCHEDULE_1F1B},
-        {.pp = 4, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_1F1B}, {.pp = 3, .n_mb = 6, .staging = {.schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 2}},
-        {.pp = 3, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_ZB_H1}, {.pp = 3, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_ZBV},
+        {.dp = 2},
+        {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1, .n_mb = 2},
+        {.dp = 2, .sharding.kind = TRI_SHARD_ZERO2},
+        {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+        {.tp = 2},
+        {.tp = 2, .sequence = 1, .dp = 2},
+        {.pp = 4, .n_mb = 4},
+        {.pp = 2, .n_mb = 4, .staging.schedule = TRI_SCHEDULE_1F1B},
+        {.pp = 4, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_1F1B},
+        {.pp = 3, .n_mb = 6, .staging = {.schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 2}},
+        {.pp = 3, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_ZB_H1},
+        {.pp = 3, .n_mb = 6, .staging.schedule = TRI_SCHEDULE_ZBV},
         {.pp = 4, .n_mb = 4, .staging = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH}},
         {.pp = 2, .tp = 2, .dp = 2, .n_mb = 2, .staging.schedule = TRI_SCHEDULE_1F1B, .sharding.kind = TRI_SHARD_ZERO1},
     };
@@ -122,10 +132,12 @@ typedef struct announcing {
 
 /* Any kind, with buffers that nobody may touch. A message goes around. */
 static tri_status announce(tri_group *group, int i, int odd) {
-    static const tri_collective_kind kinds[] = {TRI_ALL_REDUCE, TRI_ALL_GATHER, TRI_SEND, TRI_REDUCE_SCATTER, TRI_BROADCAST};
+    static const tri_collective_kind kinds[] = {TRI_ALL_REDUCE, TRI_ALL_GATHER, TRI_SEND, TRI_REDUCE_SCATTER,
+                                                TRI_BROADCAST};
     const int64_t counts[] = {5 + i, 1 + odd, 7};
     int n = tri_group_size(group), me = tri_group_rank(group);
-    tri_collective what = {.kind = kinds[i % 5], .dtype = TRI_F32, .count = 100000 * i + odd, .in = (void *)8, .out = (void *)16};
+    tri_collective what = {
+        .kind = kinds[i % 5], .dtype = TRI_F32, .count = 100000 * i + odd, .in = (void *)8, .out = (void *)16};
     if (what.kind == TRI_ALL_GATHER) what.counts = counts;
     if (what.kind != TRI_SEND) return tri__announce(group, &what);
     what.root = (me + 1) % n;
@@ -161,7 +173,8 @@ static void announcements_are_compared(void **state) {
         OK(tri_ranks_run(&how, announce_many, &a));
         for (a.odd = 150; a.odd < 155; a.odd++) {
             assert_int_equal(tri_ranks_run(&how, announce_many, &a), TRI_DISAGREE);
-            if (!strstr(tri_error(), "rank 1 ") || !strstr(tri_error(), "asked for")) fail_msg("%d: %s", a.odd, tri_error());
+            if (!strstr(tri_error(), "rank 1 ") || !strstr(tri_error(), "asked for"))
+                fail_msg("%d: %s", a.odd, tri_error());
         }
     }
 }
@@ -178,7 +191,9 @@ static int next_post(const tri_program *p, int at, int kind) {
     return -1;
 }
 
-static void drop(tri_program *p, int at) { memmove(&p->instr[at], &p->instr[at + 1], (size_t)(--p->n_instrs - at) * sizeof *p->instr); }
+static void drop(tri_program *p, int at) {
+    memmove(&p->instr[at], &p->instr[at + 1], (size_t)(--p->n_instrs - at) * sizeof *p->instr);
+}
 
 /* Posts change places, and so do their waits. */
 static void swap(tri_program *p, int a, int b) {
@@ -206,7 +221,8 @@ static void expect_both(const far_job *f, const char *what) {
     for (int r = 0; r < f->job->n; r++) {
         const char *words = f->words[r];
         if (f->got[r] != TRI_DISAGREE) fail_msg("%s: rank %d got %d: %s", what, r, (int)f->got[r], words);
-        if (!strstr(words, "rank 0 ") || !strstr(words, "rank 1 ") || !strstr(words, "asked for") || !strstr(words, "operation "))
+        if (!strstr(words, "rank 0 ") || !strstr(words, "rank 1 ") || !strstr(words, "asked for") ||
+            !strstr(words, "operation "))
             fail_msg("%s: rank %d has the words %s", what, r, words);
     }
 }
@@ -254,7 +270,10 @@ static void failures_end_all_waits(void **state) {
         const char *words;
     } cases[] = {{{.rank = 1, .before_open = 1, .after = 0.2}, 0, TRI_DATA, "rank 1 was told to fail"},
                  {{.rank = 2, .after = 0.2}, 0, TRI_DATA, "rank 2 was told to fail"},
-                 {{.rank = 2, .before_open = 1, .after = 0.5}, 1, TRI_DATA, "rank 2 was told to fail"}, /* known before the way is blamed */
+                 {{.rank = 2, .before_open = 1, .after = 0.5},
+                  1,
+                  TRI_DATA,
+                  "rank 2 was told to fail"}, /* known before the way is blamed */
                  {{.rank = -1}, 1, TRI_INTERNAL, "the way is broken"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job j;
@@ -265,7 +284,8 @@ static void failures_end_all_waits(void **state) {
         far_job f = {.job = &j, .trouble = cases[i].trouble};
         assert_int_equal(run_far(&f, 10, &seconds), cases[i].status);
         for (int r = 0; r < j.n; r++)
-            if (!strstr(f.words[r], cases[i].words)) fail_msg("case %d: rank %d has the words %s", (int)i, r, f.words[r]);
+            if (!strstr(f.words[r], cases[i].words))
+                fail_msg("case %d: rank %d has the words %s", (int)i, r, f.words[r]);
         if (seconds > cases[i].trouble.after + 4) fail_msg("case %d took %.1f s", (int)i, seconds);
         job_close(&j);
     }

@@ -1,9 +1,8 @@
-/* test_foreign.c - safetensors files as others may make them, most of them to harm (fault F38): every rule of the reference reader
- * broken, and the traps that other readers fell into. Each gets its verdict in words, in little memory.
- *   test_foreign                  the tests
- *   test_foreign make FOLDER      writes all the files there
- *   test_foreign read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" and types and shapes, or the reason why not
- * tools/parity_safetensors.py gives them, and others, to both readers. */
+/* test_foreign.c - safetensors files as others may make them, most of them to harm (fault F38): every rule of the
+ * reference reader broken, and the traps that other readers fell into. Each gets its verdict in words, in little
+ * memory. test_foreign                  the tests test_foreign make FOLDER      writes all the files there test_foreign
+ * read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" and types and shapes, or the reason why
+ * not tools/parity_safetensors.py gives them, and others, to both readers. */
 #include "checkpoint/safetensors.h"
 #define SCRATCH_IN "/dev/shm"
 #include "scratch.h"
@@ -20,7 +19,8 @@
 #include <cmocka.h>
 
 #define A4 "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
-#define TENSOR(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+#define TENSOR(dtype, shape, offsets) \
+    "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
 /* A header, its true length before it, and `data` zero bytes behind it. */
 static const struct {
@@ -107,8 +107,9 @@ static const struct {
     {TENSOR("F32", "[1]", "[0,18446744073709551620]"), 4, ".safetensors:1"},
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "an overlap"},
     {"{" A4 ",\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 4, "an overlap"},
-    {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[2,2]}}", 4, "an overlap"}, /* empty, inside another */
-    {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4, NULL},         /* empty, at its edge */
+    {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[2,2]}}", 4,
+     "an overlap"},                                                                       /* empty, inside another */
+    {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4, NULL}, /* empty, at its edge */
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[9,9]}}", 4, "a hole"},
     {"{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, ".safetensors:1"},
     {"{\"\\ud800\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, ".safetensors:1"},
@@ -148,18 +149,22 @@ static const struct {
     {"{\"a\":[\"F32\",[1],[0,4]]}", 4, "no dtype"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "duplicate"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"data_offsets\":[0,4]}}", 4, "duplicate"},
-    {"{" A4 ",\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}}", 4, "duplicate"}, /* one name, two spellings */
+    {"{" A4 ",\"\\u0061\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}}", 4,
+     "duplicate"}, /* one name, two spellings */
     {"{\"__metadata__\":{},\"__metadata__\":{}," A4 "}", 4, "duplicate"},
     {"{\"__metadata__\":{},\"\\u005f_metadata__\":{}," A4 "}", 4, "duplicate"},
     {"{\"__metadata__\":\"x\"," A4 "}", 4, "no object"},
     {"{\"__metadata__\":{\"a\":null}," A4 "}", 4, "no string"},
     {"{\"__metadata__\":{\"a\":[]}," A4 "}", 4, "no string"},
-    {"{\"__metadata__\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no string"}, /* a tensor of that name */
+    {"{\"__metadata__\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+     "no string"}, /* a tensor of that name */
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 4, "cut short"},
     {"{" A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-     "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "an overlap"}, /* two names for one range; the sum fits */
+     "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+     8, "an overlap"}, /* two names for one range; the sum fits */
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
-     "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 8, "an overlap"},
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}",
+     8, "an overlap"},
     {"{}", 1, "cut short"},
     {"{\"__metadata__\":{}}", 8, "cut short"},
     {"\"" A4 "\"", 4, "begin with '{'"},
@@ -176,8 +181,21 @@ static const struct {
 };
 
 /* A good header with another length before it than its own. */
-static const uint64_t lengths[] = {0, 1, 7, sizeof "{" A4 "}" - 2, sizeof "{" A4 "}", sizeof "{" A4 "}" + 4, 100000000, 100000001,
-                                   1ull << 31, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX - 8, UINT64_MAX - 7, UINT64_MAX};
+static const uint64_t lengths[] = {0,
+                                   1,
+                                   7,
+                                   sizeof "{" A4 "}" - 2,
+                                   sizeof "{" A4 "}",
+                                   sizeof "{" A4 "}" + 4,
+                                   100000000,
+                                   100000001,
+                                   1ull << 31,
+                                   1ull << 32,
+                                   INT64_MAX,
+                                   1ull << 63,
+                                   UINT64_MAX - 8,
+                                   UINT64_MAX - 7,
+                                   UINT64_MAX};
 
 /* Whole files, from their first byte on. */
 #define RAW(bytes) {bytes, sizeof bytes - 1}
@@ -237,7 +255,8 @@ static void put_giant(FILE *out, int i) {
     enum { MANY = 10000 };
     char *block = malloc(unit * MANY);
     for (int k = 0; k < MANY; k++) memcpy(block + (size_t)k * unit, giants[i].unit, unit);
-    for (int left = giants[i].times; left > 0; left -= MANY) put(out, block, unit * (size_t)(left < MANY ? left : MANY));
+    for (int left = giants[i].times; left > 0; left -= MANY)
+        put(out, block, unit * (size_t)(left < MANY ? left : MANY));
     free(block);
     put(out, giants[i].end, end);
     put(out, "\0\0\0\0\0\0\0", giants[i].data);
@@ -288,8 +307,8 @@ static void every_file_gets_its_verdict(void **state) {
         tri_status status = tri__st_open(path, &file);
         if (status == TRI_OK) tri__st_close(&file);
         if (status != (word ? TRI_DATA : TRI_OK) || (word && !strstr(tri_error(), word)))
-            fail_msg("file %d, %.100s: status %d, \"%s\", expected \"%s\"", i, i < HEADERS ? headers[i].header : "", status, tri_error(),
-                     word ? word : "");
+            fail_msg("file %d, %.100s: status %d, \"%s\", expected \"%s\"", i, i < HEADERS ? headers[i].header : "",
+                     status, tri_error(), word ? word : "");
         refused += word != NULL;
     }
     print_message("    %d files, %d of them refused\n", FILES, refused);

@@ -1,5 +1,6 @@
-/* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the losses of
- * 50 steps. tools/golden.py makes the files; a folder given as argument replaces tests/golden (make parity). */
+/* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
+ * losses of 50 steps. tools/golden.py makes the files; a folder given as argument replaces tests/golden (make
+ * parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -26,8 +27,8 @@ typedef struct golden {
     tri_feed feed;
     double inv;
     float hyper[4];
-    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1], labels[MAX_SAMPLES],
-        keyn[2 * MAX_SAMPLES];
+    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1],
+        labels[MAX_SAMPLES], keyn[2 * MAX_SAMPLES];
     float numbers[8 * MAX_SAMPLES];
 } golden;
 
@@ -74,7 +75,8 @@ static void pack(golden *g, const tri_json *order) {
             g->micro.seq[text] = g->seq[text];
         }
         for (int c = 0; c < columns; c++)
-            g->numbers[(int)k * columns + c] = (float)tri__json_number_value(tri__json_at(get(sample, "numbers"), (size_t)c));
+            g->numbers[(int)k * columns + c] = (float)tri__json_number_value(
+                tri__json_at(get(sample, "numbers"), (size_t)c));
         g->labels[k] = (int32_t)tri__json_integer_value(get(sample, "label"));
         weight += g->engine.class_weights[g->labels[k]];
         g->micro.n++;
@@ -98,11 +100,13 @@ static void open_golden(golden *g, const char *name, const char *device) {
     OK(tri__model_config_check(&g->settings.model));
     g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
     const tri_json *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
-    for (int text = 0; text < g->assets.n_texts; text++) OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
+    for (int text = 0; text < g->assets.n_texts; text++)
+        OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
     tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
-    OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max, &g->engine));
+    OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max,
+                        &g->engine));
     OK(tri__engine_bind(&g->engine, NULL));
     for (int i = 0; i < g->engine.n_weights; i++) {
         const tri_st_entry *entry = tri__st_find(&g->file, g->engine.weights[i].name);
@@ -121,7 +125,8 @@ static void close_golden(golden *g) {
 
 static tri_json *all_samples(const golden *g) {
     tri_json *order = tri__json_array();
-    for (size_t i = 0; i < tri__json_size(get(g->json, "samples")); i++) tri__json_append_new(order, tri__json_integer((tri_json_int)i));
+    for (size_t i = 0; i < tri__json_size(get(g->json, "samples")); i++)
+        tri__json_append_new(order, tri__json_integer((tri_json_int)i));
     return order;
 }
 
@@ -130,7 +135,8 @@ static void check_logits(golden *g) {
     int64_t count = g->micro.n * g->engine.model.n_classes;
     float want[8 * MAX_SAMPLES];
     OK(tri__exec_run(g->engine.exec, g->engine.infer, 0, infer->n_instrs, 0, &g->feed, NULL));
-    const float *logits = tri__exec_slot(g->engine.exec, g->engine.infer, tri__program_find(infer, "fusion.logits#0")); /* [n, classes] */
+    const float *logits = tri__exec_slot(g->engine.exec, g->engine.infer,
+                                         tri__program_find(infer, "fusion.logits#0")); /* [n, classes] */
     OK(tri__st_read_f32(&g->file, tri__st_find(&g->file, "logits"), 0, count, want));
     double worst = 0;
     for (int64_t i = 0; i < count; i++) worst = larger(worst, fabs((double)logits[i] - want[i]));
@@ -155,7 +161,8 @@ static void check_gradients(golden *g) {
             const float *unit = tri__exec_slot(g->engine.exec, g->engine.train, tri__program_find(train, name));
             const float *got = unit + param->at; /* [count] */
             double norm = 0, difference = 0;
-            for (int64_t k = 0; k < param->count; k++) norm += (double)want[k] * want[k], difference += pow((double)got[k] - want[k], 2);
+            for (int64_t k = 0; k < param->count; k++)
+                norm += (double)want[k] * want[k], difference += pow((double)got[k] - want[k], 2);
             free(want);
             if (pass == 0) {
                 all += norm;
@@ -163,7 +170,8 @@ static void check_gradients(golden *g) {
             }
             double ratio = sqrt(difference) / fmax(sqrt(norm), 1e-6 * sqrt(all));
             worst = larger(worst, ratio);
-            if (ratio > 1e-4) fail_msg("gradient of %s is off by %g (norm %g)", param->name, sqrt(difference), sqrt(norm));
+            if (ratio > 1e-4)
+                fail_msg("gradient of %s is off by %g (norm %g)", param->name, sqrt(difference), sqrt(norm));
         }
     print_message("    %d gradients differ by at most %.2g of their norm\n", g->engine.model.n_params, worst);
 }
@@ -175,13 +183,14 @@ static double run_step(golden *g, int64_t s, int update) {
                                             (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
-    OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update, (uint32_t)s + 1, &g->feed,
-                     NULL));
+    OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update,
+                     (uint32_t)s + 1, &g->feed, NULL));
     return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
 }
 
 static void check_losses(golden *g) {
-    const tri_json *losses = get(g->json, "losses"), *batches = get(g->json, "batches"), *norms = get(g->json, "grad_norms");
+    const tri_json *losses = get(g->json, "losses"), *batches = get(g->json, "batches"),
+                   *norms = get(g->json, "grad_norms");
     double worst = 0;
     for (size_t s = 0; s < tri__json_size(losses); s++) {
         pack(g, tri__json_at(batches, s % tri__json_size(batches)));
@@ -190,7 +199,8 @@ static void check_losses(golden *g) {
         worst = larger(worst, fabs(loss - want));
         if (fabs(loss - want) > 1e-4) fail_msg("loss of step %zu is %.9g, PyTorch has %.9g", s, loss, want);
         double want_norm = tri__json_number_value(tri__json_at(norms, s));
-        if (fabs(norm - want_norm) > 1e-3 * fmax(want_norm, 0.01)) fail_msg("norm of step %zu is %g, PyTorch has %g", s, norm, want_norm);
+        if (fabs(norm - want_norm) > 1e-3 * fmax(want_norm, 0.01))
+            fail_msg("norm of step %zu is %g, PyTorch has %g", s, norm, want_norm);
     }
     print_message("    %zu losses differ by at most %.2g\n", tri__json_size(losses), worst);
 }

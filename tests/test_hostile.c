@@ -1,6 +1,6 @@
-/* test_hostile.c - files made to harm (faults F38, F39, F41): JSON that is deep, huge or malformed, read on a small stack;
- * names in an index or a manifest that lead elsewhere; pipes, devices, folders and links where files are expected. Each is
- * refused with words, at once. tests/test_foreign.c has the headers, fuzz/ what nobody thought of. */
+/* test_hostile.c - files made to harm (faults F38, F39, F41): JSON that is deep, huge or malformed, read on a small
+ * stack; names in an index or a manifest that lead elsewhere; pipes, devices, folders and links where files are
+ * expected. Each is refused with words, at once. tests/test_foreign.c has the headers, fuzz/ what nobody thought of. */
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/huggingface.h"
@@ -40,7 +40,8 @@ static const char *in_folder(const char *name, char path[static TRI_PATH_MAX]) {
 
 static void expect(const char *what, tri_status status, tri_status want, const char *word) {
     if (status != want || (word && !strstr(tri_error(), word)))
-        fail_msg("%.60s: status %d \"%.200s\", expected %d \"%s\"", what, status, status ? tri_error() : "", want, word ? word : "");
+        fail_msg("%.60s: status %d \"%.200s\", expected %d \"%s\"", what, status, status ? tri_error() : "", want,
+                 word ? word : "");
 }
 
 /* `text` and how often `unit` follows it, then `end`. */
@@ -128,13 +129,53 @@ static void million_keys(void **state) {
 static void malformed_json(void **state) {
     (void)state;
     static const char *const rows[] = {
-        "", " ", "{", "}", "{}}", "{}x", "[1]", "1", "\"a\"", "null", "{\"a\":NaN}", "{\"a\":Infinity}", "{\"a\":-Infinity}",
-        "{\"a\":0x10}", "{\"a\":01}", "{\"a\":+1}", "{\"a\":.5}", "{\"a\":1.}", "{\"a\":1e}", "{\"a\":1e400}",
-        "{\"a\":9223372036854775808}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\\udc00\"}", "{\"a\":\"\\ud800\\u0041\"}",
-        "{\"a\":\"\\u0000\"}", "{\"\\u0000\":1}", "{\"a\":\"\\x41\"}", "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}",
-        "{\"a\":\"\xc0\x80\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xf4\x90\x80\x80\"}", "\xef\xbb\xbf{}", "{'a':1}", "{a:1}",
-        "{\"a\":1,}", "{\"a\" 1}", "{\"a\":1 \"b\":2}", "{\"a\":1,\"a\":1}", "{\"a\":{\"b\":1,\"b\":2}}", "{\"a\":tru}",
-        "{\"a\":True}", "// x\n{}", "{/**/}", "{\"a\":\"", "{\"a\":\"\\", "{\"a\":\"\\u12",
+        "",
+        " ",
+        "{",
+        "}",
+        "{}}",
+        "{}x",
+        "[1]",
+        "1",
+        "\"a\"",
+        "null",
+        "{\"a\":NaN}",
+        "{\"a\":Infinity}",
+        "{\"a\":-Infinity}",
+        "{\"a\":0x10}",
+        "{\"a\":01}",
+        "{\"a\":+1}",
+        "{\"a\":.5}",
+        "{\"a\":1.}",
+        "{\"a\":1e}",
+        "{\"a\":1e400}",
+        "{\"a\":9223372036854775808}",
+        "{\"a\":\"\\ud800\"}",
+        "{\"a\":\"\\udc00\"}",
+        "{\"a\":\"\\ud800\\u0041\"}",
+        "{\"a\":\"\\u0000\"}",
+        "{\"\\u0000\":1}",
+        "{\"a\":\"\\x41\"}",
+        "{\"a\":\"\n\"}",
+        "{\"a\":\"\xff\"}",
+        "{\"a\":\"\xc0\x80\"}",
+        "{\"a\":\"\xed\xa0\x80\"}",
+        "{\"a\":\"\xf4\x90\x80\x80\"}",
+        "\xef\xbb\xbf{}",
+        "{'a':1}",
+        "{a:1}",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":1,\"a\":1}",
+        "{\"a\":{\"b\":1,\"b\":2}}",
+        "{\"a\":tru}",
+        "{\"a\":True}",
+        "// x\n{}",
+        "{/**/}",
+        "{\"a\":\"",
+        "{\"a\":\"\\",
+        "{\"a\":\"\\u12",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tri_json *root = NULL;
@@ -211,7 +252,8 @@ static void names_in_an_index(void **state) {
     for (int length = 255; length <= 256; length++) { /* what a file system takes, and what none does */
         snprintf(text, sizeof text, "{\"weight_map\": {\"t\": \"%.*s\"}}", length, long_name);
         write_text("model.safetensors.index.json", text);
-        expect("a long name", tri__hf_open(folder, &hf), length == 255 ? TRI_NOINPUT : TRI_DATA, length == 255 ? "xxx" : "plain file name");
+        expect("a long name", tri__hf_open(folder, &hf), length == 255 ? TRI_NOINPUT : TRI_DATA,
+               length == 255 ? "xxx" : "plain file name");
     }
     char path[TRI_PATH_MAX];
     assert_int_equal(unlink(in_folder("model.safetensors.index.json", path)), 0);
@@ -242,7 +284,8 @@ static void traps_as_files(void **state) {
     }
 }
 
-/* A file of our own is not written where a link points, nor in the link's place; what a user names is written where it leads. */
+/* A file of our own is not written where a link points, nor in the link's place; what a user names is written where it
+ * leads. */
 static void output_and_links(void **state) {
     (void)state;
     char path[TRI_PATH_MAX], target[TRI_PATH_MAX], *text;

@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 static tri_piece whole(const char *name, tri_dtype dtype, tri_shape shape, const void *data) {
-    return (tri_piece){.name = name, .dtype = dtype, .shape = shape, .slice = tri__slice_whole(&shape), .data = (void *)data};
+    return (tri_piece){
+        .name = name, .dtype = dtype, .shape = shape, .slice = tri__slice_whole(&shape), .data = (void *)data};
 }
 
 static void write_file(const char *name, const tri_piece *pieces, int n) {
@@ -148,7 +149,8 @@ static void refused(void **state) {
     assert_int_equal(tri__hf_open(folder, &hf), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "save_pretrained"));
 
-    const tri_piece twice[] = {whole("bert.x", TRI_F32, tri__shape_1d(2), two), whole("x", TRI_F32, tri__shape_1d(2), two)};
+    const tri_piece twice[] = {whole("bert.x", TRI_F32, tri__shape_1d(2), two),
+                               whole("x", TRI_F32, tri__shape_1d(2), two)};
     write_file("model.safetensors", twice, 2);
     tri_piece piece = whole("primary.y", TRI_F32, tri__shape_1d(2), out);
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
@@ -166,8 +168,8 @@ static void refused(void **state) {
     tri__hf_close(hf);
 }
 
-/* Hugging Face's cache has links under the names of files. The file with the known name may be one; a shard, whose name the
- * index makes up, may not: it could lead anywhere. */
+/* Hugging Face's cache has links under the names of files. The file with the known name may be one; a shard, whose name
+ * the index makes up, may not: it could lead anywhere. */
 static void links(void **state) {
     (void)state;
     const tri_piece piece = whole("bert.embeddings.LayerNorm.weight", TRI_F32, tri__shape_1d(2), two);
@@ -181,7 +183,8 @@ static void links(void **state) {
     tri__hf_close(hf);
     assert_int_equal(unlink(path), 0);
 
-    write_text("model.safetensors.index.json", "{\"weight_map\": {\"bert.embeddings.LayerNorm.weight\": \"shard.safetensors\"}}");
+    write_text("model.safetensors.index.json",
+               "{\"weight_map\": {\"bert.embeddings.LayerNorm.weight\": \"shard.safetensors\"}}");
     assert_int_equal(tri__path_join(path, folder, "shard.safetensors"), TRI_OK);
     assert_int_equal(symlink("blob", path), 0);
     assert_int_equal(tri__hf_open(folder, &hf), TRI_DATA);

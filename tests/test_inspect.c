@@ -1,5 +1,5 @@
-/* test_inspect.c - inspections of made-up tables: kinds, parts, classes, lengths, rules, and each warning with a table that
- * earns it beside one that does not. */
+/* test_inspect.c - inspections of made-up tables: kinds, parts, classes, lengths, rules, and each warning with a table
+ * that earns it beside one that does not. */
 #include "scratch.h"
 #include "base/file.h"
 #include "data/inspect/inspect_parts.h"
@@ -38,7 +38,8 @@ static int column(const tri_inspection *in, const char *name) {
 /* The warning of a kind, of a column where it is named; NULL: none. */
 static const char *warning(const tri_inspection *in, const char *what, const char *of) {
     for (int i = 0; i < in->n_warnings; i++)
-        if (strcmp(in->warning[i].what, what) == 0 && (!of || in->warning[i].column == column(in, of))) return in->warning[i].text;
+        if (strcmp(in->warning[i].what, what) == 0 && (!of || in->warning[i].column == column(in, of)))
+            return in->warning[i].text;
     return NULL;
 }
 
@@ -50,10 +51,11 @@ static void write_kinds(char path[static 128]) {
     fputs(",key,order,customer_id,price,count,city,same,nothing,some,title,story,is_late\n", out);
     for (int i = 0; i < 200; i++)
         fprintf(out,
-                "%d,k%07x,%d,%d,%d.%02d,%d,%s,yes,,%s,\"parcel %d, %s\",\"The box number %d went to %s and came back after %d "
+                "%d,k%07x,%d,%d,%d.%02d,%d,%s,yes,,%s,\"parcel %d, %s\",\"The box number %d went to %s and came back "
+                "after %d "
                 "days, as %d people said\",%d\n",
-                i, (unsigned)i * 2654435761u >> 4, 1000 + i * 3, i % 17, i * 7919 % 200, i % 100, i * i % 23, cities[i % 5],
-                i % 3 ? "x" : "", i % 60, cities[i % 5], i, cities[i * 7 % 5], i % 9, i, i % 4 == 0);
+                i, (unsigned)i * 2654435761u >> 4, 1000 + i * 3, i % 17, i * 7919 % 200, i % 100, i * i % 23,
+                cities[i % 5], i % 3 ? "x" : "", i % 60, cities[i % 5], i, cities[i * 7 % 5], i % 9, i, i % 4 == 0);
     fclose(out);
 }
 
@@ -86,10 +88,11 @@ static void kinds_and_parts(void **state) {
     assert_int_equal(in->n_columns, 13);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tri_inspect_column *c = &in->column[column(in, rows[i].name)];
-        if (c->kind != rows[i].kind || c->role != rows[i].role || c->filled != rows[i].filled || c->distinct != rows[i].distinct ||
-            strcmp(c->example, rows[i].example))
-            fail_msg("\"%s\": %s, part %d, filled %lld, distinct %lld, \"%s\"", rows[i].name, tri__inspect_kind_name(c->kind),
-                     c->role, (long long)c->filled, (long long)c->distinct, c->example);
+        if (c->kind != rows[i].kind || c->role != rows[i].role || c->filled != rows[i].filled ||
+            c->distinct != rows[i].distinct || strcmp(c->example, rows[i].example))
+            fail_msg("\"%s\": %s, part %d, filled %lld, distinct %lld, \"%s\"", rows[i].name,
+                     tri__inspect_kind_name(c->kind), c->role, (long long)c->filled, (long long)c->distinct,
+                     c->example);
     }
     assert_int_equal(in->label, column(in, "is_late"));
     assert_false(in->label_given);
@@ -133,8 +136,8 @@ static void further_texts(void **state) {
     FILE *out = begin("further.csv", path);
     fputs("story,title,note,place,label\n", out);
     for (int i = 0; i < 40; i++) /* a title of 2 words, a place of 1, in every fourth row a note of 3 */
-        fprintf(out, "some words about a parcel and row %d,two %c,%s,town%d,%d\n", i, 'a' + i % 26, i % 4 ? "" : "and three more",
-                i, i % 2);
+        fprintf(out, "some words about a parcel and row %d,two %c,%s,town%d,%d\n", i, 'a' + i % 26,
+                i % 4 ? "" : "and three more", i, i % 2);
     fclose(out);
     tri_inspect_spec spec = {.path = {path}, .label = "label", .primary = "story", .secondary = "title", .threads = 2};
     tri_inspection *in = inspect(&spec);
@@ -151,7 +154,8 @@ static void further_texts(void **state) {
     }
     tri_json *json = tri__inspect_json(in), *names = tri__json_get(json, "secondary_text_list");
     assert_int_equal(tri__json_size(names), 2);
-    assert_string_equal(tri__json_string_value(tri__json_at(names, 0)), "place"); /* in the order in which they are joined */
+    assert_string_equal(tri__json_string_value(tri__json_at(names, 0)),
+                        "place"); /* in the order in which they are joined */
     tri__json_decref(json);
     tri__inspect_free(in);
 }
@@ -173,8 +177,8 @@ static void write_leak(const char *name, int first, int rows, int wrong, char pa
         unsigned noise = (unsigned)i * 2654435761u >> 8;
         int label = noise % 3 == 0;
         int seen = wrong && i % wrong == 0 ? !label : label;
-        fprintf(out, "some words of row %d,%d,%d.%d,%s,c%d,%s\n", i, seen + 4, (int)(noise % 500) + (label ? 600 : 0), i % 10,
-                cities[i % 5], i, label ? "yes" : "no");
+        fprintf(out, "some words of row %d,%d,%d.%d,%s,c%d,%s\n", i, seen + 4, (int)(noise % 500) + (label ? 600 : 0),
+                i % 10, cities[i % 5], i, label ? "yes" : "no");
     }
     fclose(out);
 }
@@ -195,7 +199,8 @@ static void deciding_columns(void **state) {
         assert_non_null(strstr(range, together ? "\"range\" alone gives the label of" : "rows of test"));
         assert_true(fabs(in->column[column(in, "leak")].rule - 0.95) < 0.02);
         assert_null(warning(in, "decides_label", "word"));
-        assert_null(warning(in, "decides_label", "code")); /* a value of its own in each row decides nothing elsewhere */
+        assert_null(
+            warning(in, "decides_label", "code")); /* a value of its own in each row decides nothing elsewhere */
         assert_true(in->column[column(in, "word")].rule < 0.75);
         tri__inspect_free(in);
     }
@@ -234,13 +239,16 @@ static void shared_rows(void **state) {
     char train[128], valid[128], test[128];
     const char *header = "row_id,text,size,label";
     write_split("train.csv", 0, header, "", train);
-    write_split("valid.csv", 100, header, "900,\"words, of row 7\",0,1\n901,\"words, of row 8\",1,0\n902,\"words, of row 9\",3,1\n", valid);
+    write_split("valid.csv", 100, header,
+                "900,\"words, of row 7\",0,1\n901,\"words, of row 8\",1,0\n902,\"words, of row 9\",3,1\n", valid);
     write_split("test.csv", 200, header, "950,\"words, of row 102\",5,0\n951,,5,2\n952,,,\n", test);
     tri_inspection *in = inspect(&(tri_inspect_spec){.path = {train, valid, test}});
     assert_int_equal(in->column[0].kind, TRI_INSPECT_ID);
     /* rows 7 and 8 are equal but for the id; row 9 is another size; row 102 % 7 = 4 is another size too */
-    assert_string_equal(warning(in, "duplicate_rows", NULL), "2 of 43 rows of valid equal a row of train in every column but row_id");
-    assert_string_equal(warning(in, "duplicate_texts", "text"), "3 of 43 rows of valid have a \"text\" that also stands in train");
+    assert_string_equal(warning(in, "duplicate_rows", NULL),
+                        "2 of 43 rows of valid equal a row of train in every column but row_id");
+    assert_string_equal(warning(in, "duplicate_texts", "text"),
+                        "3 of 43 rows of valid have a \"text\" that also stands in train");
     int texts = 0, rows = 0;
     for (int i = 0; i < in->n_warnings; i++) {
         texts += strcmp(in->warning[i].what, "duplicate_texts") == 0;
@@ -249,7 +257,8 @@ static void shared_rows(void **state) {
     assert_int_equal(rows, 1);
     assert_int_equal(texts, 2); /* and one between test and valid */
     assert_null(warning(in, "repeated_rows", NULL));
-    assert_string_equal(warning(in, "unknown_label", "label"), "1 rows of test have the label \"2\", which train does not have");
+    assert_string_equal(warning(in, "unknown_label", "label"),
+                        "1 rows of test have the label \"2\", which train does not have");
     assert_string_equal(warning(in, "missing_labels", "label"),
                         "1 rows of test have no \"label\": train and eval stop at the first; fill them in, or leave "
                         "them out with --bad-rows skip");
@@ -303,7 +312,8 @@ static void lengths_and_padding(void **state) {
     assert_int_equal(l->n_long, 1);
     assert_true(fabs(l->waste_batch - (1 - (63 * 202.0 + 1202) / (32 * 1202.0 + 32 * 202))) < 1e-12);
     assert_true(fabs(l->waste_long - (1 - (63 * 202.0 + 512) / (64 * 512))) < 1e-12); /* the long one is cut */
-    assert_non_null(strstr(warning(in, "long_texts", "long"), "1 texts of \"long\" (1.6 %) have probably more than 512 tokens"));
+    assert_non_null(
+        strstr(warning(in, "long_texts", "long"), "1 texts of \"long\" (1.6 %) have probably more than 512 tokens"));
     assert_null(warning(in, "long_texts", "short"));
     tri__inspect_free(in);
 }
@@ -346,7 +356,8 @@ static void same_for_any_threads(void **state) {
         tri__json_decref(json);
         tri__inspect_free(in);
     }
-    assert_non_null(strstr(first, "{\"name\":\"is_late\",\"kind\":\"numeric\",\"role\":\"label\",\"label_candidate\":true"));
+    assert_non_null(
+        strstr(first, "{\"name\":\"is_late\",\"kind\":\"numeric\",\"role\":\"label\",\"label_candidate\":true"));
     free(first);
 }
 
@@ -462,7 +473,8 @@ static void tallies(void **state) {
     (void)state;
     tri_tally tally = {0};
     assert_int_equal(tri__tally_find(&tally, 5), -1);
-    for (int64_t i = 0; i < 100000; i++) assert_int_equal(tri__tally_add(&tally, (uint64_t)(i % 1000) << 20, i), i % 1000);
+    for (int64_t i = 0; i < 100000; i++)
+        assert_int_equal(tri__tally_add(&tally, (uint64_t)(i % 1000) << 20, i), i % 1000);
     assert_int_equal(tally.n, 1000);
     for (int64_t i = 0; i < 1000; i++) {
         assert_int_equal(tri__tally_find(&tally, (uint64_t)i << 20), i);

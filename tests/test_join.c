@@ -1,5 +1,5 @@
-/* test_join.c - becoming a rank of a job that somebody else started: alone, from our supervisor's descriptor, or met by torchrun's
- * variables; and what the watcher finds where no supervisor of ours is. */
+/* test_join.c - becoming a rank of a job that somebody else started: alone, from our supervisor's descriptor, or met by
+ * torchrun's variables; and what the watcher finds where no supervisor of ours is. */
 #include "rank_waits.h"
 #include "base/clock.h"
 #include "comm/start/join.h"
@@ -72,7 +72,8 @@ static void set_number(const char *name, int value) {
     setenv(name, text, 1);
 }
 
-static pid_t start_torchrun_rank(int rank, int size, int port, double timeout, tri_status (*run)(tri_world *, board *), board *board) {
+static pid_t start_torchrun_rank(int rank, int size, int port, double timeout, tri_status (*run)(tri_world *, board *),
+                                 board *board) {
     pid_t child = fork();
     if (child) return child;
     tri_world *world;
@@ -84,8 +85,10 @@ static pid_t start_torchrun_rank(int rank, int size, int port, double timeout, t
     set_number("MASTER_PORT", port);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     tri_status status = tri_world_join(&how, own_environment, &world);
-    if (status == TRI_OK) status = tri_world_rank(world) == rank && tri_world_size(world) == size ? run(world, board) : TRI_INTERNAL;
-    if (board && rank < RANKS) snprintf(board->words[rank], sizeof board->words[rank], "%s", status == TRI_OK ? "" : tri_error());
+    if (status == TRI_OK)
+        status = tri_world_rank(world) == rank && tri_world_size(world) == size ? run(world, board) : TRI_INTERNAL;
+    if (board && rank < RANKS)
+        snprintf(board->words[rank], sizeof board->words[rank], "%s", status == TRI_OK ? "" : tri_error());
     tri_world_close(world);
     _exit(status);
 }
@@ -161,7 +164,8 @@ static void death_is_seen_without_a_supervisor(void **state) {
         else if (seconds > second) second = seconds;
         munmap(board, sizeof *board);
     }
-    print_message("kill -9 of one of %d joined ranks, 5 times: the last wait ended after at most %.2f ms\n", RANKS, 1e3 * worst);
+    print_message("kill -9 of one of %d joined ranks, 5 times: the last wait ended after at most %.2f ms\n", RANKS,
+                  1e3 * worst);
     assert_true(second < 0.05 && worst < 2);
 }
 
@@ -191,7 +195,13 @@ static void own_ranks_inherit_the_memory(void **state) {
         child[i] = fork();
         if (child[i]) continue;
         tri_world *world;
-        tri_launch launch = {.launcher = TRI_LAUNCHER_OWN, .rank = i, .size = 2, .local = i, .local_size = 2, .nodes = 1, .fd = segment.fd};
+        tri_launch launch = {.launcher = TRI_LAUNCHER_OWN,
+                             .rank = i,
+                             .size = 2,
+                             .local = i,
+                             .local_size = 2,
+                             .nodes = 1,
+                             .fd = segment.fd};
         tri_ranks how = {.progress_timeout = 5};
         tri_status status = tri__world_join_launch(&how, &launch, &world);
         if (status == TRI_OK && i == 1) tri_world_fail(world, TRI_NOTFINITE, "loss is not finite");
@@ -210,7 +220,8 @@ static void launcher_and_memory_must_agree(void **state) {
     (void)state;
     tri_segment segment;
     tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 30};
-    tri_launch good = {.launcher = TRI_LAUNCHER_OWN, .rank = 0, .size = 2, .local = 0, .local_size = 2, .nodes = 1}, bad = good;
+    tri_launch good = {.launcher = TRI_LAUNCHER_OWN, .rank = 0, .size = 2, .local = 0, .local_size = 2, .nodes = 1},
+               bad = good;
     tri_world *world;
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     bad.fd = dup(segment.fd), bad.size = 3;
@@ -238,7 +249,8 @@ static void launcher_and_memory_must_agree(void **state) {
 static void missing_ranks_are_named(void **state) {
     (void)state;
     tri_segment segment;
-    tri_segment_spec spec = {.n = 3, .world = 6, .world_rank = (int[]){1, 3, 5}, .heap_bytes = 4096, .progress_timeout = 30, .flat = 1};
+    tri_segment_spec spec = {
+        .n = 3, .world = 6, .world_rank = (int[]){1, 3, 5}, .heap_bytes = 4096, .progress_timeout = 30, .flat = 1};
     tri_world *world;
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     tri_nodes nodes = {.node_of = (int[]){0, 1, 0, 1, 0, 1}, .local_of = (int[]){0, 0, 1, 1, 2, 2}, .n = 2};

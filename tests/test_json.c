@@ -1,5 +1,5 @@
-/* test_json.c - JSON values, their text, and what a shortage of memory does at each single allocation: the right text or TRI_RESOURCE,
- * never another text, never "damaged", nothing leaked. */
+/* test_json.c - JSON values, their text, and what a shortage of memory does at each single allocation: the right text
+ * or TRI_RESOURCE, never another text, never "damaged", nothing leaked. */
 #include "base/json.h"
 #include "base/limits.h"
 
@@ -62,7 +62,8 @@ static void objects_keep_their_order(void **state) {
     const tri_json *value;
     tri__json_each_member(object, name, value) {
         assert_ptr_equal(tri__json_get(object, name), value);
-        if (tri__json_is_integer(value)) assert_true(tri__json_integer_value(value) > last), last = (int)tri__json_integer_value(value);
+        if (tri__json_is_integer(value))
+            assert_true(tri__json_integer_value(value) > last), last = (int)tri__json_integer_value(value);
         seen++;
     }
     assert_int_equal(seen, tri__json_object_size(object));
@@ -76,13 +77,24 @@ static void texts_of_values(void **state) {
     tri_json *value = json_of(text);
     expect_text(value, TRI_JSON_COMPACT, text);
     expect_text(value, 0, "{\"b\": [1, -2, 1.5, true, false, null, \"x\"], \"a\": {}, \"c\": []}");
-    expect_text(value, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS, "{\"a\":{},\"b\":[1,-2,1.5,true,false,null,\"x\"],\"c\":[]}");
+    expect_text(value, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS,
+                "{\"a\":{},\"b\":[1,-2,1.5,true,false,null,\"x\"],\"c\":[]}");
     tri__json_del(value, "b");
     expect_text(value, TRI_JSON_INDENT(1), "{\n \"a\": {},\n \"c\": []\n}");
     tri__json_decref(value);
-    static const struct { double number; int digits; const char *text; } reals[] = {
-        {1, 9, "1.0"}, {1e20, 9, "1e20"}, {1e-7, 9, "1e-7"}, {0.1, 9, "0.1"}, {0.1, 17, "0.10000000000000001"}, {0.1, 0, "0.10000000000000001"},
-        {-1.5e300, 9, "-1.5e300"}, {1.0f / 3, 9, "0.333333343"}, {100000, 9, "100000.0"}, {NAN, 9, "null"}, {INFINITY, 9, "null"},
+    static const struct { double number; int digits; const char *text;
+    } reals[] = {
+        {1, 9, "1.0"},
+        {1e20, 9, "1e20"},
+        {1e-7, 9, "1e-7"},
+        {0.1, 9, "0.1"},
+        {0.1, 17, "0.10000000000000001"},
+        {0.1, 0, "0.10000000000000001"},
+        {-1.5e300, 9, "-1.5e300"},
+        {1.0f / 3, 9, "0.333333343"},
+        {100000, 9, "100000.0"},
+        {NAN, 9, "null"},
+        {INFINITY, 9, "null"},
     };
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         value = tri__json_real(reals[i].number);
@@ -101,7 +113,8 @@ static void bytes_come_back(void **state) {
     static const char path[] = "runs/caf\xe9/\xff\xc3\xa9\xed\xa0\x80"; /* latin-1, no character, é, a surrogate */
     tri_json *value = tri__json_pack("{s:s}", path, path), *back;
     expect_text(value, TRI_JSON_COMPACT,
-                "{\"runs/caf\\uDCE9/\\uDCFF\xc3\xa9\\uDCED\\uDCA0\\uDC80\":\"runs/caf\\uDCE9/\\uDCFF\xc3\xa9\\uDCED\\uDCA0\\uDC80\"}");
+                "{\"runs/caf\\uDCE9/\\uDCFF\xc3\xa9\\uDCED\\uDCA0\\uDC80\":\"runs/caf\\uDCE9/"
+                "\\uDCFF\xc3\xa9\\uDCED\\uDCA0\\uDC80\"}");
     char *text = tri__json_line(value);
     assert_int_equal(tri__json_parse(text, strlen(text), "x", TRI_DATA, &back), TRI_OK);
     assert_true(tri__json_equal(value, back));
@@ -177,7 +190,8 @@ static tri_json *built(void) {
     for (int i = 0; i < 20; i++) {
         char key[16];
         snprintf(key, sizeof key, "k%d", i);
-        tri__json_append_new(list, tri__json_pack("{s:i, s:[s, f], s:s?, s:s*}", "i", i, "l", "x", 0.5, "n", NULL, "gone", NULL));
+        tri__json_append_new(
+            list, tri__json_pack("{s:i, s:[s, f], s:s?, s:s*}", "i", i, "l", "x", 0.5, "n", NULL, "gone", NULL));
         tri__json_set_new(object, key, tri__json_string(key));
     }
     tri__json_set(object, "again", list);
@@ -257,9 +271,10 @@ static void a_shortage_is_not_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_keep_their_order), cmocka_unit_test(texts_of_values),    cmocka_unit_test(bytes_come_back),
-        cmocka_unit_test(every_text_gets_its_verdict), cmocka_unit_test(numbers_know_no_locale),
-        cmocka_unit_test(no_shortage_is_lost),      cmocka_unit_test(a_shortage_is_not_damage),
+        cmocka_unit_test(objects_keep_their_order), cmocka_unit_test(texts_of_values),
+        cmocka_unit_test(bytes_come_back),          cmocka_unit_test(every_text_gets_its_verdict),
+        cmocka_unit_test(numbers_know_no_locale),   cmocka_unit_test(no_shortage_is_lost),
+        cmocka_unit_test(a_shortage_is_not_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

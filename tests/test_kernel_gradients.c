@@ -193,7 +193,8 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
     kernel_call_run(&k, &all->table, 1);
     char text[256], *rest;
     snprintf(text, sizeof text, "%s", adjoint_of(at->op));
-    for (char *step = strtok_r(text, ";", &rest); step; step = strtok_r(NULL, ";", &rest)) run_step(&k, &g, &all->table, step);
+    for (char *step = strtok_r(text, ";", &rest); step; step = strtok_r(NULL, ";", &rest))
+        run_step(&k, &g, &all->table, step);
     doubles_open(&k, v);
     for (int a = 0; a < TRI_MAX_ARGS; a++) {
         if (!g.written[a] || tri__access_writes(tri__op_row(at->op)->arg[a].access)) continue;
@@ -210,7 +211,8 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
-    int drops = tri__op_arg(at->op, "key") >= 0, chain = at->op == TRI_OP_linear_gelu; /* dh is read again: not added to */
+    int drops = tri__op_arg(at->op, "key") >= 0,
+        chain = at->op == TRI_OP_linear_gelu; /* dh is read again: not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
     all->seen[at->op]++;
@@ -228,8 +230,10 @@ static const kernel_grid gradient_grids[] = {
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
 };
-static const kernel_grid fused_grids[] = {{"linear_gelu_din", "T=0,1,7 O=1,5 I=1,3,9"}}; /* gradients of two operations at once */
-static const kernel_grid update_grids[] = {{"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
+static const kernel_grid fused_grids[] = {
+    {"linear_gelu_din", "T=0,1,7 O=1,5 I=1,3,9"}}; /* gradients of two operations at once */
+static const kernel_grid update_grids[] = {
+    {"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
     (void)state;
@@ -295,7 +299,10 @@ static void zeros_case(const kernel_case *at, void *table) {
 static void test_no_rows(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"embed_dw", "T=0 H=5 V=6 P=4 Y=2"}, {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"}, {"linear_dw", "T=0 O=5 I=3"}, {"bias_dw", "T=0 O=5"},
+        {"embed_dw", "T=0 H=5 V=6 P=4 Y=2"},
+        {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"},
+        {"linear_dw", "T=0 O=5 I=3"},
+        {"bias_dw", "T=0 O=5"},
     };
     static const char *const devices[] = {"cpu", "reference"};
     for (int d = 0; d < 2; d++) {

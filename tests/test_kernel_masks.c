@@ -1,5 +1,5 @@
-/* test_kernel_masks.c - dropout draws the decisions that base/random.h defines and no others: every operation that drops
- * is given operands that show its mask, and each decision is compared with one computed a second time. */
+/* test_kernel_masks.c - dropout draws the decisions that base/random.h defines and no others: every operation that
+ * drops is given operands that show its mask, and each decision is compared with one computed a second time. */
 #include "kernel_mask.h"
 
 #include "base/random.h"
@@ -18,7 +18,8 @@ static void set_all(kernel_call *k, const char *name, float value) {
 }
 
 static void decide(context *all, const kernel_call *k, int drops, int shown_dropped) {
-    if (drops != shown_dropped) kernel_call_fail(k, 0, drops ? "kept what is to be dropped" : "dropped what is to be kept");
+    if (drops != shown_dropped)
+        kernel_call_fail(k, 0, drops ? "kept what is to be dropped" : "dropped what is to be kept");
     all->kept += !drops;
     all->decided++;
 }
@@ -75,13 +76,15 @@ static void show_attention(context *all, kernel_call *k) {
     int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
     const int32_t *key = keys(k); /* [T,2] */
     for (int64_t t = 0; t < k->at.dim['T' - 'A']; t++)
-        for (int64_t h = 0; h < heads; h++) ((float *)k->call.t[unit].data)[t * cols + from + h * d + key[2 * t + 1]] = 1;
+        for (int64_t h = 0; h < heads; h++)
+            ((float *)k->call.t[unit].data)[t * cols + from + h * d + key[2 * t + 1]] = 1;
     memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
     if (backward) { /* of scores that are all 0 */
         int64_t t = 0;
         int lse = tri__op_arg(k->at.op, "lse");
         for (int s = 0; k->at.lengths[s]; s++)
-            for (int i = 0; i < k->at.lengths[s] * heads; i++) ((float *)k->call.t[lse].data)[t++] = logf((float)k->at.lengths[s]);
+            for (int i = 0; i < k->at.lengths[s] * heads; i++)
+                ((float *)k->call.t[lse].data)[t++] = logf((float)k->at.lengths[s]);
         memcpy(k->before[lse], k->block[lse], k->bytes[lse] + 2 * GUARD);
     }
     kernel_call_run(k, &all->table, 2);
@@ -90,7 +93,8 @@ static void show_attention(context *all, kernel_call *k) {
         for (int64_t at = 0; at < k->at.lengths[s] * heads * k->at.lengths[s]; at++) {
             int64_t n = k->at.lengths[s], row = at / (heads * n), h = at / n % heads, c = at % n;
             int64_t query = backward ? c : row, other = backward ? row : c; /* places */
-            double got = kernel_value(k, 0, backward ? (first + row) * 3 * H + 2 * H + h * d + c : (first + row) * H + h * d + c);
+            double got = kernel_value(
+                k, 0, backward ? (first + row) * 3 * H + 2 * H + h * d + c : (first + row) * H + h * d + c);
             int64_t feature = (k->attr.head0 + h) * k->attr.max_len + other;
             decide(all, k, mask_drops(k, key[2 * first], query, feature), got == 0);
             double want = mask_factor(k, key[2 * first], query, feature) / (double)n;
@@ -98,10 +102,12 @@ static void show_attention(context *all, kernel_call *k) {
         }
 }
 
-/* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv is its weight. */
+/* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv
+ * is its weight. */
 static void show_first(context *all, kernel_call *k) {
     int backward = k->at.op == TRI_OP_attention_first_din;
-    int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'], N = k->at.dim['N' - 'A'];
+    int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
+            N = k->at.dim['N' - 'A'];
     const int32_t *key = keys(k), *seq = k->call.t[tri__op_arg(k->at.op, "seq")].data; /* [T,2] [N+1] */
     int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
     set_all(k, "qkv", 0);
@@ -113,7 +119,8 @@ static void show_first(context *all, kernel_call *k) {
     memcpy(k->before[unit], k->block[unit], k->bytes[unit] + 2 * GUARD);
     if (backward) { /* of scores that are all 0 */
         int lse = tri__op_arg(k->at.op, "lse");
-        for (int64_t i = 0; i < N * heads; i++) ((float *)k->call.t[lse].data)[i] = logf((float)k->at.lengths[i / heads]);
+        for (int64_t i = 0; i < N * heads; i++)
+            ((float *)k->call.t[lse].data)[i] = logf((float)k->at.lengths[i / heads]);
         memcpy(k->before[lse], k->block[lse], k->bytes[lse] + 2 * GUARD);
     }
     kernel_call_run(k, &all->table, 2);
@@ -129,10 +136,15 @@ static void show_first(context *all, kernel_call *k) {
 
 static void mask_case(const kernel_case *at, void *opaque) {
     static void (*const shows[TRI_OP_COUNT])(context *, kernel_call *) = {
-        [TRI_OP_dropout] = show_plain, [TRI_OP_dropout_din] = show_plain,
-        [TRI_OP_dropout_add_norm] = show_norm, [TRI_OP_dropout_add_norm_din] = show_norm_din,
-        [TRI_OP_attention] = show_attention, [TRI_OP_attention_din] = show_attention, [TRI_OP_attention_din_db] = show_attention,
-        [TRI_OP_attention_first] = show_first, [TRI_OP_attention_first_din] = show_first,
+        [TRI_OP_dropout] = show_plain,
+        [TRI_OP_dropout_din] = show_plain,
+        [TRI_OP_dropout_add_norm] = show_norm,
+        [TRI_OP_dropout_add_norm_din] = show_norm_din,
+        [TRI_OP_attention] = show_attention,
+        [TRI_OP_attention_din] = show_attention,
+        [TRI_OP_attention_din_db] = show_attention,
+        [TRI_OP_attention_first] = show_first,
+        [TRI_OP_attention_first_din] = show_first,
     };
     context *all = opaque;
     kernel_call k;
@@ -183,10 +195,12 @@ static void test_nothing_dropped(void **state) {
 /* Known answers of Random123 (kat_vectors, philox4x32 10), for our generator and for the one of this test. */
 static void test_known_answers(void **state) {
     (void)state;
-    static const uint32_t rows[][10] = { /* counter, key, answer */
+    static const uint32_t rows[][10] = {
+        /* counter, key, answer */
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
+         0x24126ea1},
     };
     for (int i = 0; i < 3; i++) {
         const uint32_t *c = rows[i], *key = c + 4, *answer = c + 6;

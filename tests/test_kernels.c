@@ -1,8 +1,8 @@
 /* test_kernels.c - every kernel row of device "cpu" against the plain rows of device "reference", over ragged shapes:
  * added to or overwritten, optional operands left out, 1, 2 and 3 threads (bitwise the same), nothing written outside.
  *
- * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; of ||b|| and max |b| at least
- * KERNEL_SMALL, of a sum of what the operation wrote at least the sum of sizes. */
+ * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; of ||b||
+ * and max |b| at least KERNEL_SMALL, of a sum of what the operation wrote at least the sum of sizes. */
 #include "kernel_parts.h"
 
 #include "base/random.h"
@@ -26,7 +26,8 @@ static void compare(const kernel_call *got, const kernel_call *want, int arg) {
         }
         difference += d * d, norm += b * b;
     }
-    if (sqrt(difference) > 1e-5 * fmax(sqrt(norm), least)) kernel_call_fail(got, arg, "the whole tensor is off by more than 1e-5");
+    if (sqrt(difference) > 1e-5 * fmax(sqrt(norm), least))
+        kernel_call_fail(got, arg, "the whole tensor is off by more than 1e-5");
 }
 
 static void try_variant(tables *all, const kernel_case *at, float p, unsigned acc, unsigned left_out) {
@@ -77,7 +78,8 @@ static void test_cpu_against_reference(void **state) {
     tri__device_find("reference")->kernels(&all->reference);
     kernel_cases(kernel_grids, KERNEL_GRIDS, try_case, all);
     for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op]) fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op])
+            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
     free(all);
 }
 
@@ -91,7 +93,9 @@ static void try_single_sums(const kernel_case *at, void *context) {
 static void test_sums_one_at_a_time(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"}, {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"}, {"concat_din", "N=5 A=3 B=9 C=8"},
+        {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"},
+        {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"},
+        {"concat_din", "N=5 A=3 B=9 C=8"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
@@ -146,7 +150,8 @@ static void test_fused_sums_are_those_apart(void **state) {
         {"attention_din_db", "L=0,2,5 X=0,3 A=2 E=20"},
         {"linear_gelu_din", "T=0,1,17,130 O=1,20 I=1,20"},
     };
-    static const tri_dtype types[][2] = {{TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};
+    static const tri_dtype types[][2] = {
+        {TRI_F32, TRI_F32}, {TRI_BF16, TRI_BF16}, {TRI_BF16, TRI_F32}, {TRI_F16, TRI_F32}};
     static const char *const devices[] = {"cpu", "reference"};
     for (int i = 0; i < 8; i++) {
         row_runner r = {.type = types[i / 2][0], .loose = types[i / 2][1]};
@@ -169,8 +174,10 @@ static void try_not_a_number(const kernel_case *at, void *context) {
 static void test_not_a_number_shows(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din "
-         "relu relu_din", "T=5 H=7,64"},
+        {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+         "gelu_din_db tanh tanh_din "
+         "relu relu_din",
+         "T=5 H=7,64"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
@@ -202,7 +209,8 @@ static void test_clip_and_skip(void **state) {
             int32_t apply = -1;
             double norm = -1, sum = rows[i].sum;
             tri_attr attr = {.max_norm = rows[i].max_norm};
-            tri_call call = {.t = {{&coef, 1, 1}, {&apply, 1, 1}, {&norm, 1, 1}, {&sum, 1, 1}}, .attr = &attr, .threads = 1};
+            tri_call call = {
+                .t = {{&coef, 1, 1}, {&apply, 1, 1}, {&norm, 1, 1}, {&sum, 1, 1}}, .attr = &attr, .threads = 1};
             table.run[TRI_OP_clip][TRI_F32](&call);
             assert_true(fabsf(coef - rows[i].coef) < 1e-6f);
             assert_int_equal(apply, rows[i].apply);
@@ -255,9 +263,15 @@ static void test_shards_update_alike(void **state) {
         for (int i = 0; i < 2; i++)
             for (int64_t at = 0, n; at < K; at += n) {
                 n = i == 0 ? K : K - at < part ? K - at : part;
-                tri_call call = {.t = {{p[i] + at, 1, n}, {m[i] + at, 1, n}, {v[i] + at, 1, n}, {g + at, 1, n}, {hyper, 1, 4},
-                                       {&coef, 1, 1}, {&apply, 1, 1}},
-                                 .attr = &attr, .threads = 1};
+                tri_call call = {.t = {{p[i] + at, 1, n},
+                                       {m[i] + at, 1, n},
+                                       {v[i] + at, 1, n},
+                                       {g + at, 1, n},
+                                       {hyper, 1, 4},
+                                       {&coef, 1, 1},
+                                       {&apply, 1, 1}},
+                                 .attr = &attr,
+                                 .threads = 1};
                 table.run[TRI_OP_adamw][TRI_F32](&call);
             }
         assert_memory_equal(p[0], p[1], sizeof p[0]);

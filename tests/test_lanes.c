@@ -1,5 +1,6 @@
-/* test_lanes.c - kernels in two lanes: programs say so and are read back; activations of lanes stay apart; what depends on the other lane waits
- * for it, whatever the strategy and wherever slots lie; and any order that a device may choose gives the bits of one lane. No GPU is needed. */
+/* test_lanes.c - kernels in two lanes: programs say so and are read back; activations of lanes stay apart; what depends
+ * on the other lane waits for it, whatever the strategy and wherever slots lie; and any order that a device may choose
+ * gives the bits of one lane. No GPU is needed. */
 #include "lane_device.h"
 #include "tensor_job.h"
 
@@ -18,7 +19,8 @@ typedef struct layout {
 
 static void plan_as(tiny *t, const layout *how, int lanes) {
     tiny_open(t, "cpu", 2, 3, 0.1, how->n_mb);
-    t->in.recompute = how->recompute, t->in.precision = t->in.reduce_dtype = how->precision, t->in.offload = how->offload;
+    t->in.recompute = how->recompute, t->in.precision = t->in.reduce_dtype = how->precision,
+    t->in.offload = how->offload;
     t->target.ahead = 4096, t->target.lanes = lanes;
     tiny_plan(t);
 }
@@ -41,7 +43,9 @@ static void programs_have_lanes(void **state) {
         assert_int_equal(tri__program_lanes(p), 2);
         for (int u = 0; u < p->n_units; u++) assert_int_equal(p->lane[u], strncmp(p->unit[u], "secondary.", 10) == 0);
         for (int i = 0; i < p->n_instrs; i++)
-            assert_int_equal(tri__instr_lane(p, i), p->instr[i].unit >= 0 && p->lane[p->instr[i].unit]); /* also of sums of squares and updates */
+            assert_int_equal(tri__instr_lane(p, i),
+                             p->instr[i].unit >= 0 &&
+                                 p->lane[p->instr[i].unit]); /* also of sums of squares and updates */
         OK(tri__program_text(p, &first));
         assert_non_null(strstr(first, "\nunit secondary.layer.0 lane=1\n"));
         assert_non_null(strstr(first, "\nunit primary.layer.0\n"));
@@ -104,7 +108,8 @@ static int writes(const tri_instr *instr, int k) {
 static void slot_range(const tri_program *p, int slot, int64_t range[2]) {
     int64_t bytes = tri__slot_bytes(&p->slot[slot], &p->max);
     range[0] = 0;
-    for (; p->slot[slot].parent >= 0; slot = p->slot[slot].parent) range[0] += p->slot[slot].parent_at * (int64_t)tri__dtype_bytes(p->slot[slot].dtype);
+    for (; p->slot[slot].parent >= 0; slot = p->slot[slot].parent)
+        range[0] += p->slot[slot].parent_at * (int64_t)tri__dtype_bytes(p->slot[slot].dtype);
     range[0] += p->slot[slot].offset, range[1] = range[0] + bytes;
 }
 
@@ -113,14 +118,16 @@ static int conflict(const tri_program *p, int a, int b) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         for (int l = 0; l < TRI_MAX_ARGS && x->slot[k] >= 0; l++) {
             int64_t r[2], s[2];
-            if (y->slot[l] < 0 || p->slot[x->slot[k]].mem != p->slot[y->slot[l]].mem || !(writes(x, k) || writes(y, l))) continue;
+            if (y->slot[l] < 0 || p->slot[x->slot[k]].mem != p->slot[y->slot[l]].mem || !(writes(x, k) || writes(y, l)))
+                continue;
             slot_range(p, x->slot[k], r), slot_range(p, y->slot[l], s);
             if (r[0] < s[1] && s[0] < r[1]) return 1;
         }
     return 0;
 }
 
-/* Every pair of different lanes that conflicts is in order by some wait; and each wait is for one that conflicts. Returns how many waits. */
+/* Every pair of different lanes that conflicts is in order by some wait; and each wait is for one that conflicts.
+ * Returns how many waits. */
 static int expect_order(const tri_program *p) {
     tri_lanes lanes;
     OK(tri__lanes_find(p, &lanes));
@@ -153,9 +160,15 @@ static tri_program *in_lanes(tiny *t, const tri_program *p) {
 static void all_strategies_wait_enough(void **state) {
     (void)state;
     const job_what layouts[] = {
-        {.n_mb = 3}, {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE}, {.dp = 2, .n_mb = 2}, {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1},
-        {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}, .n_mb = 2}, {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
-        {.dp = 4, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 2}, .n_mb = 2}, {.tp = 2}, {.tp = 2, .sequence = 1, .dp = 2},
+        {.n_mb = 3},
+        {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE},
+        {.dp = 2, .n_mb = 2},
+        {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1},
+        {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}, .n_mb = 2},
+        {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+        {.dp = 4, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 2}, .n_mb = 2},
+        {.tp = 2},
+        {.tp = 2, .sequence = 1, .dp = 2},
     };
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         job_what is = layouts[i];
@@ -179,7 +192,8 @@ static int waits_of_encoders(const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++) {
         int j = lanes.wait[i];
         if (j < 0 || p->instr[j].op == TRI_OP_input) continue;
-        n += (is_of(p, i, "secondary.") && is_of(p, j, "primary.")) || (is_of(p, i, "primary.") && is_of(p, j, "secondary."));
+        n += (is_of(p, i, "secondary.") && is_of(p, j, "primary.")) ||
+             (is_of(p, i, "primary.") && is_of(p, j, "secondary."));
     }
     tri__lanes_free(&lanes);
     return n;
@@ -188,7 +202,10 @@ static int waits_of_encoders(const tri_program *p) {
 /* No encoder waits for the other to be done with memory: only what joins them does, and updates. */
 static void lanes_do_not_wait_for_memory(void **state) {
     (void)state;
-    const layout layouts[] = {{.n_mb = 1}, {.n_mb = 3}, {.n_mb = 2, .precision = TRI_BF16}, {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE}};
+    const layout layouts[] = {{.n_mb = 1},
+                              {.n_mb = 3},
+                              {.n_mb = 2, .precision = TRI_BF16},
+                              {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE}};
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
         tiny t;
         plan_as(&t, &layouts[k], 1);
@@ -209,10 +226,11 @@ static void lanes_do_not_wait_for_memory(void **state) {
 /* ---- What comes of it ---- */
 
 enum { STEPS = 2, ORDERS = 6 };
-static const lane_order orders[ORDERS] = {{.first = {0, 1, 2, 3}}, {.first = {1, 0, 2, 3}}, {.first = {2, 3, 0, 1}}, {.first = {3, 2, 1, 0}},
-                                          {.first = {-1}}, {.first = {1, 3, 0, 2}}};
+static const lane_order orders[ORDERS] = {{.first = {0, 1, 2, 3}}, {.first = {1, 0, 2, 3}}, {.first = {2, 3, 0, 1}},
+                                          {.first = {3, 2, 1, 0}}, {.first = {-1}},         {.first = {1, 3, 0, 2}}};
 
-/* Whether training on lanes, as `there` is planned, gives the bits of `here` on the CPU; weights of both are compared too. */
+/* Whether training on lanes, as `there` is planned, gives the bits of `here` on the CPU; weights of both are compared
+ * too. */
 static int same_bits(const tiny *here, const tiny *there, int *awaits) {
     tri_exec *want = tiny_exec(here, "cpu", 1, 0), *got = tiny_exec_on(there, &lane_device, 1, 0);
     int same = 1, update = there->plan.train.update, end = there->program[0]->n_instrs;
@@ -223,7 +241,8 @@ static int same_bits(const tiny *here, const tiny *there, int *awaits) {
         OK(tri__exec_finish(got));
         double a = tiny_loss(here, want), b = tiny_loss(there, got);
         same &= memcmp(&a, &b, sizeof a) == 0;
-        OK(tri__exec_run(got, 1, 0, there->program[1]->n_instrs, 0, there->feed, NULL)); /* the next step is queued behind it */
+        OK(tri__exec_run(got, 1, 0, there->program[1]->n_instrs, 0, there->feed,
+                         NULL)); /* the next step is queued behind it */
     }
     same &= tiny_same_weights(here, want, there, got);
     *awaits = lanes_now.awaits;
@@ -234,8 +253,12 @@ static int same_bits(const tiny *here, const tiny *there, int *awaits) {
 
 static void any_order_gives_the_same_bits(void **state) {
     (void)state;
-    const layout layouts[] = {{.n_mb = 1}, {.n_mb = 2}, {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE}, {.n_mb = 3, .precision = TRI_BF16},
-                              {.n_mb = 2, .offload = CLASS(ACT)}, {.n_mb = 2, .offload = CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)}};
+    const layout layouts[] = {{.n_mb = 1},
+                              {.n_mb = 2},
+                              {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE},
+                              {.n_mb = 3, .precision = TRI_BF16},
+                              {.n_mb = 2, .offload = CLASS(ACT)},
+                              {.n_mb = 2, .offload = CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)}};
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
         tiny here, there, tight;
         layout plain = layouts[k];
@@ -249,7 +272,8 @@ static void any_order_gives_the_same_bits(void **state) {
             lanes_now.order = orders[order];
             if (!same_bits(&here, &there, &awaits)) fail_msg("layout %d in order %d gives other bits", (int)k, order);
             assert_true(awaits > 0);
-            if (!same_bits(&here, &tight, &awaits)) fail_msg("layout %d, tight, in order %d gives other bits", (int)k, order);
+            if (!same_bits(&here, &tight, &awaits))
+                fail_msg("layout %d, tight, in order %d gives other bits", (int)k, order);
         }
         tiny_close(&here);
         tiny_close(&there);
@@ -278,8 +302,10 @@ static void waits_are_needed(void **state) {
 /* Programs in which encoders take turns, over ranks: the bits of those in which they do not. */
 static void turns_change_nothing_for_ranks(void **state) {
     (void)state;
-    const job_what layouts[] = {{.dp = 2, .n_mb = 2, .dropout = 0.1}, {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}},
-                                {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}}, {.tp = 2, .sequence = 1}};
+    const job_what layouts[] = {{.dp = 2, .n_mb = 2, .dropout = 0.1},
+                                {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}},
+                                {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+                                {.tp = 2, .sequence = 1}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         job of[2];
         for (int lanes = 1; lanes <= 2; lanes++) {
@@ -289,7 +315,8 @@ static void turns_change_nothing_for_ranks(void **state) {
             job_run(&of[lanes - 1]);
         }
         assert_memory_equal(of[0].loss[0], of[1].loss[0], 3 * sizeof of[0].loss[0][0]);
-        assert_memory_equal(of[0].weights, of[1].weights, (size_t)of[0].rank[0].model.n_elements * sizeof *of[0].weights);
+        assert_memory_equal(of[0].weights, of[1].weights,
+                            (size_t)of[0].rank[0].model.n_elements * sizeof *of[0].weights);
         job_close(&of[0]);
         job_close(&of[1]);
     }

@@ -1,5 +1,5 @@
-/* test_loader.c - what a batch holds, that neither timing nor the number of threads changes anything, where a run resumes, and closing
- * at any moment. */
+/* test_loader.c - what a batch holds, that neither timing nor the number of threads changes anything, where a run
+ * resumes, and closing at any moment. */
 #include "data/dataset/loader.h"
 
 #include <setjmp.h>
@@ -14,7 +14,8 @@
 static const double class_weights[2] = {0.25, 3.5};
 enum { GRANULE = 8, PAD = 151 }; /* PAD: the second token of row 1's second text */
 
-static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch, int workers) {
+static tri_loader *open_loader(tri_sampler *sampler, int64_t epochs, int64_t first_epoch, int64_t first_batch,
+                               int workers) {
     tri_loader_spec spec = {.sampler = sampler, .class_weights = class_weights, .position_base = {0, PAD + 1},
                             .first_epoch = first_epoch, .first_batch = first_batch, .epochs = epochs,
                             .workers = workers, .granule = GRANULE};
@@ -97,7 +98,8 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
     assert_int_equal(batch->tokens, tokens);
 }
 
-/* Three replicas of two microbatches: each loader fills its own parts of the same batches, and knows the whole batch's figures. */
+/* Three replicas of two microbatches: each loader fills its own parts of the same batches, and knows the whole batch's
+ * figures. */
 static void replicas_share_a_batch(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(53, 2, 3, 17);
@@ -146,8 +148,8 @@ static void pause_a_little(long microseconds) {
     nanosleep(&time, NULL);
 }
 
-static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, int64_t first_epoch, int64_t first_batch, int workers,
-                int slow) {
+static void run(const tri_dataset *data, int64_t size, int parts, int shuffle, int64_t first_epoch, int64_t first_batch,
+                int workers, int slow) {
     tri_sampler sampler, mine;
     assert_int_equal(tri__sampler_open(&sampler, data, size, parts, shuffle, 3), TRI_OK);
     assert_int_equal(tri__sampler_open(&mine, data, size, parts, shuffle, 3), TRI_OK);
@@ -225,8 +227,9 @@ static void closes_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch), cmocka_unit_test(resumes_in_the_middle),
-        cmocka_unit_test(an_empty_table_has_no_batches), cmocka_unit_test(closes_at_any_moment),
+        cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch),
+        cmocka_unit_test(resumes_in_the_middle),         cmocka_unit_test(an_empty_table_has_no_batches),
+        cmocka_unit_test(closes_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

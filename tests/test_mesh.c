@@ -1,5 +1,5 @@
-/* test_mesh.c - ranks and coordinates in every order, groups, stages, nodes, and what is refused. Every mesh of up to 4 x 4 x 4 ranks in
- * all six orders, against definitions that do not share the code's arithmetic. */
+/* test_mesh.c - ranks and coordinates in every order, groups, stages, nodes, and what is refused. Every mesh of up to 4
+ * x 4 x 4 ranks in all six orders, against definitions that do not share the code's arithmetic. */
 #include "layout/mesh.h"
 
 #include <setjmp.h>
@@ -68,7 +68,8 @@ static void check_groups(const tri_mesh *mesh, const char *order) {
             for (int other = 0; other < world; other++) {
                 tri_coords its = tri__mesh_coords(mesh, other);
                 int same = 1;
-                for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) same &= (axes >> axis & 1) || its.of[axis] == mine.of[axis];
+                for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+                    same &= (axes >> axis & 1) || its.of[axis] == mine.of[axis];
                 if (other == rank) place = n;
                 if (same) want[n++] = other;
             }
@@ -132,7 +133,8 @@ static void check_auto(const tri_mesh *mesh, const char *order) {
             assert_int_equal(tri__mesh_set_order(&other, orders[i], per_node), TRI_OK);
             now[i] = crossing(&other, TRI_AXIS_TP, per_node);
             assert_int_equal(tri__mesh_crossing(&other, TRI_AXIS_TP, per_node), now[i]);
-            assert_int_equal(tri__mesh_crossing(&other, TRI_AXIS_DP, per_node), crossing(&other, TRI_AXIS_DP, per_node));
+            assert_int_equal(tri__mesh_crossing(&other, TRI_AXIS_DP, per_node),
+                             crossing(&other, TRI_AXIS_DP, per_node));
             if (now[i] < best) best = now[i];
         }
         char text[TRI_MESH_ORDER_TEXT];
@@ -161,10 +163,16 @@ static void test_refused(void **state) {
     static const struct {
         int world, pp, tp, dp;
         const char *part; /* of the message */
-    } cases[] = {{16, 3, 2, 0, "16 ranks = pp 3 x tp 2 x dp ?"}, {8, 3, 1, 0, "8 ranks = pp 3 x tp 1 x dp ?"},
+    } cases[] = {{16, 3, 2, 0, "16 ranks = pp 3 x tp 2 x dp ?"},
+                 {8, 3, 1, 0, "8 ranks = pp 3 x tp 1 x dp ?"},
                  {8, 2, 2, 4, "8 ranks asked for, but pp 2 x tp 2 x dp 4 = 16"},
-                 {0, 1, 1, 1, "positive"}, {-4, 1, 1, 0, "positive"}, {4, 0, 1, 1, "positive"}, {4, 1, -1, 0, "positive"},
-                 {4, 1, 1, -1, "positive"}, {1, 2, 1, 0, "1 ranks"}, {4, 2, 2, 2, "= 8"},
+                 {0, 1, 1, 1, "positive"},
+                 {-4, 1, 1, 0, "positive"},
+                 {4, 0, 1, 1, "positive"},
+                 {4, 1, -1, 0, "positive"},
+                 {4, 1, 1, -1, "positive"},
+                 {1, 2, 1, 0, "1 ranks"},
+                 {4, 2, 2, 2, "= 8"},
                  {4, 65536, 65536, 1, "pp 65536 x tp 65536 x dp 1 = 4294967296"},
                  {4, INT32_MAX, INT32_MAX, INT32_MAX, "4 ranks asked for"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -177,7 +185,8 @@ static void test_refused(void **state) {
         {"pp tp dp", "is no axis"},       {"PP,tp,dp", "\"PP\" is no axis"},    {"pp,tp,dp,pp", "pp stands twice"},
         {",pp,tp,dp", "\"\" is no axis"}, {"automatic", "or is auto"},          {"p,tp,dp", "\"p\" is no axis"}};
     tri_mesh mesh = {.pp = 1, .tp = 2, .dp = 3}, same = mesh;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) expect_error(tri__mesh_set_order(&mesh, texts[i][0], 1), texts[i][1]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        expect_error(tri__mesh_set_order(&mesh, texts[i][0], 1), texts[i][1]);
     assert_memory_equal(mesh.order, same.order, sizeof mesh.order); /* what is refused changes nothing */
 }
 

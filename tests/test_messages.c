@@ -1,5 +1,5 @@
-/* test_messages.c - sends and receives; misuse, which is refused before anything begins; peers that leave; failures while others are at
- * work. */
+/* test_messages.c - sends and receives; misuse, which is refused before anything begins; peers that leave; failures
+ * while others are at work. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/world/segment.h"
@@ -23,10 +23,13 @@ static tri_status run_ranks(int n, int forks, tri_rank_main *body, void *argumen
 
 static void run_well(int n, int forks, tri_rank_main *body, void *argument) {
     tri_status status = run_ranks(n, forks, body, argument);
-    if (status != TRI_OK) fail_msg("%d ranks as %s: status %d: %s", n, forks ? "processes" : "threads", (int)status, tri_error());
+    if (status != TRI_OK)
+        fail_msg("%d ranks as %s: status %d: %s", n, forks ? "processes" : "threads", (int)status, tri_error());
 }
 
-static int32_t value(int from, int to, int k, int64_t i) { return (int32_t)(from * 1000003 + to * 10007 + k * 101 + i); }
+static int32_t value(int from, int to, int k, int64_t i) {
+    return (int32_t)(from * 1000003 + to * 10007 + k * 101 + i);
+}
 
 static const int64_t counts[] = {0, 1, 64, 65, 100, 5000, 100000};
 enum { COUNTS = sizeof counts / sizeof *counts };
@@ -89,7 +92,8 @@ static tri_status many(tri_world *world, void *argument) {
     for (int i = MANY; i-- > 0;)
         for (int g = 0; g < 2; g++) {
             TRI_TRY(tri_wait(world, request[g][i]));
-            if (data[g][i] != 1000 * g + i) return tri__fail(TRI_INTERNAL, "message %d of group %d: got %d", i, g, data[g][i]);
+            if (data[g][i] != 1000 * g + i)
+                return tri__fail(TRI_INTERNAL, "message %d of group %d: got %d", i, g, data[g][i]);
         }
     return TRI_OK;
 }
@@ -107,13 +111,15 @@ static tri_status post_only(tri_world *world, void *argument) {
     tri_group *group = tri_group_world(world);
     int32_t data[MANY];
     tri_request request[MANY];
-    for (int i = 0; i < MANY && tri_world_rank(world); i++, ++*taken) TRI_TRY(tri_recv(group, &data[i], 1, TRI_I32, 0, 0));
+    for (int i = 0; i < MANY && tri_world_rank(world); i++, ++*taken)
+        TRI_TRY(tri_recv(group, &data[i], 1, TRI_I32, 0, 0));
     if (tri_world_rank(world)) return TRI_OK;
     for (int i = 0; i < MANY; i++) {
         tri_collective send = {.kind = TRI_SEND, .dtype = TRI_I32, .root = 1, .in = &data[i], .count = 1};
         double begun = tri__clock();
         while (*taken <= i - TRI_SEGMENT_PAIR_ENTRIES && tri__clock() - begun < 20) sched_yield();
-        if (*taken <= i - TRI_SEGMENT_PAIR_ENTRIES) return tri__fail(TRI_INTERNAL, "the peer has taken %d messages of %d", *taken, i);
+        if (*taken <= i - TRI_SEGMENT_PAIR_ENTRIES)
+            return tri__fail(TRI_INTERNAL, "the peer has taken %d messages of %d", *taken, i);
         data[i] = i;
         TRI_TRY(tri_post(group, &send, &request[i]));
     }
@@ -188,9 +194,11 @@ static tri_status refuse_operations(tri_group *group) {
     TRI_TRY(refused_post(group, (bad = good, bad.counts = some, bad), "counts of an all_reduce"));
     TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_REDUCE, bad.root = 2, bad), "root"));
     TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_BROADCAST, bad.root = -1, bad), "root below 0"));
-    TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_ALL_GATHER, bad.counts = negative, bad), "negative counts"));
+    TRI_TRY(
+        refused_post(group, (bad = good, bad.kind = TRI_ALL_GATHER, bad.counts = negative, bad), "negative counts"));
     TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_ALL_GATHER, bad.counts = huge, bad), "huge counts"));
-    TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_ALL_GATHER, bad.in = b + 8 * (1 - me), bad), "another's part of the output"));
+    TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_ALL_GATHER, bad.in = b + 8 * (1 - me), bad),
+                         "another's part of the output"));
     TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_SEND, bad.root = me, bad), "send to itself"));
     TRI_TRY(refused_post(group, (bad = good, bad.kind = TRI_RECV, bad.root = 5, bad), "receive from nobody"));
     return refused(tri_send(group, NULL, 3, TRI_F32, 1 - me, 0), "send of nothing");
@@ -253,7 +261,8 @@ static void misuse_is_refused_and_nothing_began(void **unused) {
 static tri_status left_alone(tri_world *world, void *argument) {
     int kind = *(const int *)argument, data[2000] = {0};
     if (tri_world_rank(world) == 1) return TRI_OK;
-    tri_collective what = {.kind = (tri_collective_kind)kind, .dtype = TRI_I32, .root = 1, .in = data, .out = data, .count = 2000};
+    tri_collective what = {
+        .kind = (tri_collective_kind)kind, .dtype = TRI_I32, .root = 1, .in = data, .out = data, .count = 2000};
     tri_request request;
     TRI_TRY(tri_post(tri_group_world(world), &what, &request));
     return tri_wait(world, request);
@@ -305,8 +314,12 @@ static tri_status fails_meanwhile(tri_world *world, void *argument) {
     float *data = map_much(), *message = map_much();
     if (data == MAP_FAILED || message == MAP_FAILED) return tri__fail(TRI_RESOURCE, "no memory");
     tri_collective what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .in = data, .out = data, .count = MUCH};
-    tri_collective pass =
-        {.kind = me == n - 1 ? TRI_SEND : TRI_RECV, .dtype = TRI_F32, .root = me ? 0 : n - 1, .in = message, .out = message, .count = MUCH};
+    tri_collective pass = {.kind = me == n - 1 ? TRI_SEND : TRI_RECV,
+                           .dtype = TRI_F32,
+                           .root = me ? 0 : n - 1,
+                           .in = message,
+                           .out = message,
+                           .count = MUCH};
     tri_request request[2];
     tri_status status = tri_barrier(tri_group_world(world));
     for (int k = 0; k < 2 && status == TRI_OK; k++) {

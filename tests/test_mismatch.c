@@ -1,5 +1,5 @@
-/* test_mismatch.c - ranks that ask for different things. A program of 50 operations, changed in one place on one rank: every rank gets
- * TRI_DISAGREE with both descriptors in its words, and no byte of an output was written. */
+/* test_mismatch.c - ranks that ask for different things. A program of 50 operations, changed in one place on one rank:
+ * every rank gets TRI_DISAGREE with both descriptors in its words, and no byte of an output was written. */
 #include "base/status.h"
 #include "comm/ops/kind.h"
 #include "comm/ops/transport.h"
@@ -14,7 +14,13 @@
 #include "comm_cases.h"
 #include "soak.h"
 
-enum { LENGTH = 50, RANKS = 4, ROUNDS = 5, ROOM = 4096 /* elements, of which programs use at most 1000 */, CANARY = 0x5A };
+enum {
+    LENGTH = 50,
+    RANKS = 4,
+    ROUNDS = 5,
+    ROOM = 4096 /* elements, of which programs use at most 1000 */,
+    CANARY = 0x5A
+};
 
 typedef enum mutation { KIND, DTYPE, COUNT, REDUCTION, ROOT, COUNTS, TAG, ORDER, MISSING, MUTATIONS } mutation;
 static const char *const names[] = {"kind", "dtype", "count", "reduction", "root", "counts", "tag", "order", "missing"};
@@ -39,14 +45,16 @@ typedef struct program {
 static void make_program(program *program, uint64_t *state) {
     for (int i = 0; i < LENGTH; i++) {
         step *s = &program->step[i];
-        *s = (step){.what = {.kind = (tri_collective_kind)(TRI_BROADCAST + comm_random(state) % (TRI_BARRIER - TRI_BROADCAST)),
-                             .dtype = (tri_dtype)(comm_random(state) % TRI_DTYPE_COUNT),
-                             .reduction = (tri_reduction)(comm_random(state) % TRI_REDUCTION_COUNT),
-                             .root = (int)(comm_random(state) % RANKS),
-                             .count = 1 + (int64_t)(comm_random(state) % 80) * 3 + i % 3}};
+        *s = (step){
+            .what = {.kind = (tri_collective_kind)(TRI_BROADCAST + comm_random(state) % (TRI_BARRIER - TRI_BROADCAST)),
+                     .dtype = (tri_dtype)(comm_random(state) % TRI_DTYPE_COUNT),
+                     .reduction = (tri_reduction)(comm_random(state) % TRI_REDUCTION_COUNT),
+                     .root = (int)(comm_random(state) % RANKS),
+                     .count = 1 + (int64_t)(comm_random(state) % 80) * 3 + i % 3}};
         s->uneven = tri__kind(s->what.kind)->uneven && i % 2;
         for (int m = 0; m < RANKS; m++) s->counts[m] = s->what.count + m;
-        s->from = (int)(comm_random(state) % RANKS), s->to = (s->from + 1 + (int)(comm_random(state) % (RANKS - 1))) % RANKS;
+        s->from = (int)(comm_random(state) % RANKS),
+        s->to = (s->from + 1 + (int)(comm_random(state) % (RANKS - 1))) % RANKS;
         if (i % 5 == 4) s->what.kind = TRI_SEND, s->uneven = 0, s->what.tag = i;
     }
 }
@@ -149,7 +157,8 @@ static void check_outcome(const program *program, tri_status status) {
         if (program->got[r] != TRI_DISAGREE)
             fail_msg("%s of rank %d at %d: rank %d got %d", name, program->rank, program->at, r, (int)program->got[r]);
         if (!has_both(program->words[r]))
-            fail_msg("%s of rank %d at %d: rank %d has the words: %s", name, program->rank, program->at, r, program->words[r]);
+            fail_msg("%s of rank %d at %d: rank %d has the words: %s", name, program->rank, program->at, r,
+                     program->words[r]);
         if (program->written[r])
             fail_msg("%s of rank %d at %d: %d bytes of rank %d's output were written", name, program->rank, program->at,
                      program->written[r], r);
@@ -169,7 +178,8 @@ static void every_change_on_every_rank_is_caught(void **unused) {
                 do {
                     memset(program, 0, sizeof *program);
                     make_program(program, &state);
-                    program->mutation = (enum mutation)mutation, program->rank = rank, program->at = (int)(comm_random(&state) % LENGTH);
+                    program->mutation = (enum mutation)mutation, program->rank = rank,
+                    program->at = (int)(comm_random(&state) % LENGTH);
                 } while (!applies(program, program->mutation, program->at, rank));
                 check_outcome(program, tri_ranks_run(&how, run_program, program));
                 caught++;
@@ -242,7 +252,8 @@ static void one_who_left_is_missed(void **unused) {
         int how = form % 4;
         tri_ranks spec = {.n = RANKS, .forks = form / 4, .heap_bytes = 1 << 20, .progress_timeout = 60};
         assert_int_equal(tri_ranks_run(&spec, leave_early, &how), TRI_DISAGREE);
-        if (!strstr(tri_error(), how < 2 ? "rank 2: left without taking part in all_reduce" : "rank 2: left without its end of "))
+        if (!strstr(tri_error(),
+                    how < 2 ? "rank 2: left without taking part in all_reduce" : "rank 2: left without its end of "))
             fail_msg("form %d: the words are: %s", form, tri_error());
     }
 }

@@ -1,5 +1,5 @@
-/* test_normal.c - normal numbers drawn many at a time are those of the definition to the bit, or are said to be in doubt: over many blocks,
- * by every sort of machine's code that runs here, and at the ends of what words can be. */
+/* test_normal.c - normal numbers drawn many at a time are those of the definition to the bit, or are said to be in
+ * doubt: over many blocks, by every sort of machine's code that runs here, and at the ends of what words can be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,23 +39,27 @@ static void every_code(void **state) {
     for (int c = 0; c < n; c++)
         for (int k = 0; k < 4; k++)
             for (int b = 0; b < BLOCKS; b++)
-                expect_block(codes[c], 42 + (uint32_t)k, 7, k % 2 ? 0.02f : 1.0f, groups[k] + (uint64_t)b * TRI_NORMAL_LANES, &doubts);
+                expect_block(codes[c], 42 + (uint32_t)k, 7, k % 2 ? 0.02f : 1.0f,
+                             groups[k] + (uint64_t)b * TRI_NORMAL_LANES, &doubts);
     assert_true(doubts < n * 4 * BLOCKS / 1000);
 }
 
 /* Words at which a logarithm or an angle is special, each with each. */
 static void the_ends(void **state) {
     (void)state;
-    static const uint32_t words[TRI_NORMAL_LANES] = {0, 1, 2, 0x3FFFFFFF, 0x40000000, 0x40000001, 0x7FFFFFFF, 0x80000000,
-                                                     0x80000001, 0xB504F332, 0xB504F333, 0xBFFFFFFF, 0xC0000000, 0xC0000001, 0xFFFFFFFE, 0xFFFFFFFF};
+    static const uint32_t words[TRI_NORMAL_LANES] = {
+        0,          1,          2,          0x3FFFFFFF, 0x40000000, 0x40000001, 0x7FFFFFFF, 0x80000000,
+        0x80000001, 0xB504F332, 0xB504F333, 0xBFFFFFFF, 0xC0000000, 0xC0000001, 0xFFFFFFFE, 0xFFFFFFFF};
     int certain = 0;
     for (int shift = 0; shift < TRI_NORMAL_LANES; shift++)
         for (int only = 0; only < TRI_NORMAL_LANES; only++) { /* one pair in all lanes: a doubt is that pair's */
             uint64_t first[TRI_NORMAL_LANES], second[TRI_NORMAL_LANES];
             float x[TRI_NORMAL_LANES], y[TRI_NORMAL_LANES];
-            for (int i = 0; i < TRI_NORMAL_LANES; i++) first[i] = words[only], second[i] = words[(only + shift) % TRI_NORMAL_LANES];
+            for (int i = 0; i < TRI_NORMAL_LANES; i++)
+                first[i] = words[only], second[i] = words[(only + shift) % TRI_NORMAL_LANES];
             if (box_muller(first, second, 0.5, x, y)) continue;
-            double radius = sqrt(-2.0 * log(((double)first[0] + 1.0) * 0x1p-32)), angle = 2.0 * M_PI * ((double)second[0] * 0x1p-32);
+            double radius = sqrt(-2.0 * log(((double)first[0] + 1.0) * 0x1p-32)),
+                   angle = 2.0 * M_PI * ((double)second[0] * 0x1p-32);
             for (int i = 0; i < TRI_NORMAL_LANES; i++) {
                 assert_true(x[i] == (float)(0.5 * (radius * cos(angle))));
                 assert_true(y[i] == (float)(0.5 * (radius * sin(angle))));

@@ -1,5 +1,5 @@
-/* test_null.c - the devices that compute nothing: they have every row, plan as others do, leave memory as it is and count a step as taken;
- * the timed one takes the cost model's time, no matter how that is cut into kernels. */
+/* test_null.c - the devices that compute nothing: they have every row, plan as others do, leave memory as it is and
+ * count a step as taken; the timed one takes the cost model's time, no matter how that is cut into kernels. */
 #include "tiny.h"
 
 #include "base/clock.h"
@@ -88,8 +88,9 @@ static double time_asking(const tiny *t) {
     return tri__clock() - begin;
 }
 
-/* Thousands of kernels, each far shorter than a system can sleep, take together what they should, beside what running them and asking how
- * long they take cost. A busy machine takes longer, never shorter: the best of some tries counts. */
+/* Thousands of kernels, each far shorter than a system can sleep, take together what they should, beside what running
+ * them and asking how long they take cost. A busy machine takes longer, never shorter: the best of some tries
+ * counts. */
 static void test_takes_the_time(void **state) {
     (void)state;
     tiny t;

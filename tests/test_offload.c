@@ -1,5 +1,5 @@
-/* test_offload.c - classes of memory that lie in a file, where kernels work or from where they are copied: the same numbers to the bit, nothing
- * left behind, and the plan says how much. */
+/* test_offload.c - classes of memory that lie in a file, where kernels work or from where they are copied: the same
+ * numbers to the bit, nothing left behind, and the plan says how much. */
 #include "tiny.h"
 
 #include "program/text.h"
@@ -77,7 +77,8 @@ static job *run(int dp, int pp, tri_shard_kind kind, unsigned offload, int64_t a
     j->n = dp * pp, j->kind = kind, j->offload = offload, j->folder = folder;
     for (int r = 0; r < j->n; r++) {
         tiny *t = &j->rank[r];
-        tiny_open_rank(t, "cpu", 2, 3, 0.1, 2, &(tiny_rank){.dp = dp, .pp = pp, .rank = r, .sharding = {.kind = kind, .prefetch = 1}});
+        tiny_open_rank(t, "cpu", 2, 3, 0.1, 2,
+                       &(tiny_rank){.dp = dp, .pp = pp, .rank = r, .sharding = {.kind = kind, .prefetch = 1}});
         t->in.offload = offload, t->target.ahead = ahead;
         OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
         train[r] = t->program[0] = t->plan.train.program, t->program[1] = t->plan.infer.program;
@@ -119,7 +120,8 @@ static void same_bits_from_a_file(void **state) {
     rmdir(folder);
 }
 
-/* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied near first. */
+/* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied near
+ * first. */
 static void same_bits_on_ranks(void **state) {
     (void)state;
     static const tri_shard_kind kinds[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO2, TRI_SHARD_ZERO3};
@@ -144,7 +146,8 @@ static void same_bits_in_a_pipeline(void **state) {
     (void)state;
     char folder[64];
     make_folder(folder);
-    job *kept = run(1, 2, TRI_SHARD_NONE, 0, 0, NULL), *moved = run(1, 2, TRI_SHARD_NONE, CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), 1024, folder);
+    job *kept = run(1, 2, TRI_SHARD_NONE, 0, 0, NULL),
+        *moved = run(1, 2, TRI_SHARD_NONE, CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT), 1024, folder);
     assert_memory_equal(moved->loss, kept->loss, sizeof kept->loss);
     assert_memory_equal(moved->weights, kept->weights, sizeof kept->weights);
     done(kept);

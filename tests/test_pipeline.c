@@ -1,5 +1,6 @@
-/* test_pipeline.c - pipelines: how models are cut into stages; every schedule on every cut trains as one rank does, to the bit, with ranks as
- * threads; programs of all ranks of all meshes fit together and print as the committed texts. SOAK_STEPS=100: all of it. */
+/* test_pipeline.c - pipelines: how models are cut into stages; every schedule on every cut trains as one rank does, to
+ * the bit, with ranks as threads; programs of all ranks of all meshes fit together and print as the committed texts.
+ * SOAK_STEPS=100: all of it. */
 #include "tensor_job.h"
 
 #include "plan/pipeline/stage.h"
@@ -28,7 +29,8 @@ static const char *cut_text(tri_arena *arena, const tri_model *model, const tri_
 
 /* A model of `layers` each, cut for pp ranks. */
 static tri_status cut(tiny *t, const int layers[2], int pp, tri_staging staging, tri_stages *out) {
-    t->encoder[0].num_hidden_layers = layers[0], t->encoder[1] = t->encoder[0], t->encoder[1].num_hidden_layers = layers[1];
+    t->encoder[0].num_hidden_layers = layers[0], t->encoder[1] = t->encoder[0],
+    t->encoder[1].num_hidden_layers = layers[1];
     tri__model_make(&t->arena, &t->config, t->encoder, t->model.n_columns, (tri_texts){0}, &t->model);
     t->in.mesh.pp = pp, t->in.staging = staging;
     t->in.max.of[TRI_SYM_T1] = t->in.max.of[TRI_SYM_T0], t->in.max.squares[TRI_SYM_T1] = t->in.max.squares[TRI_SYM_T0];
@@ -45,7 +47,8 @@ static void expect_cut(tiny *t, const int layers[2], int pp, tri_staging staging
 
 static void layouts(void **state) {
     (void)state;
-    const tri_staging branch = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH}, chain = {.schedule = TRI_SCHEDULE_1F1B};
+    const tri_staging branch = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH},
+                      chain = {.schedule = TRI_SCHEDULE_1F1B};
     const int two[2] = {2, 2}, longer[2] = {1, 7};
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0, 1);
@@ -72,7 +75,8 @@ static void layouts(void **state) {
     given.stages = (tri_texts){ranges, 3};
     expect_cut(&t, two, 3, given,
                "0: primary.embeddings primary.layer.0 primary.layer.1 | "
-               "1: secondary.embeddings secondary.layer.0 secondary.layer.1 secondary.pooling | 2: primary.pooling tabular fusion");
+               "1: secondary.embeddings secondary.layer.0 secondary.layer.1 secondary.pooling | 2: primary.pooling "
+               "tabular fusion");
     tiny_close(&t);
 }
 
@@ -86,10 +90,11 @@ static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_k
     return tri__dry_bubble(&stages.pipeline, &dry);
 }
 
-/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a branch, not all. The fusion
- * waits for the other branch only when its own is done. A row of n stages waits as long as n - 1 take; less a backward, two thirds of what
- * one takes, where a stage of the second encoder only hands on the first one's gradient: it leaves when that stage begins. All tokens are
- * pooled, so that all layers take the same time. */
+/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a
+ * branch, not all. The fusion waits for the other branch only when its own is done. A row of n stages waits as long as
+ * n - 1 take; less a backward, two thirds of what one takes, where a stage of the second encoder only hands on the
+ * first one's gradient: it leaves when that stage begins. All tokens are pooled, so that all layers take the same
+ * time. */
 static void branches_wait_less(void **state) {
     (void)state;
     const int layers[2] = {12, 12};
@@ -99,9 +104,11 @@ static void branches_wait_less(void **state) {
     for (int k = 1; k <= 3; k++)
         for (int m = 4; m <= 8; m += 4) {
             double want = (k - 1.0) / (m + k - 1), have = bubble(&t, layers, 2 * k, m, TRI_SHAPE_BRANCH);
-            double waits = 2 * k - (k > 1 ? 5 / 3.0 : 1), want_row = waits / (m + waits), row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN);
+            double waits = 2 * k - (k > 1 ? 5 / 3.0 : 1), want_row = waits / (m + waits),
+                   row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN);
             if (fabs(have - want) > 0.03 || fabs(row - want_row) > 0.03)
-                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have, row, want, want_row);
+                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have,
+                         row, want, want_row);
         }
     tiny_close(&t);
 }
@@ -138,11 +145,18 @@ static void no_cut_is_better(void **state) {
     tiny_close(&t);
 }
 
-/* When the last gradient is there, by the event simulation of all ranks' programs on wires and memory that take no time: from the second
- * microbatch on, gradients of weights are read as well. */
+/* When the last gradient is there, by the event simulation of all ranks' programs on wires and memory that take no
+ * time: from the second microbatch on, gradients of weights are read as well. */
 static double simulated(tiny *t, const tri_stage_time *time) {
-    const tri_hardware hardware = {.f32 = 1e9, .half = 1e9, .attention = 1, .bytes = 1e30, .copy = 1e30, .ranks_per_node = 64,
-                                   .near = {0, 1e30}, .far = {0, 1e30}, .overlap = 1};
+    const tri_hardware hardware = {.f32 = 1e9,
+                                   .half = 1e9,
+                                   .attention = 1,
+                                   .bytes = 1e30,
+                                   .copy = 1e30,
+                                   .ranks_per_node = 64,
+                                   .near = {0, 1e30},
+                                   .far = {0, 1e30},
+                                   .overlap = 1};
     tri_unit_seconds unit[64];
     tri_classes train, infer;
     tri_timeline line;
@@ -161,8 +175,8 @@ static double simulated(tiny *t, const tri_stage_time *time) {
     return end;
 }
 
-/* The dry run of a cut is as long as its programs: also where a stage hands on what is not its own, where branches meet, and where a stage
- * has the end of one encoder and the beginning of the other. */
+/* The dry run of a cut is as long as its programs: also where a stage hands on what is not its own, where branches
+ * meet, and where a stage has the end of one encoder and the beginning of the other. */
 static void dry_runs(void **state) {
     (void)state;
     const int layers[2] = {8, 8};
@@ -180,18 +194,22 @@ static void dry_runs(void **state) {
                 if (shape == TRI_SHAPE_BRANCH && tri__schedule_row(kind)->chain) continue;
                 t.in.mesh.pp = pp, t.in.staging = (tri_staging){.schedule = kind, .shape = shape, .time = time};
                 OK(tri__stages_plan(&t.arena, &t.in, &stages));
-                OK(tri__schedule_dry(&t.arena, &stages.pipeline, tri__stages_orders(&t.arena, &t.in, &stages), stages.time, 0, &dry));
+                OK(tri__schedule_dry(&t.arena, &stages.pipeline, tri__stages_orders(&t.arena, &t.in, &stages),
+                                     stages.time, 0, &dry));
                 double real = simulated(&t, time);
                 if (fabs(dry.span - real) > 0.03 * real)
-                    fail_msg("%s, shape %d, %d ranks: %g by the dry run, %g by the programs", schedule_names[kind], shape, pp, dry.span, real);
+                    fail_msg("%s, shape %d, %d ranks: %g by the dry run, %g by the programs", schedule_names[kind],
+                             shape, pp, dry.span, real);
             }
     tiny_close(&t);
 }
 
 static void refusals(void **state) {
     (void)state;
-    char *twice[] = {"primary secondary.layer.0", "secondary tabular fusion"}, *missing[] = {"primary", "secondary fusion"};
-    char *unknown[] = {"primary tertiary", "secondary tabular fusion"}, *turned[] = {"tabular fusion", "primary secondary"};
+    char *twice[] = {"primary secondary.layer.0", "secondary tabular fusion"},
+         *missing[] = {"primary", "secondary fusion"};
+    char *unknown[] = {"primary tertiary", "secondary tabular fusion"},
+         *turned[] = {"tabular fusion", "primary secondary"};
     char *circle[] = {"primary.embeddings primary.layer.1 secondary tabular fusion primary.pooling", "primary.layer.0"};
     char *beyond[] = {"primary.embeddings primary.layer.0-7 primary.pooling", "secondary tabular fusion"};
     char *empty[] = {"primary secondary tabular fusion", " "};
@@ -208,11 +226,15 @@ static void refusals(void **state) {
         {2, {.schedule = TRI_SCHEDULE_1F1B, .chunks = 2}, "--schedule 1f1b has 1 stage a rank, not 2"},
         {2, {.schedule = TRI_SCHEDULE_INTERLEAVED, .chunks = 1}, "at least 2"},
         {3, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "names 2 stages, but 3 ranks"},
-        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}}, "secondary.layer.0 is in stage 0 and again in stage 1"},
+        {2,
+         {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}},
+         "secondary.layer.0 is in stage 0 and again in stage 1"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {missing, 2}}, "tabular is in no stage"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {unknown, 2}}, "\"tertiary\" means no unit"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {turned, 2}}, "only a later stage computes"},
-        {2, {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH, .stages = {circle, 2}}, "only a later stage computes"},
+        {2,
+         {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH, .stages = {circle, 2}},
+         "only a later stage computes"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {empty, 2}}, "stage 1 has no unit"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {beyond, 2}}, "\"primary.layer.0-7\": this model has only"},
     };
@@ -236,7 +258,8 @@ static void expect_same(const job *want, const job *have, const char *what) {
         fail_msg("%s: loss of step 1 is %.17g, not %.17g", what, have->loss[0][0], want->loss[0][0]);
     if (memcmp(want->norm[0], have->norm[0], sizeof want->norm[0]) != 0)
         fail_msg("%s: norm of step 1 is %.17g, not %.17g", what, have->norm[0][0], want->norm[0][0]);
-    if (memcmp(want->weights, have->weights, (size_t)want->rank[0].model.n_elements * sizeof(float)) != 0) fail_msg("%s: other weights", what);
+    if (memcmp(want->weights, have->weights, (size_t)want->rank[0].model.n_elements * sizeof(float)) != 0)
+        fail_msg("%s: other weights", what);
     for (int r = 0; r < have->n; r++) { /* replica by replica: the one rank of it that predicts */
         int replica = tri__mesh_coords(&have->rank[r].in.mesh, r).dp;
         const tiny *t = &have->rank[r];
@@ -249,8 +272,8 @@ static void expect_same(const job *want, const job *have, const char *what) {
 static int run_pipeline(const job *want, job_what is, const char *what) {
     char text[128];
     job j;
-    snprintf(text, sizeof text, "%s: %d stages of %s%s, %d replicas, %d microbatches", what, is.pp, schedule_names[is.staging.schedule],
-             is.staging.shape ? ", branches" : "", is.dp ? is.dp : 1, is.n_mb);
+    snprintf(text, sizeof text, "%s: %d stages of %s%s, %d replicas, %d microbatches", what, is.pp,
+             schedule_names[is.staging.schedule], is.staging.shape ? ", branches" : "", is.dp ? is.dp : 1, is.n_mb);
     job_open(&j, is);
     job_run(&j);
     expect_same(want, &j, text);
@@ -292,7 +315,11 @@ static void replicas(void **state) {
     int cases = 0;
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
         for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
-            job_what is = {.dp = 2, .n_mb = n_mb, .steps = whole ? JOB_STEPS : 2, .dropout = 0.1, .sharding = {.kind = kind, .prefetch = 1}};
+            job_what is = {.dp = 2,
+                           .n_mb = n_mb,
+                           .steps = whole ? JOB_STEPS : 2,
+                           .dropout = 0.1,
+                           .sharding = {.kind = kind, .prefetch = 1}};
             job one;
             open_one(&one, is);
             for (is.pp = 2; is.pp <= 4; is.pp++)
@@ -307,10 +334,12 @@ static void replicas(void **state) {
     print_message("    %d cases, each the bits of replicas without stages\n", cases);
 }
 
-/* Recomputation, 16-bit numbers, models of one and two branches, blocks of several units, weights that stay gathered. */
+/* Recomputation, 16-bit numbers, models of one and two branches, blocks of several units, weights that stay
+ * gathered. */
 static void mixtures(void **state) {
     (void)state;
-    const tri_staging zbv = {.schedule = TRI_SCHEDULE_ZBV}, zb = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH};
+    const tri_staging zbv = {.schedule = TRI_SCHEDULE_ZBV},
+                      zb = {.schedule = TRI_SCHEDULE_ZB_H1, .shape = TRI_SHAPE_BRANCH};
     const tri_staging plain = {.schedule = TRI_SCHEDULE_1F1B}, looped = {.schedule = TRI_SCHEDULE_INTERLEAVED};
     const job_what ways[] = {
         {.pp = 3, .n_mb = 4, .recompute = TRI_RECOMPUTE_FULL, .staging = zb},
@@ -321,10 +350,23 @@ static void mixtures(void **state) {
         {.pp = 3, .n_mb = 2, .texts = 1, .staging = zb},
         {.pp = 3, .n_mb = 5, .no_table = 1, .staging = looped},
         {.pp = 5, .n_mb = 2, .staging = zb},
-        {.pp = 2, .dp = 2, .n_mb = 3, .recompute = TRI_RECOMPUTE_FULL, .staging = zb, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 2}},
+        {.pp = 2,
+         .dp = 2,
+         .n_mb = 3,
+         .recompute = TRI_RECOMPUTE_FULL,
+         .staging = zb,
+         .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 2}},
         {.pp = 2, .dp = 2, .n_mb = 2, .staging = zbv, .sharding = {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_NO}},
-        {.pp = 2, .dp = 2, .n_mb = 2, .staging = plain, .sharding = {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_YES}},
-        {.pp = 2, .dp = 4, .n_mb = 2, .staging = looped, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
+        {.pp = 2,
+         .dp = 2,
+         .n_mb = 2,
+         .staging = plain,
+         .sharding = {.kind = TRI_SHARD_ZERO3, .reshard = TRI_RESHARD_YES}},
+        {.pp = 2,
+         .dp = 4,
+         .n_mb = 2,
+         .staging = looped,
+         .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1}},
         {.pp = 2, .dp = 2, .n_mb = 2, .precision = TRI_BF16, .staging = zbv, .sharding = {.kind = TRI_SHARD_ZERO2}},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -344,10 +386,12 @@ static void blocks(void **state) {
     job one, many;
     open_one(&one, is);
     is.pp = 2, is.staging = (tri_staging){.schedule = TRI_SCHEDULE_ZBV};
-    is.sharding = (tri_sharding){.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 100000000, .prefetch = 1};
+    is.sharding = (tri_sharding){
+        .kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 100000000, .prefetch = 1};
     job_open(&many, is);
     job_run(&many);
-    for (int s = 0; s < is.steps; s++) assert_true(fabs(many.loss[0][s] - one.loss[0][s]) <= 2e-6 * fmax(one.loss[0][s], 0.1));
+    for (int s = 0; s < is.steps; s++)
+        assert_true(fabs(many.loss[0][s] - one.loss[0][s]) <= 2e-6 * fmax(one.loss[0][s], 0.1));
     job_close(&many), job_close(&one);
 }
 
@@ -424,7 +468,8 @@ static int64_t activations(tiny *t, tri_schedule_kind schedule, int n_mb, int ra
     return plan.train.program->bytes[TRI_MEM_ACT];
 }
 
-/* GPipe holds all microbatches; 1F1B as many as stages follow and one, however many there are; the others no more with more of them. */
+/* GPipe holds all microbatches; 1F1B as many as stages follow and one, however many there are; the others no more with
+ * more of them. */
 static void memory_follows_the_schedule(void **state) {
     (void)state;
     enum { P = 4 };
@@ -437,7 +482,8 @@ static void memory_follows_the_schedule(void **state) {
         assert_true((double)activations(&t, TRI_SCHEDULE_GPIPE, P, rank) < 1.1 * P * each);
         assert_true((double)alternate > 0.9 * (P - rank) * each && (double)alternate < 1.1 * (P - rank) * each);
         for (int schedule = TRI_SCHEDULE_1F1B; schedule < TRI_SCHEDULE_COUNT; schedule++)
-            assert_true((double)activations(&t, schedule, 4 * P, rank) < 1.05 * (double)activations(&t, schedule, 2 * P, rank));
+            assert_true((double)activations(&t, schedule, 4 * P, rank) <
+                        1.05 * (double)activations(&t, schedule, 2 * P, rank));
     }
     tiny_close(&t);
 }
@@ -450,7 +496,8 @@ static void golden_programs(void **state) {
         tiny t[2];
         char path[64];
         for (int r = 0; r < 2; r++)
-            tiny_open_rank(&t[r], "cpu", 2, 0, 0, 2, &(tiny_rank){.rank = r, .pp = 2, .staging = {.schedule = kinds[k], .shape = k}});
+            tiny_open_rank(&t[r], "cpu", 2, 0, 0, 2,
+                           &(tiny_rank){.rank = r, .pp = 2, .staging = {.schedule = kinds[k], .shape = k}});
         snprintf(path, sizeof path, "tests/programs/%s.txt", schedule_names[kinds[k]]);
         program_text_check(path, (const tri_program *[]){t[0].program[0], t[1].program[0]}, 2);
         tiny_close(&t[0]), tiny_close(&t[1]);
@@ -461,10 +508,18 @@ int main(int argc, char **argv) {
     soak_select(argc, argv);
     whole = soak_count("SOAK_STEPS", 0) > 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),   cmocka_unit_test(branches_wait_less), cmocka_unit_test(no_cut_is_better), cmocka_unit_test(refusals),
+        cmocka_unit_test(layouts),
+        cmocka_unit_test(branches_wait_less),
+        cmocka_unit_test(no_cut_is_better),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(golden_programs),
-        cmocka_unit_test(schedules), cmocka_unit_test(replicas),         cmocka_unit_test(mixtures), cmocka_unit_test(blocks),
-        cmocka_unit_test(meshes),    cmocka_unit_test(memory_follows_the_schedule), cmocka_unit_test(dry_runs),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(replicas),
+        cmocka_unit_test(mixtures),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(meshes),
+        cmocka_unit_test(memory_follows_the_schedule),
+        cmocka_unit_test(dry_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,12 +48,15 @@ static int count_of(const tri_program *p, tri_op op) {
     return n;
 }
 
-/* What an encoder's last layer makes: rows of first tokens where these alone are pooled, else of all; also where ranks share out tokens. */
+/* What an encoder's last layer makes: rows of first tokens where these alone are pooled, else of all; also where ranks
+ * share out tokens. */
 static void last_layer_makes_what_is_read(void **state) {
     (void)state;
-    static const struct { tri_pooling pooling; int tp, shares_tokens, first; } rows[] = {
-        {TRI_POOLING_POOLER, 1, 0, 1}, {TRI_POOLING_CLS, 1, 0, 1}, {TRI_POOLING_MEAN, 1, 0, 0},
-        {TRI_POOLING_POOLER, 2, 0, 1}, {TRI_POOLING_POOLER, 2, 1, 0}, {TRI_POOLING_POOLER, 1, 1, 1}, {TRI_POOLING_MEAN, 2, 0, 0},
+    static const struct { tri_pooling pooling; int tp, shares_tokens, first;
+    } rows[] = {
+        {TRI_POOLING_POOLER, 1, 0, 1}, {TRI_POOLING_CLS, 1, 0, 1},    {TRI_POOLING_MEAN, 1, 0, 0},
+        {TRI_POOLING_POOLER, 2, 0, 1}, {TRI_POOLING_POOLER, 2, 1, 0}, {TRI_POOLING_POOLER, 1, 1, 1},
+        {TRI_POOLING_MEAN, 2, 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tiny t;
@@ -99,7 +102,8 @@ static void mutations_are_caught(void **state) {
             if (kind == 3) {                                                  /* reads something written only later */
                 int later = -1;
                 for (int j = copy.n_instrs - 1; j > i && later < 0; j--)
-                    if (copy.slot[copy.instr[j].slot[0]].mem == TRI_MEM_ACT && row->phase == TRI_PHASE_F) later = copy.instr[j].slot[0];
+                    if (copy.slot[copy.instr[j].slot[0]].mem == TRI_MEM_ACT && row->phase == TRI_PHASE_F)
+                        later = copy.instr[j].slot[0];
                 if (later < 0 || row->n_args < 2 || i > copy.n_instrs / 4) continue;
                 instr->slot[row->n_args > 1 ? 1 : 0] = later;
             }
@@ -120,7 +124,8 @@ static void mutations_are_caught(void **state) {
     tiny_close(&t);
 }
 
-/* Poison every class and what follows it: a step at the largest microbatch writes up to the planned end, never past it. */
+/* Poison every class and what follows it: a step at the largest microbatch writes up to the planned end, never past
+ * it. */
 static void plan_is_the_memory_used(void **state) {
     (void)state;
     enum { GUARD = 4096, POISON = 0xA5 };
@@ -177,8 +182,9 @@ static void gradient_of_the_whole(void **state) {
         int n_units = t.model.n_units, padded = 0;
         for (int u = 0; u < n_units; u++) {
             int64_t count = t.model.unit[u].count;
-            float *w = tri__exec_slot(exec, 0, t.plan.train.param[u]), *saved = malloc((size_t)count * sizeof *saved); /* [count] */
-            float *direction = malloc((size_t)count * sizeof *direction);                                              /* [count] */
+            float *w = tri__exec_slot(exec, 0, t.plan.train.param[u]),
+                  *saved = malloc((size_t)count * sizeof *saved);         /* [count] */
+            float *direction = malloc((size_t)count * sizeof *direction); /* [count] */
             tri__random_normal(3, (uint32_t)u, 1, 0, count, direction);
             memcpy(saved, w, (size_t)count * sizeof *w);
             OK(tri__exec_run(exec, 0, 0, end, 1, t.feed, NULL));
@@ -247,7 +253,8 @@ static void devices_agree(void **state) {
         const char *device = i == 0 ? "reference" : "cpu";
         tiny_open(&t, device, 2, 3, 0.1, 2);
         tri_exec *exec = tiny_exec(&t, device, i ? i : 1, 0);
-        for (uint32_t step = 1; step <= 3; step++) OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, step, t.feed, NULL));
+        for (uint32_t step = 1; step <= 3; step++)
+            OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, step, t.feed, NULL));
         loss[i] = tiny_loss(&t, exec);
         const void *memory = tri__exec_memory(exec, TRI_MEM_PARAM, &bytes);
         weights[i] = malloc((size_t)bytes);

@@ -1,4 +1,5 @@
-/* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training steps. */
+/* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training
+ * steps. */
 #include "device/cpu/fast/gemm_half.h"
 #include "kernel_parts.h"
 #include "tiny.h"
@@ -43,7 +44,8 @@ static void try_variant(rows *all, const kernel_case *at, float p, unsigned acc,
         kernel_call_run(&want, &all->reference, 1);
         kernel_call_run(&got, threads == 1 ? &all->reference : &all->cpu, threads);
         for (int a = 0; a < row->n_args; a++)
-            if (tri__access_writes(row->arg[a].access) && got.block[a] && !kernel_sums_rounded(at->op, a)) compare(&got, &want, a, tolerance(all->type));
+            if (tri__access_writes(row->arg[a].access) && got.block[a] && !kernel_sums_rounded(at->op, a))
+                compare(&got, &want, a, tolerance(all->type));
         kernel_call_close(&want);
         kernel_call_close(&got);
     }
@@ -61,17 +63,21 @@ static void try_case(const kernel_case *at, void *context) {
     try_variant(all, at, p, 0, 0);
     if (sums) try_variant(all, at, p, sums, 0);
     if (optional) try_variant(all, at, p, 0, optional);
-    static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din, TRI_OP_dropout_add_norm_din}; /* without what plans may leave out */
+    static const tri_op alone[] = {TRI_OP_linear, TRI_OP_embed, TRI_OP_add_din,
+                                   TRI_OP_dropout_add_norm_din}; /* without what plans may leave out */
     for (int i = 0; i < 4; i++)
         for (int a = 0; a < row->n_args && at->op == alone[i]; a++)
-            if (row->arg[a].optional && strcmp(row->arg[a].name, "key") != 0) try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
+            if (row->arg[a].optional && strcmp(row->arg[a].name, "key") != 0)
+                try_variant(all, at, p, at->op == TRI_OP_add_din, 1u << a);
     all->seen[at->op]++;
 }
 
 /* Ragged, and no rows at all. */
 static const kernel_grid grids[] = {
-    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din gelu_din_db tanh tanh_din relu "
-     "relu_din", "T=0,1,5,17,64 H=3,20,100"},
+    {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+     "gelu_din_db tanh tanh_din relu "
+     "relu_din",
+     "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=0,1,3,17,64 O=1,20,100 I=3,20,64"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65,270 O=130 I=300"},
@@ -98,7 +104,8 @@ static void rows_against_fp32(void **state) {
         kernel_cases(grids, sizeof grids / sizeof *grids, try_case, all);
     }
     for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op]) fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
+        if (tri__op_queue((tri_op)op) == TRI_QUEUE_COMPUTE && !all->seen[op])
+            fail_msg("no case tries %s", tri__op_row((tri_op)op)->name);
     free(all);
 }
 
@@ -132,8 +139,10 @@ static void try_product(const tri_half_product *kernel) {
             for (int j = 0; j < LD; j++) {
                 double want = i * LD + j;
                 for (int x = 0; i < kernel->mr && j < kernel->nr && x < k; x++)
-                    want += (double)tri__from_bf16(a[(x / kernel->a_group * kernel->mr + i) * kernel->a_group + x % kernel->a_group]) *
-                            tri__from_bf16(b[(x / kernel->b_group * kernel->nr + j) * kernel->b_group + x % kernel->b_group]);
+                    want += (double)tri__from_bf16(
+                                a[(x / kernel->a_group * kernel->mr + i) * kernel->a_group + x % kernel->a_group]) *
+                            tri__from_bf16(
+                                b[(x / kernel->b_group * kernel->nr + j) * kernel->b_group + x % kernel->b_group]);
                 if (!(fabs(c[i * LD + j] - want) <= 1e-3))
                     fail_msg("%s: k %d: [%d,%d] is %g, not %g", kernel->name, k, i, j, (double)c[i * LD + j], want);
             }
@@ -146,7 +155,8 @@ static void products(void **state) {
     print_message("bf16 products: %s\n", best ? best->name : "through fp32");
     if (best) try_product(best);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f")) try_product(&tri__half_product_avx512);
+    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f"))
+        try_product(&tri__half_product_avx512);
 #endif
 }
 
@@ -195,8 +205,9 @@ static outcome train(const setting *s) {
 static void losses_are_those_of_fp32(void **state) {
     (void)state;
     static const setting settings[] = {
-        {TRI_F32, TRI_F32, 0, 1, STEPS, 0.1},  {TRI_BF16, TRI_F32, 0, 1, STEPS, 0.1}, {TRI_BF16, TRI_BF16, 0, 1, STEPS, 0.1},
-        {TRI_F16, TRI_F32, 0, 1, STEPS, 0.1},  {TRI_F16, TRI_F16, 0, 1, STEPS, 0.1},  {TRI_F32, TRI_BF16, 0, 1, STEPS, 0.1},
+        {TRI_F32, TRI_F32, 0, 1, STEPS, 0.1},   {TRI_BF16, TRI_F32, 0, 1, STEPS, 0.1},
+        {TRI_BF16, TRI_BF16, 0, 1, STEPS, 0.1}, {TRI_F16, TRI_F32, 0, 1, STEPS, 0.1},
+        {TRI_F16, TRI_F16, 0, 1, STEPS, 0.1},   {TRI_F32, TRI_BF16, 0, 1, STEPS, 0.1},
     };
     outcome wide = train(&settings[0]);
     assert_true(wide.loss[STEPS - 1] < 0.8 * wide.loss[0]);
@@ -218,7 +229,8 @@ static void same_bits(void **state) {
     for (int i = 0; i < 2; i++) {
         outcome out[4];
         for (int k = 0; k < 4; k++)
-            out[k] = train(&(setting){halves[i], TRI_F32, k == 3 ? TRI_RECOMPUTE_NONE : (tri_recompute)k, k == 3 ? 2 : 1, 5, 0.1});
+            out[k] = train(
+                &(setting){halves[i], TRI_F32, k == 3 ? TRI_RECOMPUTE_NONE : (tri_recompute)k, k == 3 ? 2 : 1, 5, 0.1});
         for (int k = 1; k < 4; k++) {
             assert_memory_equal(out[k].loss, out[0].loss, 5 * sizeof out[0].loss[0]);
             assert_memory_equal(out[k].weights, out[0].weights, (size_t)out[0].bytes);
@@ -236,7 +248,8 @@ static void overflow_skips_the_step(void **state) {
     tri_exec *exec = tiny_exec(&t, "cpu", 1, 0);
     tri_loss_scale scale = tri__loss_scale_start();
     int64_t n_weights, n_state;
-    char *weights = tri__exec_memory(exec, TRI_MEM_PARAM, &n_weights), *moments = tri__exec_memory(exec, TRI_MEM_STATE, &n_state);
+    char *weights = tri__exec_memory(exec, TRI_MEM_PARAM, &n_weights),
+         *moments = tri__exec_memory(exec, TRI_MEM_STATE, &n_state);
     char *old_weights = malloc((size_t)n_weights), *old_moments = malloc((size_t)n_state);
     const int32_t *apply = tri__exec_slot(exec, 0, t.plan.train.apply);
     for (int step = 1; step <= 4; step++) {
@@ -279,15 +292,18 @@ static void scale_grows_and_falls(void **state) {
 /* Weights, gradients and optimizer state, in bytes a parameter; slots are rounded up to 64. */
 static void bytes_per_parameter(void **state) {
     (void)state;
-    static const struct { tri_dtype precision, reduce; int bytes; } cases[] = {
-        {TRI_F32, TRI_F32, 16}, {TRI_BF16, TRI_BF16, 16}, {TRI_BF16, TRI_F32, 18}, {TRI_F16, TRI_F16, 16}, {TRI_F16, TRI_F32, 18},
+    static const struct { tri_dtype precision, reduce; int bytes;
+    } cases[] = {
+        {TRI_F32, TRI_F32, 16}, {TRI_BF16, TRI_BF16, 16}, {TRI_BF16, TRI_F32, 18},
+        {TRI_F16, TRI_F16, 16}, {TRI_F16, TRI_F32, 18},
     };
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plan_as(&t, &(setting){cases[i].precision, cases[i].reduce, 0, 1, 0, 0});
         const int64_t *bytes = t.program[0]->bytes;
-        int64_t held = bytes[TRI_MEM_PARAM] + bytes[TRI_MEM_GRAD] + bytes[TRI_MEM_STATE], exact = cases[i].bytes * t.model.n_elements;
+        int64_t held = bytes[TRI_MEM_PARAM] + bytes[TRI_MEM_GRAD] + bytes[TRI_MEM_STATE],
+                exact = cases[i].bytes * t.model.n_elements;
         assert_true(held >= exact && held <= exact + 5 * 64 * t.model.n_units);
         assert_int_equal(t.plan.train.master != NULL, cases[i].precision != TRI_F32);
         assert_int_equal(t.plan.train.scale >= 0, cases[i].precision == TRI_F16);
@@ -295,11 +311,16 @@ static void bytes_per_parameter(void **state) {
     tiny_close(&t);
 }
 
-/* The same shared out over N replicas, 16-bit gradients: 16, 4 + 12/N, 2 + 14/N and 16/N bytes; fp32 ones are 2 more each. */
+/* The same shared out over N replicas, 16-bit gradients: 16, 4 + 12/N, 2 + 14/N and 16/N bytes; fp32 ones are 2 more
+ * each. */
 static void bytes_per_parameter_shared_out(void **state) {
     (void)state;
-    static const struct { tri_shard_kind kind; double held, shared, grads_held, grads_shared; } cases[] = {
-        {TRI_SHARD_NONE, 16, 0, 1, 0}, {TRI_SHARD_ZERO1, 4, 12, 1, 0}, {TRI_SHARD_ZERO2, 2, 14, 0, 1}, {TRI_SHARD_ZERO3, 0, 16, 0, 1},
+    static const struct { tri_shard_kind kind; double held, shared, grads_held, grads_shared;
+    } cases[] = {
+        {TRI_SHARD_NONE, 16, 0, 1, 0},
+        {TRI_SHARD_ZERO1, 4, 12, 1, 0},
+        {TRI_SHARD_ZERO2, 2, 14, 0, 1},
+        {TRI_SHARD_ZERO3, 0, 16, 0, 1},
     };
     static const int worlds[] = {4, 64};
     for (int i = 0; i < 4; i++)
@@ -314,10 +335,12 @@ static void bytes_per_parameter_shared_out(void **state) {
                 plan_as(&t, &(setting){TRI_BF16, wide ? TRI_F32 : TRI_BF16, 0, 1, 0, 0});
                 const int64_t *bytes = t.program[0]->bytes;
                 double held = (double)(bytes[TRI_MEM_PARAM] + bytes[TRI_MEM_GRAD] + bytes[TRI_MEM_STATE]);
-                double share = cases[i].held + cases[i].shared / n + wide * 2 * (cases[i].grads_held + cases[i].grads_shared / n);
+                double share = cases[i].held + cases[i].shared / n +
+                               wide * 2 * (cases[i].grads_held + cases[i].grads_shared / n);
                 double exact = share * (double)t.model.n_elements;
                 if (fabs(held - exact) > 5 * 64 * t.model.n_units + 0.001 * exact)
-                    fail_msg("kind %d over %d: %g bytes a parameter, not %g", cases[i].kind, n, held / (double)t.model.n_elements, share);
+                    fail_msg("kind %d over %d: %g bytes a parameter, not %g", cases[i].kind, n,
+                             held / (double)t.model.n_elements, share);
                 tiny_close(&t);
             }
 }
@@ -338,7 +361,8 @@ static void predictions(void **state) {
         tiny_close(&t);
     }
     for (int i = 1; i < 3; i++)
-        for (int k = 0; k < 3 * TINY_SAMPLES; k++) assert_true(fabs((double)probs[i][k] - probs[0][k]) <= tolerance(types[i]));
+        for (int k = 0; k < 3 * TINY_SAMPLES; k++)
+            assert_true(fabs((double)probs[i][k] - probs[0][k]) <= tolerance(types[i]));
 }
 
 int main(void) {

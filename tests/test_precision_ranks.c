@@ -1,5 +1,5 @@
-/* test_precision_ranks.c - 16-bit types and rebuilt activations on several ranks, which are threads here: every way of sharing out trains
- * as one rank does; where the same sums are taken, to the bit; an overflow is everyone's. */
+/* test_precision_ranks.c - 16-bit types and rebuilt activations on several ranks, which are threads here: every way of
+ * sharing out trains as one rank does; where the same sums are taken, to the bit; an overflow is everyone's. */
 #include "tiny.h"
 #include "train/loss_scale.h"
 
@@ -24,7 +24,8 @@ static void job_open(job *j) {
     const tri_program *train[MAX_RANKS], *infer[MAX_RANKS];
     for (int r = 0; r < j->dp; r++) {
         tiny *t = &j->rank[r];
-        tiny_open_rank(t, "cpu", 2, 3, 0.1, j->n_mb, &(tiny_rank){.dp = j->dp, .rank = r, .sharding = {.kind = j->kind, .prefetch = 1}});
+        tiny_open_rank(t, "cpu", 2, 3, 0.1, j->n_mb,
+                       &(tiny_rank){.dp = j->dp, .rank = r, .sharding = {.kind = j->kind, .prefetch = 1}});
         t->in.precision = j->precision, t->in.reduce_dtype = j->reduce, t->in.recompute = j->recompute;
         OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
         train[r] = t->program[0] = t->plan.train.program;
@@ -60,7 +61,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
         uint64_t weights = hash_class(exec, TRI_MEM_PARAM), state = hash_class(exec, TRI_MEM_STATE);
         status = tri__exec_run(exec, 0, 0, train->update, (uint32_t)step + 1, t->feed, NULL);
         j->loss[rank][step] = tiny_loss(t, exec);
-        if (status == TRI_OK) status = tri__exec_run(exec, 0, train->update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL);
+        if (status == TRI_OK)
+            status = tri__exec_run(exec, 0, train->update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL);
         j->apply[rank][step] = *(const int32_t *)tri__exec_slot(exec, 0, train->apply);
         j->changed[rank][step] = weights != hash_class(exec, TRI_MEM_PARAM) || state != hash_class(exec, TRI_MEM_STATE);
         if (status == TRI_OK) status = tri__loss_scale_next(&scale, j->apply[rank][step]);
@@ -106,7 +108,8 @@ static void as_one_rank(void **state) {
                 how.dp = dp, how.kind = (tri_shard_kind)kind, how.recompute = TRI_RECOMPUTE_NONE;
                 job *many = run(how);
                 for (int step = 0; step < STEPS; step++)
-                    if (!(fabs(many->loss[0][step] - one->loss[0][step]) <= types[i].within * fmax(one->loss[0][step], 0.1)))
+                    if (!(fabs(many->loss[0][step] - one->loss[0][step]) <=
+                          types[i].within * fmax(one->loss[0][step], 0.1)))
                         fail_msg("kind %d of %d ranks in %s: loss %g, not %g", kind, dp, tri__dtype_name(how.precision),
                                  many->loss[0][step], one->loss[0][step]);
                 how.recompute = kind % 2 ? TRI_RECOMPUTE_SELECTIVE : TRI_RECOMPUTE_FULL;

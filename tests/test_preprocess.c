@@ -99,7 +99,8 @@ static void fills_missing_numbers_as_told(void **state) {
             for (int i = 0; i < 3; i++) squares += (values[i] - mean) * (values[i] - mean);
             squares += (fills[policy] - mean) * (fills[policy] - mean);
             if (transform == TRI_TRANSFORM_NONE) assert_true(got == (float)fills[policy]);
-            if (transform == TRI_TRANSFORM_STANDARD) assert_true(fabs((double)got - (fills[policy] - mean) / sqrt(squares / 4)) < 1e-6);
+            if (transform == TRI_TRANSFORM_STANDARD)
+                assert_true(fabs((double)got - (fills[policy] - mean) / sqrt(squares / 4)) < 1e-6);
             if (transform == TRI_TRANSFORM_QUANTILE_NORMAL) {
                 assert_int_equal(x->n_quantiles, 4); /* the filled column's */
                 assert_true(got == (float)tri__quantile_normal(fills[policy], x->quantile, 4));
@@ -121,14 +122,18 @@ static void transforms_by_quantiles_as_scikit_learn(void **state) {
         int n, quantiles;
         double in[13], out[13];
     } cases[] = {
-        {small, 11, 11,
+        {small,
+         11,
+         11,
          {0, 1, 1.5, 2, 3, 4.25, 5, 5.5, 8.9999999999, 9, 10, -1e300, 1e300},
          {-5.199337582605575, -5.199337582605575, -1.0364333894937894, -0.8416212335729142, -0.3853204664075676,
-          0.06270677794321385, 0.524400512708041, 1.0364333894937898, 5.19933758270342, 5.19933758270342, 5.19933758270342,
-          -5.199337582605575, 5.19933758270342}},
+          0.06270677794321385, 0.524400512708041, 1.0364333894937898, 5.19933758270342, 5.19933758270342,
+          5.19933758270342, -5.199337582605575, 5.19933758270342}},
         {constant, 5, 5, {6, 7, 8}, {-5.199337582605575, -5.199337582605575, 5.19933758270342}},
         {single, 1, 1, {2.5, 3}, {-5.199337582605575, 5.19933758270342}},
-        {big, 2500, 1000,
+        {big,
+         2500,
+         1000,
          {0, 0.1, 1, 10, 100, 500, 1000, 2000, 2405.6, 2500},
          {-5.199337582605575, -2.879568883798913, -2.5342448444109325, -1.9341167907611445, -1.1743865247136833,
           -0.38063600076671633, 0.14518229534576577, 1.1987681129573682, 5.19933758270342, 5.19933758270342}},
@@ -143,8 +148,8 @@ static void transforms_by_quantiles_as_scikit_learn(void **state) {
         }
     }
     static const double p[] = {1e-7, 1e-3, 0.02425, 0.3, 0.5, 0.9, 0.975}; /* scipy.stats.norm.ppf */
-    static const double y[] = {-5.1993375821928165, -3.090232306167813, -1.972961051311885, -0.5244005127080409, 0, 1.2815515655446004,
-                               1.959963984540054};
+    static const double y[] = {-5.1993375821928165, -3.090232306167813, -1.972961051311885, -0.5244005127080409, 0,
+                               1.2815515655446004,  1.959963984540054};
     for (int i = 0; i < 7; i++) assert_true(fabs(tri__normal_inverse(p[i]) - y[i]) < 1e-14);
     free(big);
 }
@@ -161,8 +166,9 @@ static tri_table *numbers_but(const char *odd) {
 
 static void refuses_what_is_no_number(void **state) {
     (void)state;
-    static const char *const bad[] = {"nan",  "NaN", "inf",  "-inf", "0x10", "1e999", "-1e999", "1,5", "1.5.2", "--1", "1e", "1e+",
-                                      ".",    "e5",  "12a",  "1 2",  "infinity", "1_000", "\302\2401", "1f"};
+    static const char *const bad[] = {"nan", "NaN",   "inf",      "-inf",  "0x10",      "1e999", "-1e999",
+                                      "1,5", "1.5.2", "--1",      "1e",    "1e+",       ".",     "e5",
+                                      "12a", "1 2",   "infinity", "1_000", "\302\2401", "1f"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tri_table *table = numbers_but(bad[i]);
         tri_preprocess *made;
@@ -257,7 +263,8 @@ static void categories_have_a_limit(void **state) {
         free(text);
         tri_preprocess *made;
         assert_int_equal(fit(table, 1, 2, &made), n > TRI_CATEGORIES_MAX ? TRI_DATA : TRI_OK);
-        if (n > TRI_CATEGORIES_MAX) assert_error("table.csv:2:3: \"v0\" in column \"x\" is not a number, and the column has more than 256");
+        if (n > TRI_CATEGORIES_MAX)
+            assert_error("table.csv:2:3: \"v0\" in column \"x\" is not a number, and the column has more than 256");
         else assert_int_equal(made->width, n + 1);
         tri__preprocess_free(made);
         tri__table_close(table);
@@ -277,7 +284,10 @@ static void finds_the_classes(void **state) {
         {{"no", "yes", "no", "yes"}, 2, {"no", "yes"}, TRI_OK},
         {{"1", "2", "1", "2"}, 2, {"1", "2"}, TRI_OK},
         {{"b", "c", "a", "b"}, 3, {"a", "b", "c"}, TRI_OK},
-        {{"no", "yes", "maybe", "yes"}, 2, {"3 different labels where 2 classes are expected: \"maybe\", \"no\", \"yes\""}, TRI_DATA},
+        {{"no", "yes", "maybe", "yes"},
+         2,
+         {"3 different labels where 2 classes are expected: \"maybe\", \"no\", \"yes\""},
+         TRI_DATA},
         {{"x", "x", "x", "x"}, 2, {"1 different label where 2 classes are expected: \"x\""}, TRI_DATA},
         {{"0", "1", "", "1"}, 2, {":4:3: \"\" in column \"label\" is missing"}, TRI_DATA},
         {{"0", "1", "2", "1"}, 2, {"3 different labels"}, TRI_DATA},
@@ -348,7 +358,10 @@ static void a_list_of_labels_fixes_the_classes(void **state) {
         {{"yes", "no"}, "yes|no|no|yes", {0, 1, 1, 0}, NULL},
         {{"yes", "no"}, "0|1|1.0|yes", {0, 1, 1, 0}, NULL},
         {{"1", "0"}, "1|0|0|1", {0, 1, 1, 0}, NULL},
-        {{"yes", "no"}, "yes|no|maybe|2", {0}, ":4:3: \"maybe\" in column \"label\" is none of the known labels: \"yes\", \"no\""},
+        {{"yes", "no"},
+         "yes|no|maybe|2",
+         {0},
+         ":4:3: \"maybe\" in column \"label\" is none of the known labels: \"yes\", \"no\""},
         {{"yes", "no"}, "yes|no|2|yes", {0}, ":4:3: \"2\" in column"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -509,7 +522,8 @@ static void comes_back_from_json(void **state) {
         assert_string_equal(back->label[1], "yes");
         assert_string_equal(back->column[1].category[0], "123456.789");
         tri__preprocess_free(back);
-        static const char *const keys[] = {"label_name", "primary_text", "secondary_text", "columns", "labels", "version"};
+        static const char *const keys[] = {"label_name", "primary_text", "secondary_text",
+                                           "columns",    "labels",       "version"};
         for (int i = 0; i < 6; i++) { /* each of them is needed */
             tri_json *less = tri__json_deep_copy(json);
             tri__json_del(less, keys[i]);
@@ -525,8 +539,9 @@ static void comes_back_from_json(void **state) {
 
 static void damaged_json_is_refused(void **state) {
     (void)state;
-    static const char whole[] = "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], "
-                                "\"secondary_text\": [], \"columns\": [%s]}";
+    static const char whole[] =
+        "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], "
+        "\"secondary_text\": [], \"columns\": [%s]}";
     static const struct {
         const char *column, *error;
     } cases[] = {

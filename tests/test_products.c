@@ -1,5 +1,6 @@
-/* test_products.c - large fp32 products by every instruction set that this CPU has, against sums in double: ragged shapes, operands turned
- * or not, with bias, with GELU, added to what is there; the same bits for any number of threads; nothing written outside. */
+/* test_products.c - large fp32 products by every instruction set that this CPU has, against sums in double: ragged
+ * shapes, operands turned or not, with bias, with GELU, added to what is there; the same bits for any number of
+ * threads; nothing written outside. */
 #include "device/cpu/fast/gemm.h"
 #include "device/device.h"
 
@@ -33,7 +34,8 @@ static int find_sets(void **state) {
     return 0;
 }
 
-/* n numbers in [-1, 1], in a block of just that size, so that a reader beyond it is caught by a sanitizer; or with a guard. */
+/* n numbers in [-1, 1], in a block of just that size, so that a reader beyond it is caught by a sanitizer; or with a
+ * guard. */
 static float *block(int64_t n, unsigned seed, int guarded) {
     float *to = malloc((size_t)(n + (guarded ? GUARD : 0)) * sizeof *to + 1);
     assert_non_null(to);
@@ -47,7 +49,8 @@ static double normal(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
 static double element(const tri_gemm *g, const float *before, int64_t i, int64_t j) {
     double sum = (g->add ? before[i * g->n + j] : 0) + (g->bias ? g->bias[j] : 0);
     for (int64_t k = 0; k < g->k; k++)
-        sum += (double)g->a[g->a_turned ? k * g->m + i : i * g->k + k] * g->b[g->b_turned ? j * g->k + k : k * g->n + j];
+        sum += (double)g->a[g->a_turned ? k * g->m + i : i * g->k + k] *
+               g->b[g->b_turned ? j * g->k + k : k * g->n + j];
     return sum;
 }
 
@@ -57,7 +60,8 @@ static void check(const tri_gemm *g, const float *before) {
         for (int64_t j = 0; j < g->n; j++) {
             double want = element(g, before, i, j), got = g->c[i * g->n + j];
             if (!(fabs(got - want) <= most + 1e-6 * fabs(want)))
-                fail_msg("%s %dx%dx%d [%d,%d] is %g, not %g", g->simd->name, (int)g->m, (int)g->n, (int)g->k, (int)i, (int)j, got, want);
+                fail_msg("%s %dx%dx%d [%d,%d] is %g, not %g", g->simd->name, (int)g->m, (int)g->n, (int)g->k, (int)i,
+                         (int)j, got, want);
             if (g->activated && !(fabs(g->activated[i * g->n + j] - got * normal(got)) <= 1e-5 * (1 + fabs(got))))
                 fail_msg("%s: GELU of %g is %g", g->simd->name, got, g->activated[i * g->n + j]);
         }
@@ -74,13 +78,26 @@ typedef struct variant {
 static void try_product(const tri_simd *simd, int64_t m, int64_t n, int64_t k, variant v) {
     tri_workspace size = TRI_GEMM_WORK;
     size_t work = (size_t)tri__workspace_bytes(&size, m, n, 0), out = (size_t)(m * n + GUARD) * sizeof(float);
-    float *a = block(m * k, 1, 0), *b = block(k * n, 2, 0), *bias = block(n, 3, 0), *before = block(m * n, 4, 1), *c[2], *y[2];
+    float *a = block(m * k, 1, 0), *b = block(k * n, 2, 0), *bias = block(n, 3, 0), *before = block(m * n, 4, 1), *c[2],
+          *y[2];
     void *scratch = aligned_alloc(64, (work + 63) / 64 * 64);
     assert_non_null(scratch);
     for (int i = 0; i < 2; i++) {
         c[i] = block(m * n, 4, 1), y[i] = block(m * n, 5, 1);
-        tri_gemm g = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_turned = v.a_turned, .b_turned = v.b_turned, .bias = v.bias ? bias : NULL,
-                      .c = c[i], .add = v.add, .activated = v.activated ? y[i] : NULL, .simd = simd, .threads = 1 + 2 * i, .work = scratch};
+        tri_gemm g = {.m = m,
+                      .n = n,
+                      .k = k,
+                      .a = a,
+                      .b = b,
+                      .a_turned = v.a_turned,
+                      .b_turned = v.b_turned,
+                      .bias = v.bias ? bias : NULL,
+                      .c = c[i],
+                      .add = v.add,
+                      .activated = v.activated ? y[i] : NULL,
+                      .simd = simd,
+                      .threads = 1 + 2 * i,
+                      .work = scratch};
         memset(scratch, 0xFF, work); /* what is not packed shows as no number */
         tri__gemm_packed(&g);
         if (i == 0) check(&g, before);
@@ -92,8 +109,9 @@ static void try_product(const tri_simd *simd, int64_t m, int64_t n, int64_t k, v
 }
 
 static void try_variants(int64_t m, int64_t n, int64_t k) {
-    static const variant variants[] = {{.b_turned = 1, .bias = 1}, {.b_turned = 1, .bias = 1, .activated = 1}, {.add = 1}, {0}, {.a_turned = 1},
-                                       {.a_turned = 1, .add = 1}};
+    static const variant variants[] = {
+        {.b_turned = 1, .bias = 1}, {.b_turned = 1, .bias = 1, .activated = 1}, {.add = 1}, {0}, {.a_turned = 1},
+        {.a_turned = 1, .add = 1}};
     for (int s = 0; sets[s]; s++) {
         tri_simd simd = *sets[s]; /* one that leaves large products to a BLAS is right nevertheless */
         if (!simd.tile_rows) simd.tile_rows = 64, simd.tile_columns = 48;
@@ -109,7 +127,8 @@ static void test_small_and_ragged(void **state) {
             for (int k = 0; k < 4; k++) try_variants(sides[m], sides[n], depths[k]);
 }
 
-/* More tiles than one each way; more blocks of k than one, the last one short, of a length that is a multiple of the kernel's step or not. */
+/* More tiles than one each way; more blocks of k than one, the last one short, of a length that is a multiple of the
+ * kernel's step or not. */
 static void test_tiles_and_blocks(void **state) {
     (void)state;
     try_variants(150, 50, 385);
@@ -119,6 +138,7 @@ static void test_tiles_and_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_and_ragged), cmocka_unit_test(test_tiles_and_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_and_ragged),
+                                       cmocka_unit_test(test_tiles_and_blocks)};
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_ranks.c - ranks as threads and as forks: how they start, wait, fail, die, hang and leave. A wait is a loop of tri__idle here. */
+/* test_ranks.c - ranks as threads and as forks: how they start, wait, fail, die, hang and leave. A wait is a loop of
+ * tri__idle here. */
 #include "rank_waits.h"
 #include "base/clock.h"
 #include "comm/start/ranks.h"
@@ -131,8 +132,8 @@ static int by_size(const void *a, const void *b) {
 static void expect_quick(const char *what, double *seconds, int n) {
     int allowed = n >= 200 ? n / 100 : 1;
     qsort(seconds, (size_t)n, sizeof *seconds, by_size);
-    print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n", what, n,
-                  1e3 * seconds[n / 2], 1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
+    print_message("%s, %d times: the last wait ended after %.2f ms (median), %.2f ms (all but %d), %.2f ms (worst)\n",
+                  what, n, 1e3 * seconds[n / 2], 1e3 * seconds[n - 1 - allowed], allowed, 1e3 * seconds[n - 1]);
     assert_true(seconds[n - 1 - allowed] < 0.05);
     assert_true(seconds[n - 1] < 2);
 }
@@ -262,7 +263,8 @@ static tri_status hang_on_one(tri_world *world, void *context) {
 }
 
 static void expect_hang_found(const board *board, double timeout) {
-    print_message("a hang of rank %d was known to all after %.3f s (timeout %.2f s)\n", board->who, latency(board), timeout);
+    print_message("a hang of rank %d was known to all after %.3f s (timeout %.2f s)\n", board->who, latency(board),
+                  timeout);
     assert_true(latency(board) > timeout - 0.01 && latency(board) < timeout + 3); /* cores are shared */
 }
 
@@ -280,8 +282,8 @@ static void hang_of_a_thread_is_found(void **state) {
     munmap(board, sizeof *board);
 }
 
-/* Rank 0 stops rank `who`: inside a wait (then it stays so until it is killed), or in the middle of work (then rank 0 lets it go on at the
- * end). */
+/* Rank 0 stops rank `who`: inside a wait (then it stays so until it is killed), or in the middle of work (then rank 0
+ * lets it go on at the end). */
 static tri_status stop_another(tri_world *world, void *context) {
     board *board = context;
     int rank = tri_world_rank(world);
@@ -407,7 +409,8 @@ static void slow_is_not_hung(void **state) {
     tri_ranks spec = how(0);
     tri_status status = TRI_DISAGREE;
     spec.progress_timeout = 1;
-    for (int tries = 0; status != TRI_OK && tries < 5; tries++) { /* on a busy machine a pause of 0.1 s may take longer than the timeout */
+    for (int tries = 0; status != TRI_OK && tries < 5;
+         tries++) { /* on a busy machine a pause of 0.1 s may take longer than the timeout */
         board *board = board_open();
         board->who = 1;
         status = tri_ranks_run(&spec, be_slow, board);
@@ -507,7 +510,8 @@ static void half_a_record_does_not_block(void **state) {
 
 /* ---- Waking ---- */
 
-/* Two ranks hand a number to and fro, slowly enough that the other one sleeps: a lost wake would cost the rest of its 5 ms. */
+/* Two ranks hand a number to and fro, slowly enough that the other one sleeps: a lost wake would cost the rest of its 5
+ * ms. */
 typedef struct handing {
     _Atomic int turn;
     double at[HANDOVERS]; /* the clock when each began */

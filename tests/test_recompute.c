@@ -19,7 +19,8 @@ static char *copy_of(const tri_exec *exec, tri_mem mem, int64_t *bytes) {
     return memcpy(copy, memory, (size_t)*bytes);
 }
 
-static outcome train(const char *device, int texts, int columns, double p, int n_mb, int threads, tri_recompute recompute) {
+static outcome train(const char *device, int texts, int columns, double p, int n_mb, int threads,
+                     tri_recompute recompute) {
     outcome out;
     tiny t;
     tiny_open(&t, device, texts, columns, p, n_mb);
@@ -46,7 +47,8 @@ static void same_bits(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         outcome out[3];
         for (int k = 0; k < 3; k++)
-            out[k] = train(cases[i].device, cases[i].texts, cases[i].columns, cases[i].p, cases[i].n_mb, cases[i].threads, kinds[k]);
+            out[k] = train(cases[i].device, cases[i].texts, cases[i].columns, cases[i].p, cases[i].n_mb,
+                           cases[i].threads, kinds[k]);
         assert_true(out[0].loss[0] != out[0].loss[4]);
         for (int k = 1; k < 3; k++) {
             assert_memory_equal(out[k].loss, out[0].loss, sizeof out[0].loss);
@@ -97,7 +99,8 @@ static void planned_bytes(void **state) {
     tiny t;
     tiny_open(&t, "cpu", 1, 0, 0.1, 1);
     tri_encoder e = t.encoder[0];
-    e.vocab_size = 30522, e.hidden_size = 768, e.num_hidden_layers = 6, e.num_attention_heads = 12, e.intermediate_size = 3072;
+    e.vocab_size = 30522, e.hidden_size = 768, e.num_hidden_layers = 6, e.num_attention_heads = 12,
+    e.intermediate_size = 3072;
     e.max_position_embeddings = 512;
     t.config.pooling = TRI_POOLING_MEAN;
     tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, 0, (tri_texts){0}, &t.model);
@@ -112,12 +115,14 @@ static void planned_bytes(void **state) {
         t.in.recompute = kinds[k];
         tiny_plan(&t);
         for (int i = 0; i < 4; i++)
-            if (k == 1 && repeats(t.program[0], slots[i].name) != slots[i].repeated) fail_msg("selective: %s", slots[i].name);
+            if (k == 1 && repeats(t.program[0], slots[i].name) != slots[i].repeated)
+                fail_msg("selective: %s", slots[i].name);
         bytes[k] = t.program[0]->bytes[TRI_MEM_ACT];
         flops[k] = flops_of(t.program[0]);
     }
-    print_message("activations: none %lld B, selective %.3f, full %.3f of it; operations: selective %.3f, full %.3f\n", (long long)bytes[0],
-                  (double)bytes[1] / (double)bytes[0], (double)bytes[2] / (double)bytes[0], flops[1] / flops[0], flops[2] / flops[0]);
+    print_message("activations: none %lld B, selective %.3f, full %.3f of it; operations: selective %.3f, full %.3f\n",
+                  (long long)bytes[0], (double)bytes[1] / (double)bytes[0], (double)bytes[2] / (double)bytes[0],
+                  flops[1] / flops[0], flops[2] / flops[0]);
     assert_true(bytes[2] * 3 <= bytes[0]);
     assert_true(flops[2] <= 1.35 * flops[0]);
     assert_true(bytes[1] < 0.75 * (double)bytes[0] && bytes[1] > bytes[2]);
@@ -137,8 +142,9 @@ static void programs_of_many_ranks(void **state) {
                     static tiny t[MOST];
                     const tri_program *train[MOST], *infer[MOST];
                     for (int rank = 0; rank < dp; rank++) {
-                        tiny_open_rank(&t[rank], "cpu", 2, 3, 0.1, 2,
-                                       &(tiny_rank){.dp = dp, .rank = rank, .sharding = {.kind = (tri_shard_kind)kind}});
+                        tiny_open_rank(
+                            &t[rank], "cpu", 2, 3, 0.1, 2,
+                            &(tiny_rank){.dp = dp, .rank = rank, .sharding = {.kind = (tri_shard_kind)kind}});
                         t[rank].in.recompute = kinds[k], t[rank].in.precision = types[type],
                         t[rank].in.reduce_dtype = types[(type + k) % 3];
                         OK(tri__plan(&t[rank].arena, &t[rank].in, 1, &t[rank].plan));

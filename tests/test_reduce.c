@@ -1,5 +1,5 @@
-/* test_reduce.c - reductions: fast rows give the plain rows' bits, plain rows give the definition's, and 16-bit floats round as they
- * should. */
+/* test_reduce.c - reductions: fast rows give the plain rows' bits, plain rows give the definition's, and 16-bit floats
+ * round as they should. */
 #include "base/random.h"
 #include "comm/ops/reduce.h"
 #include "layout/float16.h"
@@ -136,7 +136,8 @@ static void rounds_once(void **unused) {
     }
 }
 
-/* Every value of 16 bits survives the way to f32 and back; between neighbours the nearer one wins, and halfway the even one. */
+/* Every value of 16 bits survives the way to f32 and back; between neighbours the nearer one wins, and halfway the even
+ * one. */
 static void half_floats_round_to_nearest_even(void **unused) {
     (void)unused;
     static const struct {
@@ -160,13 +161,18 @@ static void half_floats_round_to_nearest_even(void **unused) {
     assert_int_equal(tri__to_f16(65519.0f), 0x7BFF);
     assert_int_equal(tri__to_f16(65520.0f), 0x7C00);
     assert_int_equal(tri__to_bf16(3.4e38f), 0x7F80);
-    assert_true(isinf(tri__from_f16(0xFC00)) && isnan(tri__from_f16(tri__to_f16(NAN))) && isnan(tri__from_bf16(tri__to_bf16(NAN))));
+    assert_true(isinf(tri__from_f16(0xFC00)) && isnan(tri__from_f16(tri__to_f16(NAN))) &&
+                isnan(tri__from_bf16(tri__to_bf16(NAN))));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_fast_and_plain), cmocka_unit_test(in_place),    cmocka_unit_test(plain_rows_as_defined),
-        cmocka_unit_test(in_the_order_given),       cmocka_unit_test(rounds_once), cmocka_unit_test(half_floats_round_to_nearest_even),
+        cmocka_unit_test(same_bits_fast_and_plain),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(plain_rows_as_defined),
+        cmocka_unit_test(in_the_order_given),
+        cmocka_unit_test(rounds_once),
+        cmocka_unit_test(half_floats_round_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

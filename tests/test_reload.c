@@ -1,13 +1,13 @@
-/* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: the same state to the bit, for pairs of meshes
- * with sizes that do not divide the model, pipelines and tensor parallelism among them. What a run on another mesh may change, and what
- * not. SOAK_PAIRS=1: all pairs. */
+/* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: the same state to the bit,
+ * for pairs of meshes with sizes that do not divide the model, pipelines and tensor parallelism among them. What a run
+ * on another mesh may change, and what not. SOAK_PAIRS=1: all pairs. */
 #include "session_runs.h"
 #include "soak.h"
 
 #include "checkpoint/folders.h"
 
-/* A further mesh is a row. Vocabularies have 25 words, which neither 2 nor 3 ranks share out evenly; on PP2_DP3 the table's stage has so
- * few elements that its last replica has none. Those from TP2 on have tensor parallelism. */
+/* A further mesh is a row. Vocabularies have 25 words, which neither 2 nor 3 ranks share out evenly; on PP2_DP3 the
+ * table's stage has so few elements that its last replica has none. Those from TP2 on have tensor parallelism. */
 enum { ALONE, DP3, DP2, DP4_HYBRID, DP5_WRAP, PP2, PP3, PP2_DP3, TP2, TP3, PP2_TP2_DP2, TP3_DP3, MESHES };
 static const struct mesh {
     const char *name;
@@ -21,10 +21,13 @@ static const struct mesh {
     [DP5_WRAP] = {"dp5-zero3-wrap", 5, {"--shard=zero3", "--wrap=size", "--wrap-min-params=5000"}},
     [PP2] = {"pp2-branch", 2, {"--pp-size=2", "--pipeline-shape=branch", "--num-microbatches=2"}},
     [PP3] = {"pp3-interleaved", 3, {"--pp-size=3", "--schedule=interleaved", "--num-microbatches=3"}},
-    [PP2_DP3] = {"pp2-dp3-zero3", 6, {"--pp-size=2", "--shard=zero3", "--stages=tabular,primary secondary fusion", "--num-microbatches=2"}},
+    [PP2_DP3] = {"pp2-dp3-zero3",
+                 6,
+                 {"--pp-size=2", "--shard=zero3", "--stages=tabular,primary secondary fusion", "--num-microbatches=2"}},
     [TP2] = {"tp2", 2, {"--tp-size=2"}},
     [TP3] = {"tp3", 3, {"--tp-size=3"}},
-    [PP2_TP2_DP2] = {"pp2-tp2-dp2-zero3", 8,
+    [PP2_TP2_DP2] = {"pp2-tp2-dp2-zero3",
+                     8,
                      {"--pp-size=2", "--tp-size=2", "--shard=zero3", "--pipeline-shape=chain", "--num-microbatches=2"}},
     [TP3_DP3] = {"tp3-dp3-zero2", 9, {"--tp-size=3", "--shard=zero2", "--mesh-order=pp,dp,tp"}},
 };
@@ -36,7 +39,8 @@ static int make_models(void **state) {
     write_file("shared.json",
                "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
                " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16,"
-               " \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002, \"warmup_steps\": 5, \"global_batch_size\": 12,"
+               " \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002, \"warmup_steps\": 5, "
+               "\"global_batch_size\": 12,"
                " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 6,"
                " \"intermediate_size\": 36, \"max_position_embeddings\": 16},"
                " \"secondary_encoder\": {\"hidden_size\": 12, \"num_hidden_layers\": 1, \"num_attention_heads\": 6,"
@@ -44,13 +48,18 @@ static int make_models(void **state) {
     return 0;
 }
 
-/* A run of so many steps from a checkpoint ("never": from the beginning) that ends with a save into folder `output`. more: an option, or
- * NULL. */
+/* A run of so many steps from a checkpoint ("never": from the beginning) that ends with a save into folder `output`.
+ * more: an option, or NULL. */
 static run *run_mesh(int mesh, const char *output, const char *from, int steps, const char *more) {
     char resume[TRI_PATH_MAX + 16];
     int n = 0;
     snprintf(resume, sizeof resume, "--resume=%s", from);
-    run what = {.ranks = meshes[mesh].ranks, .steps = steps, .save = 1, .output = output, .config = "shared.json", .option = {resume}};
+    run what = {.ranks = meshes[mesh].ranks,
+                .steps = steps,
+                .save = 1,
+                .output = output,
+                .config = "shared.json",
+                .option = {resume}};
     while (n < 6 && meshes[mesh].option[n]) what.option[1 + n] = meshes[mesh].option[n], n++;
     what.option[1 + n] = more;
     return run_on(&what);
@@ -130,10 +139,13 @@ static void so_with_masters_and_second_memory(void **state) {
 /* The same mesh: losses and state of the run that was not cut, to the bit. */
 static void expect_uncut(int mesh, const char *more) {
     enum { BEFORE = 3, AFTER = 4 };
-    run *whole = run_mesh(mesh, "whole", "never", BEFORE + AFTER, more), *cut = run_mesh(mesh, "cut", "never", BEFORE, more);
+    run *whole = run_mesh(mesh, "whole", "never", BEFORE + AFTER, more),
+        *cut = run_mesh(mesh, "cut", "never", BEFORE, more);
     run *rest = run_mesh(mesh, "rest", cut->folder, AFTER, more);
-    if (memcmp(rest->loss[0], whole->loss[0] + BEFORE, AFTER * sizeof(double))) fail_msg("%s: other losses", meshes[mesh].name);
-    if (memcmp(rest->norm[0], whole->norm[0] + BEFORE, AFTER * sizeof(double))) fail_msg("%s: other norms", meshes[mesh].name);
+    if (memcmp(rest->loss[0], whole->loss[0] + BEFORE, AFTER * sizeof(double)))
+        fail_msg("%s: other losses", meshes[mesh].name);
+    if (memcmp(rest->norm[0], whole->norm[0] + BEFORE, AFTER * sizeof(double)))
+        fail_msg("%s: other norms", meshes[mesh].name);
     for (int k = 0; k < 3; k++)
         if (memcmp(rest->state[k], whole->state[k], (size_t)whole->elements * sizeof(float)))
             fail_msg("%s: other bits in state %d", meshes[mesh].name, k);
@@ -155,14 +167,16 @@ static void the_run_goes_on_elsewhere(void **state) {
     (void)state;
     enum { BEFORE = 12, AFTER = 24 };
     int every = soak_count("SOAK_PAIRS", 0) ? 1 : 5;
-    run *stayed = run_mesh(DP2, "stayed", "never", BEFORE + AFTER, NULL), *cut = run_mesh(DP2, "cut", "never", BEFORE, NULL);
+    run *stayed = run_mesh(DP2, "stayed", "never", BEFORE + AFTER, NULL),
+        *cut = run_mesh(DP2, "cut", "never", BEFORE, NULL);
     for (int mesh = ALONE; mesh < MESHES; mesh += every) {
         double limit = mesh < TP2 ? 2e-6 : 1e-5;
         run *moved = run_mesh(mesh, "moved", cut->folder, AFTER, NULL);
         for (int k = 0; k < AFTER; k++) {
             double want = stayed->loss[0][BEFORE + k], off = fabs(moved->loss[0][k] - want);
             if (!(off <= limit * fmax(want, 0.1)))
-                fail_msg("on %s: loss of step %d is %.9g instead of %.9g", meshes[mesh].name, BEFORE + k + 1, moved->loss[0][k], want);
+                fail_msg("on %s: loss of step %d is %.9g instead of %.9g", meshes[mesh].name, BEFORE + k + 1,
+                         moved->loss[0][k], want);
         }
         run_free(moved);
     }
@@ -170,8 +184,8 @@ static void the_run_goes_on_elsewhere(void **state) {
     run_free(cut);
 }
 
-/* As soon as one checkpoint is committed the next is begun, while steps go on. Before the last step it is waited for: a busy machine may
- * have given the writer no time until then. */
+/* As soon as one checkpoint is committed the next is begun, while steps go on. Before the last step it is waited for: a
+ * busy machine may have given the writer no time until then. */
 static tri_status save_all_the_time(run *run, tri_session *session, int rank, int step) {
     tri_saved saved;
     (void)rank;
@@ -182,7 +196,8 @@ static tri_status save_all_the_time(run *run, tri_session *session, int rank, in
     return tri__session_save_begin(session);
 }
 
-/* Steps change the pieces under the copy that is being written: what is committed is the state of its step all the same. */
+/* Steps change the pieces under the copy that is being written: what is committed is the state of its step all the
+ * same. */
 static void saving_in_the_background_changes_nothing(void **state) {
     (void)state;
     enum { N = 20 };
@@ -198,7 +213,8 @@ static void saving_in_the_background_changes_nothing(void **state) {
         snprintf(folder, sizeof folder, "%s/busy", root);
         OK(tri__checkpoint_steps(folder, &steps, &n));
         assert_true(n > 0);
-        run *until = run_on(&(run){.ranks = ranks, .steps = (int)steps[n - 1], .save = 1, .output = "until", .option = {shard}});
+        run *until = run_on(
+            &(run){.ranks = ranks, .steps = (int)steps[n - 1], .save = 1, .output = "until", .option = {shard}});
         OK(tri__checkpoint_name(path, folder, steps[n - 1], ""));
         digest_of(path, hex);
         digest_of(until->folder, want);
@@ -229,8 +245,10 @@ static void the_batch_stays(void **state) {
     /* The sum of 12 on 2, then on 3 replicas: 4 each. */
     run *three = run_on(&(run){.ranks = 3, .steps = 6, .config = "each.json", .output = "three", .option = {resume}});
     run *whole = run_on(&(run){.ranks = 2, .steps = 12, .config = "each.json", .output = "whole"});
-    for (int k = 0; k < 6; k++) assert_true(fabs(three->loss[0][k] - whole->loss[0][6 + k]) <= 2e-6 * fmax(whole->loss[0][6 + k], 0.1));
-    run other = {.ranks = 2, .steps = 1, .config = "each.json", .output = "three", .option = {resume, "--batch-size=5"}};
+    for (int k = 0; k < 6; k++)
+        assert_true(fabs(three->loss[0][k] - whole->loss[0][6 + k]) <= 2e-6 * fmax(whole->loss[0][6 + k], 0.1));
+    run other = {
+        .ranks = 2, .steps = 1, .config = "each.json", .output = "three", .option = {resume, "--batch-size=5"}};
     assert_int_equal(run_status(&other), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "global_batch_size = 12 (now 10)"));
     for (int k = 0; k < 3; k++) free(other.state[k]);
@@ -275,7 +293,8 @@ static void changes_are_told_apart(void **state) {
         tri_status status = run_status(&changed);
         for (int k = 0; k < 3; k++) free(changed.state[k]);
         free(changed.idle);
-        if (status != (rows[i].key ? TRI_USAGE : TRI_OK)) fail_msg("%s: status %d, \"%s\"", rows[i].option, status, tri_error());
+        if (status != (rows[i].key ? TRI_USAGE : TRI_OK))
+            fail_msg("%s: status %d, \"%s\"", rows[i].option, status, tri_error());
         if (!rows[i].key) continue;
         snprintf(want, sizeof want, "--allow-change %s,", rows[i].key);
         if (!strstr(tri_error(), want)) fail_msg("%s: \"%s\"", rows[i].option, tri_error());
@@ -303,7 +322,8 @@ static void other_data_is_refused(void **state) {
     run changed = {.output = "data2", .option = {resume, "--cache-dir=none"}};
     assert_int_equal(run_status(&changed), TRI_USAGE);
     assert_non_null(strstr(tri_error(), "--allow-change data"));
-    run *allowed = run_on(&(run){.steps = 1, .output = "data2", .option = {resume, "--cache-dir=none", "--allow-change=data"}});
+    run *allowed = run_on(
+        &(run){.steps = 1, .output = "data2", .option = {resume, "--cache-dir=none", "--allow-change=data"}});
     write_table("train.csv", 101, 1);
     run_free(allowed);
     run_free(base);
@@ -311,9 +331,13 @@ static void other_data_is_refused(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mesh_reads_every_other), cmocka_unit_test(so_with_masters_and_second_memory),
-        cmocka_unit_test(the_run_goes_on_where_it_was), cmocka_unit_test(the_run_goes_on_elsewhere), cmocka_unit_test(the_batch_stays),
-        cmocka_unit_test(saving_in_the_background_changes_nothing), cmocka_unit_test(changes_are_told_apart),
+        cmocka_unit_test(every_mesh_reads_every_other),
+        cmocka_unit_test(so_with_masters_and_second_memory),
+        cmocka_unit_test(the_run_goes_on_where_it_was),
+        cmocka_unit_test(the_run_goes_on_elsewhere),
+        cmocka_unit_test(the_batch_stays),
+        cmocka_unit_test(saving_in_the_background_changes_nothing),
+        cmocka_unit_test(changes_are_told_apart),
         cmocka_unit_test(other_data_is_refused),
     };
     soak_select(argc, argv);

@@ -1,5 +1,5 @@
-/* test_replay.c - a device that keeps runs and repeats them: the same bits as being told of each kernel every time, while row counts, inputs
- * and steps change; and what may not be kept is not. No GPU is needed. */
+/* test_replay.c - a device that keeps runs and repeats them: the same bits as being told of each kernel every time,
+ * while row counts, inputs and steps change; and what may not be kept is not. No GPU is needed. */
 #include "lane_device.h"
 
 enum { STEPS = 12 };
@@ -15,7 +15,8 @@ static void plan_as(tiny *t, int lanes, unsigned offload, int n_mb) {
     tiny_plan(t);
 }
 
-/* Steps of both programs; microbatches change places, and with them row counts, in some: whether losses and weights are the CPU's. */
+/* Steps of both programs; microbatches change places, and with them row counts, in some: whether losses and weights are
+ * the CPU's. */
 static outcome train(const lane_order *order, int lanes) {
     tiny here, there;
     plan_as(&here, 1, 0, 2);
@@ -33,7 +34,8 @@ static outcome train(const lane_order *order, int lanes) {
         OK(tri__exec_finish(got));
         double a = tiny_loss(&here, want), b = tiny_loss(&there, got);
         found.same &= memcmp(&a, &b, sizeof a) == 0;
-        OK(tri__exec_run(got, 1, 0, there.program[1]->n_instrs, 0, &feed[step % 2], NULL)); /* the next step is queued behind it */
+        OK(tri__exec_run(got, 1, 0, there.program[1]->n_instrs, 0, &feed[step % 2],
+                         NULL)); /* the next step is queued behind it */
     }
     found.same &= tiny_same_weights(&here, want, &there, got);
     found.repeats = lanes_now.repeats, found.asked = lanes_now.asked;
@@ -46,13 +48,15 @@ static outcome train(const lane_order *order, int lanes) {
 
 static void repeated_runs_give_the_same_bits(void **state) {
     (void)state;
-    const lane_order orders[] = {{.first = {0, 1, 2, 3}, .keeps = 1}, {.first = {1, 0, 2, 3}, .keeps = 1}, {.first = {-1}, .keeps = 1}};
+    const lane_order orders[] = {
+        {.first = {0, 1, 2, 3}, .keeps = 1}, {.first = {1, 0, 2, 3}, .keeps = 1}, {.first = {-1}, .keeps = 1}};
     for (int lanes = 1; lanes <= 2; lanes++)
         for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
             outcome found = train(&orders[i], lanes);
             assert_true(found.same);
             assert_int_equal(found.asked, 3 * STEPS);
-            assert_int_equal(found.repeats, 3 * STEPS - 2 * 5); /* five differ: the update does not ask for row counts */
+            assert_int_equal(found.repeats,
+                             3 * STEPS - 2 * 5); /* five differ: the update does not ask for row counts */
         }
 }
 
@@ -96,7 +100,8 @@ static void others_are_not_asked_for(void **state) {
     }
 }
 
-/* Rows of no sequence, which make counts equal that are not, change nothing; they are there for one rank whose kernels are short. */
+/* Rows of no sequence, which make counts equal that are not, change nothing; they are there for one rank whose kernels
+ * are short. */
 static void rounded_counts(void **state) {
     (void)state;
     enum { GRANULE = 8 };
@@ -104,7 +109,8 @@ static void rounded_counts(void **state) {
     plan_as(&plain, 1, 0, 2);
     tiny_open(&round, "cpu", 2, 3, 0.1, 2);
     round.target.granule = GRANULE;
-    const double flops = 2 * 16 * 16 * (double)round.in.max.of[TRI_SYM_T0]; /* of the wider encoder, which has the longer text */
+    const double flops = 2 * 16 * 16 *
+                         (double)round.in.max.of[TRI_SYM_T0]; /* of the wider encoder, which has the longer text */
     round.target.short_flops = flops;
     assert_int_equal(tri__plan_granule(&round.in), 1);
     round.target.short_flops = flops + 1;

@@ -1,5 +1,6 @@
-/* test_replicas.c - what replicas must agree on where their shares differ: inputs that one of them lacks, ranks and microbatches without
- * samples, weights of classes, steps that overflow, bits that flip, checkpoints of every way of sharing out. Ranks are threads. */
+/* test_replicas.c - what replicas must agree on where their shares differ: inputs that one of them lacks, ranks and
+ * microbatches without samples, weights of classes, steps that overflow, bits that flip, checkpoints of every way of
+ * sharing out. Ranks are threads. */
 #include "session_runs.h"
 #include "soak.h"
 
@@ -12,7 +13,8 @@ enum { KINDS = 4 };
 
 static char bare_option[160]; /* the table below */
 
-/* Beside what all tests of sessions have: a table two of three of whose rows have no title, and weights that hardly count one class. */
+/* Beside what all tests of sessions have: a table two of three of whose rows have no title, and weights that hardly
+ * count one class. */
 static int make_more(void **state) {
     char path[128], *text, *config, *next = NULL;
     size_t size;
@@ -41,13 +43,15 @@ static int make_more(void **state) {
 
 /* ---- Shares that differ ---- */
 
-static atomic_int shares_without; /* steps of a rank that has samples, but no second text; an empty text is [CLS] [SEP] */
+static atomic_int
+    shares_without; /* steps of a rank that has samples, but no second text; an empty text is [CLS] [SEP] */
 static atomic_int shares_empty;   /* steps of a rank without samples */
 
 static tri_status count_shares(run *run, tri_session *s, int rank, int step) {
     (void)run, (void)rank, (void)step;
     int64_t n = 0, tokens = 0;
-    for (int part = 0; part < s->batch->parts; part++) n += s->batch->part[part].n, tokens += s->batch->part[part].tokens[1];
+    for (int part = 0; part < s->batch->parts; part++)
+        n += s->batch->part[part].n, tokens += s->batch->part[part].tokens[1];
     shares_without += n > 0 && tokens == 2 * n;
     shares_empty += n == 0;
     return TRI_OK;
@@ -76,7 +80,8 @@ static void compare_kinds(const run *alone, const int *ranks, int n_ranks, const
 static void an_input_may_be_missing_on_one_rank(void **state) {
     (void)state;
     shares_without = 0;
-    compare_kinds(&(run){.steps = 20, .option = {bare_option, "--global-batch-size=4"}}, (const int[]){2, 3}, 2, "titles missing");
+    compare_kinds(&(run){.steps = 20, .option = {bare_option, "--global-batch-size=4"}}, (const int[]){2, 3}, 2,
+                  "titles missing");
     print_message("    %d shares without a second text\n", (int)shares_without);
     assert_true(shares_without > 50);
 }
@@ -92,8 +97,8 @@ static void a_rank_may_have_no_sample(void **state) {
 /* The divisor is the sum of the whole batch's weights, whoever has the samples of the heavy class. */
 static void classes_weigh_the_same_everywhere(void **state) {
     (void)state;
-    compare_kinds(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}}, (const int[]){2, 4}, 2,
-                  "class weights 0.1 and 9");
+    compare_kinds(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}},
+                  (const int[]){2, 4}, 2, "class weights 0.1 and 9");
     run *weighted = run_on(&(run){.steps = 12, .option = {"--global-batch-size=12"}});
     run *other = run_on(&(run){.steps = 12, .config = "uneven.json", .option = {"--global-batch-size=12"}});
     assert_true(fabs(weighted->loss[0][11] - other->loss[0][11]) > 1e-3);
@@ -113,7 +118,8 @@ static void parts_of_a_batch_change_no_result(void **state) {
         snprintf(parts, sizeof parts, "--num-microbatches=%s", some[i].parts);
         snprintf(shard, sizeof shard, "--shard=%s", some[i].shard);
         snprintf(what, sizeof what, "%d ranks, %s parts, %s", some[i].ranks, some[i].parts, some[i].shard);
-        run *have = run_on(&(run){.ranks = some[i].ranks, .steps = 18, .option = {"--global-batch-size=24", parts, shard}});
+        run *have = run_on(
+            &(run){.ranks = some[i].ranks, .steps = 18, .option = {"--global-batch-size=24", parts, shard}});
         expect_close(one, have, what);
         run_free(have);
     }
@@ -128,8 +134,10 @@ static void bf16_follows_fp32(void **state) {
     static const char *const reduce[] = {"--reduce-dtype=fp32", "--reduce-dtype=bf16"};
     for (int i = 0; i < 2; i++) {
         double worst = 0;
-        run *half =
-            run_on(&(run){.ranks = 2, .steps = 50, .option = {"--global-batch-size=12", "--shard=zero3", "--precision=bf16", reduce[i]}});
+        run *half = run_on(
+            &(run){.ranks = 2,
+                   .steps = 50,
+                   .option = {"--global-batch-size=12", "--shard=zero3", "--precision=bf16", reduce[i]}});
         for (int k = 0; k < 50; k++) worst = fmax(worst, fabs(half->loss[0][k] - one->loss[0][k]));
         print_message("    bf16, %s: losses of 50 steps differ by at most %.2g\n", reduce[i] + 2, worst);
         assert_true(worst < 1e-2 && worst > 0);
@@ -138,8 +146,8 @@ static void bf16_follows_fp32(void **state) {
     run_free(one);
 }
 
-/* Masters are shared out, the weights that compute are not: every replica must have got the others' part, also of units that are cut
- * together. */
+/* Masters are shared out, the weights that compute are not: every replica must have got the others' part, also of units
+ * that are cut together. */
 static void sixteen_bit_weights_are_the_masters(void **state) {
     (void)state;
     static const char *const wrap[] = {"--wrap=layer", "--wrap=size"};
@@ -147,7 +155,9 @@ static void sixteen_bit_weights_are_the_masters(void **state) {
         run *plain = NULL;
         for (int kind = 0; kind < KINDS; kind++) {
             run *have = run_on(
-                &(run){.ranks = 3, .steps = 6, .option = {"--precision=bf16", shard_option[kind], wrap[w], "--wrap-min-params=3000"}});
+                &(run){.ranks = 3,
+                       .steps = 6,
+                       .option = {"--precision=bf16", shard_option[kind], wrap[w], "--wrap-min-params=3000"}});
             if (kind) expect_same_bits(plain, have, shard_option[kind]);
             if (kind) run_free(have);
             else plain = have;
@@ -164,7 +174,8 @@ static atomic_int changed, warned;
 
 static tri_status hear(void *context, const tri_event *event) {
     (void)context;
-    warned += event->kind == TRI_EVENT_MESSAGE && event->level == TRI_LOG_WARN && strstr(event->text, "step 5: gradients overflow") != NULL;
+    warned += event->kind == TRI_EVENT_MESSAGE && event->level == TRI_LOG_WARN &&
+              strstr(event->text, "step 5: gradients overflow") != NULL;
     return TRI_OK;
 }
 
@@ -191,10 +202,12 @@ static tri_status overflow_once(run *run, tri_session *s, int rank, int step) {
     }
     if (step == OVERFLOW + 1) {
         changed += before_overflow[rank] != now;
-        if (rank == 0 && s->at.scale.scale != 32768) return tri__fail(TRI_INTERNAL, "the scale is %g", (double)s->at.scale.scale);
+        if (rank == 0 && s->at.scale.scale != 32768)
+            return tri__fail(TRI_INTERNAL, "the scale is %g", (double)s->at.scale.scale);
         s->at.scale.scale = 32768;
     }
-    if (step == OVERFLOW + 2 && before_overflow[rank] == now) return tri__fail(TRI_INTERNAL, "no step was taken after it");
+    if (step == OVERFLOW + 2 && before_overflow[rank] == now)
+        return tri__fail(TRI_INTERNAL, "no step was taken after it");
     return TRI_OK;
 }
 
@@ -202,12 +215,15 @@ static void an_overflow_is_everyones(void **state) {
     (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         changed = warned = 0;
-        run *have =
-            run_on(&(run){.ranks = 3, .steps = OVERFLOW + 4, .option = {"--precision=fp16", shard_option[kind]}, .before = overflow_once});
+        run *have = run_on(&(run){.ranks = 3,
+                                  .steps = OVERFLOW + 4,
+                                  .option = {"--precision=fp16", shard_option[kind]},
+                                  .before = overflow_once});
         assert_int_equal(changed, 0);
         assert_int_equal(warned, 1);
         for (int r = 0; r < 3; r++) assert_int_equal(have->skipped[r], 1);
-        assert_true(isfinite(have->norm[0][OVERFLOW - 1]) && !isfinite(have->norm[0][OVERFLOW]) && isfinite(have->norm[0][OVERFLOW + 1]));
+        assert_true(isfinite(have->norm[0][OVERFLOW - 1]) && !isfinite(have->norm[0][OVERFLOW]) &&
+                    isfinite(have->norm[0][OVERFLOW + 1]));
         run_free(have);
     }
 }
@@ -222,7 +238,8 @@ static tri_status flip_a_bit(run *run, tri_session *s, int rank, int step) {
     return TRI_OK;
 }
 
-/* One of the weights that compute, where masters are another's: the next update would write it anew, so it is looked for at once. */
+/* One of the weights that compute, where masters are another's: the next update would write it anew, so it is looked
+ * for at once. */
 static tri_status flip_a_copy(run *run, tri_session *s, int rank, int step) {
     (void)run;
     const tri_engine *e = &s->engine;
@@ -238,10 +255,16 @@ static void a_flipped_bit_is_found(void **state) {
         const char *option[3], *words;
         tri_status (*flip)(run *, tri_session *, int, int);
     } some[] = {
-        {3, {"--shard=none"}, "step 3: rank 1 holds other weights than the 2 ranks that should hold the same", flip_a_bit},
+        {3,
+         {"--shard=none"},
+         "step 3: rank 1 holds other weights than the 2 ranks that should hold the same",
+         flip_a_bit},
         {4, {"--shard=none", "--precision=bf16"}, "step 3: rank 1 holds other weights than the 3 ranks", flip_a_bit},
         {6, {"--shard=hybrid", "--shard-size=2"}, "step 3: rank 1 holds other weights than the 2 ranks", flip_a_bit},
-        {2, {"--shard=none"}, "step 3: rank 0 and others hold different weights where they should be the same, 1 of 2 agree", flip_a_bit},
+        {2,
+         {"--shard=none"},
+         "step 3: rank 0 and others hold different weights where they should be the same, 1 of 2 agree",
+         flip_a_bit},
         {3, {"--shard=zero2", "--precision=bf16"}, "step 2: rank 1 holds other weights than the 2 ranks", flip_a_copy},
     };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
@@ -252,7 +275,8 @@ static void a_flipped_bit_is_found(void **state) {
                       .option = {"--check-replicas=3", o[0], o[1], o[1] ? o[2] : NULL},
                       .before = some[i].flip};
         tri_status status = run_status(have);
-        if (status != TRI_DISAGREE || !strstr(tri_error(), some[i].words)) fail_msg("case %d: status %d: %s", (int)i, status, tri_error());
+        if (status != TRI_DISAGREE || !strstr(tri_error(), some[i].words))
+            fail_msg("case %d: status %d: %s", (int)i, status, tri_error());
         run_free(have);
     }
 }
@@ -271,8 +295,8 @@ static void checkpoints_do_not_know_how_they_were_shared(void **state) {
     (void)state;
     char first[33], hex[33];
     for (int kind = 0; kind < KINDS; kind++) {
-        run *have =
-            run_on(&(run){.ranks = 2, .steps = 6, .save = 1, .output = "kinds", .option = {"--precision=bf16", shard_option[kind]}});
+        run *have = run_on(&(run){
+            .ranks = 2, .steps = 6, .save = 1, .output = "kinds", .option = {"--precision=bf16", shard_option[kind]}});
         checkpoint_digest(have->folder, kind ? hex : first);
         if (kind) assert_string_equal(hex, first);
         run_free(have);
@@ -290,14 +314,16 @@ static void a_resumed_run_is_the_whole_one(void **state) {
                 {3, {"--shard=zero1", "--precision=fp16", "--recompute=full", "--offload=optimizer"}}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const char *const *o = some[i].option;
-        run what = {.ranks = some[i].ranks, .steps = 14, .output = "whole", .option = {o[0], o[1], o[2], o[2] ? o[3] : NULL}};
+        run what = {
+            .ranks = some[i].ranks, .steps = 14, .output = "whole", .option = {o[0], o[1], o[2], o[2] ? o[3] : NULL}};
         run *whole = run_on(&what);
         what.output = "cut", what.steps = 8, what.save = 1;
         run *cut = run_on(&what);
         what.steps = 6, what.save = 0, what.keep_going = 1;
         run *rest = run_on(&what);
         assert_memory_equal(rest->loss[0], whole->loss[0] + 8, 6 * sizeof(double));
-        for (int k = 0; k < 3; k++) assert_memory_equal(rest->state[k], whole->state[k], (size_t)whole->elements * sizeof(float));
+        for (int k = 0; k < 3; k++)
+            assert_memory_equal(rest->state[k], whole->state[k], (size_t)whole->elements * sizeof(float));
         run_free(whole);
         run_free(cut);
         run_free(rest);

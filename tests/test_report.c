@@ -20,9 +20,21 @@
 static void send(const tri_sink *sink, tri_event event) { assert_int_equal(sink->emit(sink->context, &event), TRI_OK); }
 
 static tri_event train_event(int64_t step, double time) {
-    return (tri_event){.kind = TRI_EVENT_TRAIN, .time = time, .step = step, .steps = 200, .epoch = (double)step / 100, .epochs = 2,
-                       .loss = 0.5, .learning_rate = 4.6e-5, .grad_norm = 1.25, .step_seconds = 0.25, .loader_seconds = 0.025,
-                       .samples = 8, .tokens = 6025, .flops = 34.5e9, .mem_bytes = 41287680};
+    return (tri_event){.kind = TRI_EVENT_TRAIN,
+                       .time = time,
+                       .step = step,
+                       .steps = 200,
+                       .epoch = (double)step / 100,
+                       .epochs = 2,
+                       .loss = 0.5,
+                       .learning_rate = 4.6e-5,
+                       .grad_norm = 1.25,
+                       .step_seconds = 0.25,
+                       .loader_seconds = 0.025,
+                       .samples = 8,
+                       .tokens = 6025,
+                       .flops = 34.5e9,
+                       .mem_bytes = 41287680};
 }
 
 /* A file's text; the caller frees it. */
@@ -47,10 +59,11 @@ static void write_text(const char *name, const char *text) {
     assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
 }
 
-#define TRAIN_LINE(step, epoch)                                                                                                            \
-    "{\"ts\":1700000000.125,\"event\":\"train\",\"step\":" step ",\"epoch\":" epoch                                                        \
-    ",\"loss\":0.5,\"learning_rate\":4.6e-05,\"grad_norm\":1.25,"                                                                          \
-    "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"comm_share\":0,\"idle_share\":0,\"mem_"  \
+#define TRAIN_LINE(step, epoch) \
+    "{\"ts\":1700000000.125,\"event\":\"train\",\"step\":" step ",\"epoch\":" epoch \
+    ",\"loss\":0.5,\"learning_rate\":4.6e-05,\"grad_norm\":1.25," \
+    "\"samples_per_second\":32,\"tokens_per_second\":24100,\"step_ms\":250,\"loader_share\":0.1,\"comm_share\":0," \
+    "\"idle_share\":0,\"mem_" \
     "bytes\":41287680,\"gflops\":138}\n"
 
 static char *labels[] = {"a \"fraud\"", "ok"};
@@ -63,12 +76,19 @@ static void metrics_lines(void **state) {
     tri_json *facts = tri__json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
     double time = 1700000000.125;
     assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
-    send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_WARN, .text = "a \"b\"\n\xff\xc3\xa9"});
+    send(&sink,
+         (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_WARN, .text = "a \"b\"\n\xff\xc3\xa9"});
     send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_INFO, .text = "not written"});
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = time, .facts = facts});
     send(&sink, train_event(1, time));
-    send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH, .time = time, .step = 100, .epoch = 1, .train_loss = 0.3, .valid = &scores,
-                            .seconds = 12.25, .best = 1});
+    send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH,
+                            .time = time,
+                            .step = 100,
+                            .epoch = 1,
+                            .train_loss = 0.3,
+                            .valid = &scores,
+                            .seconds = 12.25,
+                            .best = 1});
     send(&sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .time = time, .step = 100, .text = "run/checkpoint-100"});
     char *text = text_of("metrics.jsonl", NULL); /* flushed at the commit, before closing */
     assert_non_null(strstr(text, "checkpoint-100"));
@@ -78,15 +98,18 @@ static void metrics_lines(void **state) {
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
     tri__json_decref(summary);
     tri__json_decref(facts);
-    assert_file("metrics.jsonl",
-                "{\"ts\":1700000000.125,\"event\":\"warn\",\"step\":0,\"message\":\"a \\\"b\\\"\\u000a\\ufffd\xc3\xa9\"}\n"
-                "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}\n"
-                TRAIN_LINE("1", "0.01")
-                "{\"ts\":1700000000.125,\"event\":\"epoch\",\"step\":100,\"epoch\":1,\"train_loss\":0.3,\"valid_loss\":0.25,"
-                "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"average_precision\":0.5,"
-                "\"roc_auc\":0.333333333,\"positive_label\":\"a \\\"fraud\\\"\",\"seconds\":12.25,\"best\":true}\n"
-                "{\"ts\":1700000000.125,\"event\":\"checkpoint\",\"step\":100,\"path\":\"run/checkpoint-100\"}\n"
-                "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"steps\":100}\n");
+    assert_file(
+        "metrics.jsonl",
+        "{\"ts\":1700000000.125,\"event\":\"warn\",\"step\":0,\"message\":\"a \\\"b\\\"\\u000a\\ufffd\xc3\xa9\"}\n"
+        "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0,\"version\":\"0.1.0\",\"config\":{\"lr\":1e-5}}"
+        "\n" TRAIN_LINE(
+            "1",
+            "0.01") "{\"ts\":1700000000.125,\"event\":\"epoch\",\"step\":100,\"epoch\":1,\"train_loss\":0.3,\"valid_"
+                    "loss\":0.25,"
+                    "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"average_precision\":0.5,"
+                    "\"roc_auc\":0.333333333,\"positive_label\":\"a \\\"fraud\\\"\",\"seconds\":12.25,\"best\":true}\n"
+                    "{\"ts\":1700000000.125,\"event\":\"checkpoint\",\"step\":100,\"path\":\"run/checkpoint-100\"}\n"
+                    "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"steps\":100}\n");
 }
 
 /* Only where the loss is scaled. A norm that overflowed is no number. */
@@ -108,8 +131,8 @@ static void metrics_of_a_skipped_step(void **state) {
 static void metrics_resume(void **state) {
     (void)state;
     tri_sink sink;
-    write_text("metrics.jsonl",
-               TRAIN_LINE("1", "0.01") "not json\n" TRAIN_LINE("2", "0.02") TRAIN_LINE("3", "0.03") TRAIN_LINE("4", "0.04") "{\"ts\":17");
+    write_text("metrics.jsonl", TRAIN_LINE("1", "0.01") "not json\n" TRAIN_LINE("2", "0.02") TRAIN_LINE("3", "0.03")
+                                    TRAIN_LINE("4", "0.04") "{\"ts\":17");
     assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000.125, .step = 2});
     send(&sink, train_event(3, 1700000000.125));
@@ -148,14 +171,18 @@ static char *event_file(size_t *size) {
 }
 
 /* The version and train/loss = 0.5 of step 1 at 1700000000.0, checked with protoc and an independent CRC. */
-static const uint8_t golden_version[] = {0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
-                                         0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32,
-                                         0xec, 0xed, 0x8f, 0x9d};
-static const uint8_t golden_loss[] = {0x20, 0, 0, 0, 0, 0, 0, 0, 0x29, 0xed, 0xa9, 0x50, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
-                                      0x41, 0x10, 0x01, 0x2a, 0x13, 0x0a, 0x11, 0x0a, 0x0a, 0x74, 0x72, 0x61, 0x69, 0x6e, 0x2f, 0x6c,
+static const uint8_t golden_version[] = {0x18, 0,    0,    0,    0,    0,    0,    0,    0xa3, 0x7f,
+                                         0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
+                                         0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45,
+                                         0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32, 0xec, 0xed, 0x8f, 0x9d};
+static const uint8_t golden_loss[] = {0x20, 0,    0,    0,    0,    0,    0,    0,    0x29, 0xed, 0xa9, 0x50,
+                                      0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9, 0x41, 0x10, 0x01, 0x2a,
+                                      0x13, 0x0a, 0x11, 0x0a, 0x0a, 0x74, 0x72, 0x61, 0x69, 0x6e, 0x2f, 0x6c,
                                       0x6f, 0x73, 0x73, 0x15, 0x00, 0x00, 0x00, 0x3f, 0x2e, 0x9f, 0x9f, 0xde};
 
-static int contains(const char *text, size_t size, const char *word) { return memmem(text, size, word, strlen(word)) != NULL; }
+static int contains(const char *text, size_t size, const char *word) {
+    return memmem(text, size, word, strlen(word)) != NULL;
+}
 
 static void tfevents_bytes(void **state) {
     (void)state;
@@ -170,8 +197,15 @@ static void tfevents_bytes(void **state) {
     char *text = event_file(&size);
     assert_memory_equal(text, golden_version, sizeof golden_version);
     assert_memory_equal(text + sizeof golden_version, golden_loss, sizeof golden_loss);
-    static const char *const tags[] = {"train/learning_rate", "train/grad_norm", "train/samples_per_second", "train/epoch", "eval/loss",
-                                       "eval/accuracy",       "eval/f1",         "eval/pr_auc",              "eval/roc_auc",
+    static const char *const tags[] = {"train/learning_rate",
+                                       "train/grad_norm",
+                                       "train/samples_per_second",
+                                       "train/epoch",
+                                       "eval/loss",
+                                       "eval/accuracy",
+                                       "eval/f1",
+                                       "eval/pr_auc",
+                                       "eval/roc_auc",
                                        "eval/average_precision"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) assert_true(contains(text, size, tags[i]));
     assert_true(contains(text, size, "\x10\xac\x02\x2a")); /* step 300 */
@@ -195,7 +229,8 @@ static void tfevents_resume(void **state) {
     assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
     char *text = event_file(&size);
     assert_int_equal(size, sizeof golden_version + 16 + 15);
-    assert_memory_equal(text + sizeof golden_version + 12 + 9, "\x10\x05\x3a\x02\x08\x01", 6); /* from step 5 on: SessionLog START */
+    assert_memory_equal(text + sizeof golden_version + 12 + 9, "\x10\x05\x3a\x02\x08\x01",
+                        6); /* from step 5 on: SessionLog START */
     free(text);
 }
 
@@ -231,11 +266,12 @@ static void progress_terminal(void **state) {
     send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_INFO, .text = "hello"});
     send(&s.sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_WARN, .text = "careful"});
     send(&s.sink, train_event(101, 101));
-    assert_screen(&s, "\r\033[K" FULL "  [--------------]"
-                      "\r\033[Khello\nwarning: careful\n"
-                      "\r\033[Kepoch 2/2  step 101/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left "
-                      "24.8 s  [######------]"
-                      "\r\033[K");
+    assert_screen(
+        &s, "\r\033[K" FULL "  [--------------]"
+            "\r\033[Khello\nwarning: careful\n"
+            "\r\033[Kepoch 2/2  step 101/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left "
+            "24.8 s  [######------]"
+            "\r\033[K");
 }
 
 static void progress_narrow(void **state) {
@@ -299,22 +335,28 @@ static void progress_log(void **state) {
     send(&s.sink, train_event(3, 130));
     send(&s.sink, train_event(4, 161));   /* 30 s, but not 1 % of the steps */
     send(&s.sink, train_event(5, 162));
-    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 2, .epochs = 10, .train_loss = 0.2011, .valid = &scores,
-                              .seconds = 12.34, .best = 1});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH,
+                              .epoch_index = 2,
+                              .epochs = 10,
+                              .train_loss = 0.2011,
+                              .valid = &scores,
+                              .seconds = 12.34,
+                              .best = 1});
     send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 3, .train_loss = 0.2011, .seconds = 187});
     send(&s.sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .text = "run/checkpoint-5"});
     send(&s.sink, (tri_event){.kind = TRI_EVENT_END, .step = 5, .steps = 200, .seconds = 187});
     send(&s.sink, (tri_event){.kind = TRI_EVENT_END, .step = 200, .steps = 200, .seconds = 187});
-    assert_screen(&s,
-                  FULL "\n"
-                  "epoch 1/2  step 3/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.2 s\n"
-                  "epoch 1/2  step 5/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 48.8 s\n"
-                  "epoch 2/10  train loss 0.2011  valid loss 0.1533  accuracy 0.9417  f1 0.9412  "
-                  "pr_auc (a label that goes...) 0.9951  12.3 s  best\n"
-                  "epoch 3  train loss 0.2011  3m 07s\n"
-                  "saved run/checkpoint-5\n"
-                  "stopped  step 5/200  3m 07s\n"
-                  "finished  step 200/200  3m 07s\n");
+    assert_screen(
+        &s,
+        FULL "\n"
+             "epoch 1/2  step 3/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 49.2 s\n"
+             "epoch 1/2  step 5/200  loss 0.5000  lr 4.6e-05  32.0 samples/s  24.1k tok/s  138 GFLOP/s  left 48.8 s\n"
+             "epoch 2/10  train loss 0.2011  valid loss 0.1533  accuracy 0.9417  f1 0.9412  "
+             "pr_auc (a label that goes...) 0.9951  12.3 s  best\n"
+             "epoch 3  train loss 0.2011  3m 07s\n"
+             "saved run/checkpoint-5\n"
+             "stopped  step 5/200  3m 07s\n"
+             "finished  step 200/200  3m 07s\n");
 }
 
 static void progress_quiet_and_color(void **state) {
@@ -332,9 +374,23 @@ static void progress_quiet_and_color(void **state) {
 }
 
 static const tri_span spans[] = {
-    {.name = "linear", .unit = "primary.layer.0", .shape = "[8,64]", .begin = 0, .end = 0.003, .flops = 6e9, .bytes = 3e6,
-     .step = 2, .mb = 0},
-    {.name = "gelu", .unit = "primary.layer.0", .shape = "", .begin = 0.003, .end = 0.0035, .bytes = 1e6, .step = 2, .mb = 0},
+    {.name = "linear",
+     .unit = "primary.layer.0",
+     .shape = "[8,64]",
+     .begin = 0,
+     .end = 0.003,
+     .flops = 6e9,
+     .bytes = 3e6,
+     .step = 2,
+     .mb = 0},
+    {.name = "gelu",
+     .unit = "primary.layer.0",
+     .shape = "",
+     .begin = 0.003,
+     .end = 0.0035,
+     .bytes = 1e6,
+     .step = 2,
+     .mb = 0},
     {.name = "linear", .unit = "", .shape = "", .begin = 0.0035, .end = 0.0045, .flops = 2e9, .step = 3, .mb = -1},
     {.name = "load \"x\"", .unit = "", .shape = "", .begin = 0, .end = 1, .step = 2, .mb = -1, .track = 1},
 };
@@ -359,9 +415,11 @@ static void trace_json(void **state) {
     tri__json_decref(trace);
     char *text = text_of("trace-rank3.json", NULL);
     assert_non_null(strstr(
-        text, "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
-              "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
-    assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"data\"}}"));
+        text,
+        "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
+        "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
+    assert_non_null(
+        strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"data\"}}"));
     assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":3,\"args\":{\"name\":\"rank 3\"}}"));
     free(text);
 }
@@ -478,10 +536,23 @@ static void tee_and_summary(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(metrics_lines),    TEST(metrics_of_a_skipped_step), TEST(metrics_resume),  TEST(metrics_unwritable), TEST(tfevents_bytes),
-        TEST(tfevents_resume),  TEST(progress_terminal), TEST(progress_narrow),  TEST(progress_resized), TEST(progress_log),
-        TEST(progress_quiet_and_color), TEST(trace_json), TEST(profile_text),    TEST(profile_many),
-        TEST(tables), TEST(folded_tables),           TEST(tee_and_summary),
+        TEST(metrics_lines),
+        TEST(metrics_of_a_skipped_step),
+        TEST(metrics_resume),
+        TEST(metrics_unwritable),
+        TEST(tfevents_bytes),
+        TEST(tfevents_resume),
+        TEST(progress_terminal),
+        TEST(progress_narrow),
+        TEST(progress_resized),
+        TEST(progress_log),
+        TEST(progress_quiet_and_color),
+        TEST(trace_json),
+        TEST(profile_text),
+        TEST(profile_many),
+        TEST(tables),
+        TEST(folded_tables),
+        TEST(tee_and_summary),
     };
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

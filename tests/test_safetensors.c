@@ -1,5 +1,5 @@
-/* test_safetensors.c - the format: bytes equal to the reference writer's, and whatever was cut or changed gets an answer.
- * tests/test_foreign.c has the files made to harm. */
+/* test_safetensors.c - the format: bytes equal to the reference writer's, and whatever was cut or changed gets an
+ * answer. tests/test_foreign.c has the files made to harm. */
 #include "checkpoint/safetensors.h"
 #include "scratch.h"
 

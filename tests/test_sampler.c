@@ -123,7 +123,8 @@ static void splits_greedily(void **state) {
         for (int64_t k = 0; k < tri__sampler_batches(&sampler); k++) {
             const int64_t *rows;
             int32_t got[48], want[48];
-            int64_t n = tri__sampler_batch(&sampler, 2, k, &rows), sum[64] = {0}, low = INT64_MAX, high = 0, longest = 0;
+            int64_t n = tri__sampler_batch(&sampler, 2, k, &rows), sum[64] = {0}, low = INT64_MAX, high = 0,
+                    longest = 0;
             tri__sampler_split(&sampler, rows, n, got);
             split_plainly(data, rows, n, parts, want);
             assert_memory_equal(got, want, (size_t)n * sizeof *got);
@@ -160,7 +161,8 @@ static void measures_the_largest(void **state) {
                     for (int64_t i = 0; i < n; i++) {
                         if (part[i] != p) continue;
                         sum.rows++;
-                        for (int t = 0; t < 2; t++) sum.tokens[t] += data->text[t].start[rows[i] + 1] - data->text[t].start[rows[i]];
+                        for (int t = 0; t < 2; t++)
+                            sum.tokens[t] += data->text[t].start[rows[i] + 1] - data->text[t].start[rows[i]];
                     }
                     if (sum.rows > want.rows) want.rows = sum.rows;
                     for (int t = 0; t < 2; t++)
@@ -188,8 +190,9 @@ static void is_fast(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles_as_described), cmocka_unit_test(gives_every_row_once), cmocka_unit_test(resumes_anywhere),
-        cmocka_unit_test(splits_greedily),       cmocka_unit_test(measures_the_largest), cmocka_unit_test(is_fast),
+        cmocka_unit_test(shuffles_as_described), cmocka_unit_test(gives_every_row_once),
+        cmocka_unit_test(resumes_anywhere),      cmocka_unit_test(splits_greedily),
+        cmocka_unit_test(measures_the_largest),  cmocka_unit_test(is_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_schedule.c - the orders of pipelines: against written ones, complete, never stuck, and as long and as large as the closed forms of
- * each schedule say. Times are in units of one rank's forward of one microbatch. */
+/* test_schedule.c - the orders of pipelines: against written ones, complete, never stuck, and as long and as large as
+ * the closed forms of each schedule say. Times are in units of one rank's forward of one microbatch. */
 #include "plan/schedule/schedule.h"
 
 #include <math.h>
@@ -28,16 +28,21 @@ typedef struct line {
 static void run(line *l, double hop) {
     l->orders = tri__schedule_orders(&l->arena, l->row, &l->pipeline);
     if (tri__schedule_dry(&l->arena, &l->pipeline, l->orders, l->time, hop, &l->dry) != TRI_OK)
-        fail_msg("%s, %d ranks, %d stages, %d microbatches: %s", l->row->name, l->pipeline.n_ranks, l->pipeline.n_stages, l->pipeline.n_mb,
-                 tri_error());
+        fail_msg("%s, %d ranks, %d stages, %d microbatches: %s", l->row->name, l->pipeline.n_ranks,
+                 l->pipeline.n_stages, l->pipeline.n_mb, tri_error());
 }
 
 static void open_line(line *l, tri_schedule_kind kind, int n_ranks, int n_stages, int n_feeds, int m) {
     memset(l, 0, sizeof *l);
     assert_int_equal(tri__arena_open(&l->arena, (size_t)1 << 28), TRI_OK);
     l->row = tri__schedule_row(kind);
-    l->pipeline = (tri_pipeline){.n_ranks = n_ranks, .n_stages = n_stages, .n_mb = m, .rank = l->rank, .depth = l->depth,
-                                 .feed = (const int(*)[2])l->feed, .n_feeds = n_feeds};
+    l->pipeline = (tri_pipeline){.n_ranks = n_ranks,
+                                 .n_stages = n_stages,
+                                 .n_mb = m,
+                                 .rank = l->rank,
+                                 .depth = l->depth,
+                                 .feed = (const int(*)[2])l->feed,
+                                 .n_feeds = n_feeds};
 }
 
 /* p ranks with v stages in a row; `rank_time` is shared by a rank's stages. */
@@ -70,7 +75,9 @@ static void open_branches(line *l, tri_schedule_kind kind, int a, int b, int m, 
 static void close_line(line *l) { tri__arena_close(&l->arena); }
 
 /* Span beyond the work of one microbatch's three parts, m times. */
-static double overhead(const line *l, tri_stage_time t) { return l->dry.span - l->pipeline.n_mb * (t.forward + t.input + t.weight); }
+static double overhead(const line *l, tri_stage_time t) {
+    return l->dry.span - l->pipeline.n_mb * (t.forward + t.input + t.weight);
+}
 
 static double worst_peak(const line *l) {
     double worst = 0;
@@ -251,7 +258,8 @@ static void branches(void **state) {
         double dag, chain;
         int dag_peak, chain_peak;
     } rows[] = {
-        {2, 4, 20.0, 42.9, 3, 4}, {2, 8, 11.1, 27.3, 3, 5}, {4, 8, 27.3, 46.7, 5, 8}, {4, 16, 15.8, 30.4, 5, 9}, {6, 16, 23.8, 40.7, 7, 13},
+        {2, 4, 20.0, 42.9, 3, 4},  {2, 8, 11.1, 27.3, 3, 5},   {4, 8, 27.3, 46.7, 5, 8},
+        {4, 16, 15.8, 30.4, 5, 9}, {6, 16, 23.8, 40.7, 7, 13},
     };
     for (int i = 0; i < 5; i++) {
         int k = rows[i].k, m = rows[i].m;
@@ -286,7 +294,8 @@ static void hops(void **state) {
     close_line(&l);
 }
 
-/* Half of the last stage needs nothing of the first one, forward; backward it hands the gradient back before its last half. */
+/* Half of the last stage needs nothing of the first one, forward; backward it hands the gradient back before its last
+ * half. */
 static void slack_of_feeds(void **state) {
     (void)state;
     line l;

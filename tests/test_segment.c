@@ -27,7 +27,9 @@
 
 #include "soak.h"
 
-static tri_segment_spec small_spec(int n) { return (tri_segment_spec){.n = n, .world = n, .heap_bytes = 10000, .progress_timeout = 30}; }
+static tri_segment_spec small_spec(int n) {
+    return (tri_segment_spec){.n = n, .world = n, .heap_bytes = 10000, .progress_timeout = 30};
+}
 
 static uint64_t next_random(uint64_t *state) {
     *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;
@@ -43,7 +45,8 @@ static void heap_gives_out_pieces(void **state) {
     memset(memory, 0, PAGES * 4096); /* as fresh pages are */
     tri_heap heap;
     void *a, *b, *c, *all;
-    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096 + 100, -1, 0), TRI_OK); /* the rest of a page is not used */
+    assert_int_equal(tri__heap_open(&heap, memory, PAGES * 4096 + 100, -1, 0),
+                     TRI_OK); /* the rest of a page is not used */
     assert_int_equal(tri__heap_take(&heap, 0, &a), TRI_OK);
     assert_int_equal(tri__heap_take(&heap, 4097, &b), TRI_OK);
     assert_int_equal(tri__heap_take(&heap, 1, &c), TRI_OK);
@@ -118,7 +121,8 @@ static void parts_do_not_overlap(void **state) {
             assert_true(segment.pairs >= segment.cells + segment.cell_bytes);
             assert_true(segment.heap >= segment.pairs + (size_t)(n * n) * TRI_SEGMENT_PAIR_BYTES);
             assert_true(segment.heap + (size_t)n * segment.heap_bytes <= segment.base + segment.bytes);
-            assert_true((uintptr_t)segment.control % 128 == 0 && (uintptr_t)tri__segment_heap(&segment, n - 1) % 4096 == 0);
+            assert_true((uintptr_t)segment.control % 128 == 0 &&
+                        (uintptr_t)tri__segment_heap(&segment, n - 1) % 4096 == 0);
             memset(tri__segment_heap(&segment, n - 1), 1, segment.heap_bytes);
             tri__segment_close(&segment);
             tri__segment_close(&segment);
@@ -173,7 +177,8 @@ static void heaps_commit_what_they_give(void **state) {
     assert_int_equal(tri__heap_take(&heap, 1 << 20, &small), TRI_OK);
     assert_int_equal(fstat(segment.fd, &after), 0);
     assert_int_equal((after.st_blocks - before.st_blocks) * 512, 1 << 20);
-    if (segment.heap_bytes == (size_t)tri__memory_total()) { /* TSan leaves fewer addresses than that on some machines */
+    if (segment.heap_bytes ==
+        (size_t)tri__memory_total()) { /* TSan leaves fewer addresses than that on some machines */
         assert_int_equal(tri__heap_take(&heap, segment.heap_bytes - (4 << 20), &huge), TRI_RESOURCE);
         assert_non_null(strstr(tri_error(), "available"));
     }
@@ -186,7 +191,8 @@ static void heaps_commit_what_they_give(void **state) {
     tri__segment_close(&segment);
 }
 
-/* In a child with a file system of 1 MiB: its exit code; 77 where namespaces are not allowed. A shortage must not become a SIGBUS. */
+/* In a child with a file system of 1 MiB: its exit code; 77 where namespaces are not allowed. A shortage must not
+ * become a SIGBUS. */
 static int take_too_much(void) {
     enum { FILE_BYTES = 4 << 20 };
     tri_heap heap;
@@ -448,14 +454,17 @@ static void expect_meeting(int n, const guest *guests, double seconds, int want,
 static void ranks_meet_in_any_order(void **state) {
     (void)state;
     expect_meeting(1, (guest[]){{0, 1, 1, 4096, 0}}, 5, TRI_OK, NULL);
-    expect_meeting(4, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {2, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 5, TRI_OK, NULL);
-    expect_meeting(4, (guest[]){{3, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {2, 4, 4, 4096, 0.02}, {0, 4, 4, 4096, 0.1}}, 5, TRI_OK, NULL);
+    expect_meeting(4, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {2, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 5,
+                   TRI_OK, NULL);
+    expect_meeting(4, (guest[]){{3, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {2, 4, 4, 4096, 0.02}, {0, 4, 4, 4096, 0.1}}, 5,
+                   TRI_OK, NULL);
 }
 
 static void missing_ranks_are_named(void **state) {
     (void)state;
     double begin = tri__clock();
-    expect_meeting(3, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 0.3, TRI_RESOURCE, "missing: local rank 2");
+    expect_meeting(3, (guest[]){{0, 4, 4, 4096, 0}, {1, 4, 4, 4096, 0}, {3, 4, 4, 4096, 0}}, 0.3, TRI_RESOURCE,
+                   "missing: local rank 2");
     expect_meeting(2, (guest[]){{1, 3, 3, 4096, 0}, {2, 3, 3, 4096, 0}}, 0.3, TRI_RESOURCE, "missing: local rank 0");
     assert_true(tri__clock() - begin < 5);
 }
@@ -465,7 +474,8 @@ static void different_ranks_are_refused(void **state) {
     expect_meeting(2, (guest[]){{0, 2, 2, 4096, 0}, {1, 3, 2, 4096, 0}}, 5, TRI_DISAGREE, "counts 3 ranks here");
     expect_meeting(2, (guest[]){{0, 2, 4, 4096, 0}, {1, 2, 8, 4096, 0}}, 5, TRI_DISAGREE, "8 in all");
     expect_meeting(2, (guest[]){{0, 2, 2, 4096, 0}, {1, 2, 2, 8192, 0}}, 5, TRI_DISAGREE, "8192");
-    expect_meeting(3, (guest[]){{0, 3, 3, 4096, 0}, {1, 3, 3, 4096, 0}, {1, 3, 3, 4096, 0}}, 5, TRI_DISAGREE, "two ranks say");
+    expect_meeting(3, (guest[]){{0, 3, 3, 4096, 0}, {1, 3, 3, 4096, 0}, {1, 3, 3, 4096, 0}}, 5, TRI_DISAGREE,
+                   "two ranks say");
     expect_meeting(2, (guest[]){{0, 2, 2, 4096, 0}, {2, 3, 2, 4096, 0}}, 5, TRI_DISAGREE, "local rank 2");
 }
 

@@ -1,5 +1,6 @@
-/* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses for
- * any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive label. */
+/* test_session.c - training sessions on a small generated data set: the same bits for any thread count, the same losses
+ * for any number of microbatches, resume, nothing allocated after the first step, misuse and bad numbers, the positive
+ * label. */
 #include "allocations.h"
 #include "checkpoint/manifest.h"
 #include "session_data.h"
@@ -38,7 +39,8 @@ static void microbatches_give_the_same_losses(void **state) {
     (void)state;
     enum { STEPS = 100 };
     static double want[STEPS];
-    static const char *const parts[] = {"--num-microbatches=1", "--num-microbatches=2", "--num-microbatches=5", "--num-microbatches=12"};
+    static const char *const parts[] = {"--num-microbatches=1", "--num-microbatches=2", "--num-microbatches=5",
+                                        "--num-microbatches=12"};
     double worst = 0;
     for (int i = 0; i < 4; i++) {
         tri_session *s = open_session("parts", OPTIONS("--resume=never", "--epochs=12", "--max-steps=100", parts[i]));
@@ -83,7 +85,8 @@ static void a_resumed_run_is_the_same_run(void **state) {
     assert_non_null(strstr(tri_error(), "lr"));
 }
 
-/* A manifest whose state lacks what a run goes on from, or has it as something else, is refused by the field's name; it was 0 once. */
+/* A manifest whose state lacks what a run goes on from, or has it as something else, is refused by the field's name; it
+ * was 0 once. */
 static void every_field_of_the_state_counts(void **state) {
     (void)state;
     static const char *const fields[] = {"began", "samples", "rows", "global_batch", "replica_batch", "data",
@@ -136,7 +139,8 @@ static void misuse_is_refused(void **state) {
     assert_int_equal(tri_forward_backward(s, &loss), TRI_USAGE);
     assert_int_equal(tri_update(s), TRI_USAGE);
     tri_session *second = NULL;
-    assert_int_equal(join_status(NULL, &second, "misuse", OPTIONS("--resume=never")), TRI_BUSY); /* waits 5 s: the folder is taken */
+    assert_int_equal(join_status(NULL, &second, "misuse", OPTIONS("--resume=never")),
+                     TRI_BUSY); /* waits 5 s: the folder is taken */
     tri_session_close(s);
     tri_session_close(NULL);
 }
@@ -314,7 +318,8 @@ static tri_dataset rows_of(int64_t first, int64_t n) {
         OK(tri__store_append(writer, ids, sizeof ids));
         OK(tri__store_commit(writer, MOST, 0, &store));
     }
-    return (tri_dataset){.n = n, .n_texts = 1, .text = {{start + first, MOST}}, .labels = labels + first, .store = &store};
+    return (tri_dataset){
+        .n = n, .n_texts = 1, .text = {{start + first, MOST}}, .labels = labels + first, .store = &store};
 }
 
 /* A few thousand hashes say of any table how many of its rows were trained on. */

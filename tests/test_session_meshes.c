@@ -1,6 +1,6 @@
-/* test_session_meshes.c - pipelines, tensor parallelism and replicas in any mix, on ranks that are threads, against one rank: the same losses,
- * norms and weights, evaluation and checkpoints; a pipeline, by any schedule, to the bit as the same replicas without one. `make test` has a
- * sample; SOAK_STEPS=100: all, that long. */
+/* test_session_meshes.c - pipelines, tensor parallelism and replicas in any mix, on ranks that are threads, against one
+ * rank: the same losses, norms and weights, evaluation and checkpoints; a pipeline, by any schedule, to the bit as the
+ * same replicas without one. `make test` has a sample; SOAK_STEPS=100: all, that long. */
 #include "session_runs.h"
 #include "soak.h"
 
@@ -73,7 +73,8 @@ static int make_models(void **state) {
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text,
                  "{\"label_name\": \"label\", \"primary_text_name\": \"review\", %s \"primary_tokenizer\": \"vocab\","
-                 " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"class_weights\": [1.0, 2.0], \"lr\": 0.001,"
+                 " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"class_weights\": [1.0, "
+                 "2.0], \"lr\": 0.001,"
                  " \"warmup_steps\": 5, \"global_batch_size\": 32,"
                  " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
@@ -89,7 +90,8 @@ static int make_models(void **state) {
 /* Batches of 32, the last of an epoch of 5: microbatches and replicas without a sample. what: in words. */
 static run *run_cell(const cell *c, char what[static 128]) {
     char text[6][48];
-    run asked = {.ranks = c->pp * c->tp * c->dp, .steps = steps, .evaluate = 1, .config = c->config ? c->config : "three.json"};
+    run asked = {
+        .ranks = c->pp * c->tp * c->dp, .steps = steps, .evaluate = 1, .config = c->config ? c->config : "three.json"};
     snprintf(text[0], sizeof text[0], "--pp-size=%d", c->pp);
     snprintf(text[1], sizeof text[1], "--tp-size=%d", c->tp);
     snprintf(text[2], sizeof text[2], "--schedule=%s", schedules[c->schedule]);
@@ -100,14 +102,16 @@ static run *run_cell(const cell *c, char what[static 128]) {
     asked.option[6] = "--num-microbatches=4";
     asked.option[7] = "--check-replicas=4";
     asked.option[8] = c->more;
-    snprintf(what, 128, "pp %d x tp %d x dp %d, %s, %s, %s%s%s%s %s", c->pp, c->tp, c->dp, schedules[c->schedule], shapes[c->shape], c->shard,
-             c->plain ? ", whole tokens" : "", c->config ? ", " : "", c->config ? c->config : "", c->more ? c->more : "");
+    snprintf(what, 128, "pp %d x tp %d x dp %d, %s, %s, %s%s%s%s %s", c->pp, c->tp, c->dp, schedules[c->schedule],
+             shapes[c->shape], c->shard, c->plain ? ", whole tokens" : "", c->config ? ", " : "",
+             c->config ? c->config : "", c->more ? c->more : "");
     return run_on(&asked);
 }
 
 static run *alone(const char *config) { return run_on(&(run){.steps = steps, .evaluate = 1, .config = config}); }
 
-/* Gradients are added in the order of microbatches, and their squares by unit, wherever stages are and whatever their order is. */
+/* Gradients are added in the order of microbatches, and their squares by unit, wherever stages are and whatever their
+ * order is. */
 static void check_without_pipeline(const cell *c, const run *have, const char *what) {
     cell flat = *c;
     char text[128];
@@ -129,20 +133,23 @@ static void any_mesh_gives_one_rank_s_result(void **state) {
             char what[128];
             if (strcmp(c->config ? c->config : configs[0], configs[m]) != 0 || !(whole || c->sample)) continue;
             run *have = run_cell(c, what);
-            int half = c->more && strstr(c->more, "precision"); /* no rank alone is that exact; the pipeline's bits are */
+            int half = c->more &&
+                       strstr(c->more, "precision"); /* no rank alone is that exact; the pipeline's bits are */
             double off = half ? 0 : expect_within(one, have, what, c->tp > 1 ? 1e-5 : 2e-6);
             if (c->tp > 1) worst_tensor = fmax(worst_tensor, off);
             else worst = fmax(worst, off);
             for (int r = 0; r < have->ranks; r++)
-                if (!half && !(fabs(have->scores[r].loss - one->scores[0].loss) < 1e-4)) fail_msg("%s: rank %d evaluates to another loss", what, r);
+                if (!half && !(fabs(have->scores[r].loss - one->scores[0].loss) < 1e-4))
+                    fail_msg("%s: rank %d evaluates to another loss", what, r);
             if (c->pp > 1) check_without_pipeline(c, have, what);
             run_free(have);
             count++;
         }
         run_free(one);
     }
-    print_message("    %d meshes of %d, %d steps: losses differ by at most %.3f of the limit, with tensor parallelism %.3f\n", count, CELLS, steps,
-                  worst, worst_tensor);
+    print_message(
+        "    %d meshes of %d, %d steps: losses differ by at most %.3f of the limit, with tensor parallelism %.3f\n",
+        count, CELLS, steps, worst, worst_tensor);
 }
 
 static void schedules_agree_to_the_bit(void **state) {
@@ -152,7 +159,8 @@ static void schedules_agree_to_the_bit(void **state) {
     for (int pp = 2; pp <= 4; pp++)
         for (int shape = CHAIN; shape <= BRANCH; shape++) {
             char what[128];
-            if (!whole && (pp == 4 || shape != (pp == 2 ? BRANCH : CHAIN))) continue; /* two stages side by side, three in a row */
+            if (!whole && (pp == 4 || shape != (pp == 2 ? BRANCH : CHAIN)))
+                continue; /* two stages side by side, three in a row */
             run *plain = run_cell(&(cell){pp, 1, 1, F1B, shape, "none", .sample = 1}, what);
             for (int i = 0; i < 2; i++) {
                 run *have = run_cell(&(cell){pp, 1, 1, others[i], shape, "none", .sample = 1}, what);
@@ -185,10 +193,13 @@ static void expect_padding(const char *folder, const char *name, int64_t rows, i
     free(read);
 }
 
-/* Before the first step: each element's random number is its own, whoever holds it. Checkpoints of it have one digest. */
+/* Before the first step: each element's random number is its own, whoever holds it. Checkpoints of it have one
+ * digest. */
 static void initial_weights_are_one_rank_s(void **state) {
     (void)state;
-    static const char *const meshes[][2] = {{"--tp-size=2", "--shard=none"}, {"--tp-size=4", "--shard=none"}, {"--tp-size=2", "--shard=zero3"},
+    static const char *const meshes[][2] = {{"--tp-size=2", "--shard=none"},
+                                            {"--tp-size=4", "--shard=none"},
+                                            {"--tp-size=2", "--shard=zero3"},
                                             {"--pp-size=2", "--tp-size=2"}};
     static const int ranks[] = {2, 4, 4, 4};
     char want[33], have[33];
@@ -196,7 +207,11 @@ static void initial_weights_are_one_rank_s(void **state) {
     digest_of(one->folder, want);
     expect_padding(one->folder, "secondary.embeddings.position_embeddings.weight", 16, 16, 1);
     for (int i = 0; i < 4; i++) {
-        run *many = run_on(&(run){.ranks = ranks[i], .save = 1, .output = "many", .config = "three.json", .option = {meshes[i][0], meshes[i][1]}});
+        run *many = run_on(&(run){.ranks = ranks[i],
+                                  .save = 1,
+                                  .output = "many",
+                                  .config = "three.json",
+                                  .option = {meshes[i][0], meshes[i][1]}});
         expect_same_bits(one, many, meshes[i][0]);
         digest_of(many->folder, have);
         assert_string_equal(have, want);
@@ -241,7 +256,8 @@ static tri_status spoil_second(run *run, tri_session *session, int rank, int ste
     return TRI_OK;
 }
 
-/* The loss is the last stage's to see and every rank's to know; who computed the number that is none is named, not who received it. */
+/* The loss is the last stage's to see and every rank's to know; who computed the number that is none is named, not who
+ * received it. */
 static void a_bad_number_is_its_stage_s(void **state) {
     (void)state;
     static const char *const shapes_of[] = {"--pipeline-shape=chain", "--pipeline-shape=branch"};
@@ -249,8 +265,8 @@ static void a_bad_number_is_its_stage_s(void **state) {
         run spoiled = {.ranks = 4, .steps = 4, .config = "three.json", .before = spoil_second,
                        .option = {"--pp-size=2", shapes_of[i], "--num-microbatches=2"}};
         tri_status status = run_status(&spoiled);
-        if (status != TRI_NOTFINITE || !strstr(tri_error(), "step 3: the loss is nan") || !strstr(tri_error(), "secondary.pooling") ||
-            !strstr(tri_error(), "on rank 2"))
+        if (status != TRI_NOTFINITE || !strstr(tri_error(), "step 3: the loss is nan") ||
+            !strstr(tri_error(), "secondary.pooling") || !strstr(tri_error(), "on rank 2"))
             fail_msg("status %d: %s", status, tri_error());
         for (int k = 0; k < 3; k++) free(spoiled.state[k]);
         free(spoiled.idle);

@@ -1,5 +1,6 @@
-/* test_session_ranks.c - training on ranks that are threads, against one rank: the same losses for any number of replicas, uneven batches
- * and ranks without a sample included; the same bits twice; one evaluation; a checkpoint of three ranks. */
+/* test_session_ranks.c - training on ranks that are threads, against one rank: the same losses for any number of
+ * replicas, uneven batches and ranks without a sample included; the same bits twice; one evaluation; a checkpoint of
+ * three ranks. */
 #include "session_data.h"
 
 #include <math.h>
@@ -34,8 +35,9 @@ static tri_status train_opened(run *run, int rank, tri_session *session) {
 static tri_status train(tri_world *world, void *context) {
     run *run = context;
     tri_session *session = NULL;
-    TRI_TRY(join_status(world, &session, run->output,
-                        OPTIONS(run->resume, run->batch, "--epochs=60", "--max-steps=40", "--lr=0.005", "--threads=1")));
+    TRI_TRY(
+        join_status(world, &session, run->output,
+                    OPTIONS(run->resume, run->batch, "--epochs=60", "--max-steps=40", "--lr=0.005", "--threads=1")));
     tri_status status = train_opened(run, world ? tri_world_rank(world) : 0, session);
     tri_session_close(session);
     return status;
@@ -58,9 +60,11 @@ static void expect_losses(const run *want, const run *have, int ranks, const cha
         double limit = 2e-6 * fmax(want->loss[0][k], 0.1), off = fabs(have->loss[0][k] - want->loss[0][k]);
         worst = fmax(worst, off);
         if (off > limit)
-            fail_msg("%d ranks, %s: loss of step %d is %.9g instead of %.9g", ranks, what, k + 1, have->loss[0][k], want->loss[0][k]);
+            fail_msg("%d ranks, %s: loss of step %d is %.9g instead of %.9g", ranks, what, k + 1, have->loss[0][k],
+                     want->loss[0][k]);
         for (int r = 1; r < ranks; r++)
-            if (have->loss[r][k] != have->loss[0][k]) fail_msg("%d ranks, %s: step %d has another loss on rank %d", ranks, what, k + 1, r);
+            if (have->loss[r][k] != have->loss[0][k])
+                fail_msg("%d ranks, %s: step %d has another loss on rank %d", ranks, what, k + 1, r);
     }
     print_message("    %d ranks, %s: losses differ by at most %.2g\n", ranks, what, worst);
 }
@@ -132,8 +136,10 @@ static void a_checkpoint_of_three_is_whole(void **state) {
     tri__checkpoint_close(checkpoint);
     assert_string_equal(digest, cut->digest[0]);
     assert_string_not_equal(cut->digest[0], whole->digest[0]);
-    run *rest =
-        train_on(3, (run){.output = "cut", .resume = "--resume=auto", .batch = "--global-batch-size=12", .steps = STEPS - STEPS / 2});
+    run *rest = train_on(3, (run){.output = "cut",
+                                  .resume = "--resume=auto",
+                                  .batch = "--global-batch-size=12",
+                                  .steps = STEPS - STEPS / 2});
     assert_string_equal(rest->digest[2], whole->digest[0]);
     free(whole);
     free(cut);

@@ -50,8 +50,8 @@ static void expect_pair(const char *what, const tri_json *all, const char *pair)
     free(got);
 }
 
-/* A command line, after a configuration file where there is one ("--config" is added); a part of the message, or what is
- * then recorded. */
+/* A command line, after a configuration file where there is one ("--config" is added); a part of the message, or what
+ * is then recorded. */
 static const struct {
     const char *scope, *config;
     const char *args[ARGS];
@@ -61,14 +61,22 @@ static const struct {
     {"train", NULL, {"--batch-size", "8", "--lr=1e-4"}, NULL, {"batch_size=8", "lr=0.0001"}},
     {"train", NULL, {"--batch_size", "8", "--batch-size=9"}, NULL, {"batch_size=9"}},
     {"train", NULL, {"--learning-rate", "0.5"}, NULL, {"lr=0.5"}},
-    {"train", NULL, {"--max-sen-len", "128", "--tab-field-list", "a,b"}, NULL, {"max_sen_len=128", "tab_field_list=[\"a\",\"b\"]"}},
+    {"train",
+     NULL,
+     {"--max-sen-len", "128", "--tab-field-list", "a,b"},
+     NULL,
+     {"max_sen_len=128", "tab_field_list=[\"a\",\"b\"]"}},
     {"train", NULL, {"--is-binary=no", "--num-classes", "3"}, NULL, {"is_binary=false", "num_classes=3"}},
     {"train", NULL, {"--sharding-strategy", "FULL_SHARD"}, NULL, {"shard=\"zero3\""}},
     {"train", NULL, {"--shard", "shard_grad_op"}, NULL, {"shard=\"zero2\""}},
     {"train", NULL, {"--sharding_strategy=HYBRID_SHARD"}, NULL, {"shard=\"hybrid\""}},
     {"train", NULL, {"--sharding_strategy=NO_SHARD"}, NULL, {"shard=\"none\""}},
     {"train", NULL, {"--schedule", "ZB-H1"}, NULL, {"schedule=\"zb-h1\""}},
-    {"train", "{\"lr\": 0.1, \"epochs\": 3, \"_comments\": {\"x\": [1]}}", {"--epochs", "4"}, NULL, {"lr=0.1", "epochs=4"}},
+    {"train",
+     "{\"lr\": 0.1, \"epochs\": 3, \"_comments\": {\"x\": [1]}}",
+     {"--epochs", "4"},
+     NULL,
+     {"lr=0.1", "epochs=4"}},
     {"train", "{\"batch_size\": 8}", {NULL}, NULL, {"batch_size=8", "global_batch_size=0"}},
     {"train", NULL, {"--global-batch-size", "48"}, NULL, {"batch_size=48", "global_batch_size=48"}},
     {"train", "{\"global_batch_size\": 12}", {NULL}, NULL, {"batch_size=12"}},
@@ -81,7 +89,11 @@ static const struct {
     {"train", "{\"world_size\": 6}", {NULL}, NULL, {"world_size=6", "nproc_per_node=6"}},
     {"plan", NULL, {"--world-size", "6"}, NULL, {"nproc_per_node=6"}},
     {"train", NULL, {"--world-size", "16", "--nnodes", "3"}, "--world-size 16 cannot be shared by 3 machines", {NULL}},
-    {"train", NULL, {"--world-size", "16", "--nproc-per-node", "5"}, "--world-size 16 cannot be shared by machines of 5", {NULL}},
+    {"train",
+     NULL,
+     {"--world-size", "16", "--nproc-per-node", "5"},
+     "--world-size 16 cannot be shared by machines of 5",
+     {NULL}},
     {"train",
      NULL,
      {"--world-size=16", "--nproc-per-node=4", "--nnodes=2"},
@@ -101,7 +113,11 @@ static const struct {
      NULL,
      {"progress_timeout=2.5", "mesh_order=\"auto\"", "transport=\"shm\""}},
     {"train", "{\"rdzv_id\": \"x\"}", {NULL}, "\"rdzv_id\" belongs on the command line", {NULL}},
-    {"train", "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}", {NULL}, NULL, {"secondary_tokenizer=\"p\""}},
+    {"train",
+     "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}",
+     {NULL},
+     NULL,
+     {"secondary_tokenizer=\"p\""}},
     {"train",
      "{\"secondary_text_name\": \"s\", \"primary_tokenizer\": \"p\"}",
      {"--primary-tokenizer", "q"},
@@ -133,22 +149,46 @@ static const struct {
     {"train", NULL, {"--print-program", "0"}, "--print-program is not an option of trident train", {NULL}},
     {"eval", NULL, {"--epochs", "3"}, "--epochs is not an option of trident eval", {NULL}},
     {"demo", NULL, {"--lr", "3"}, "--lr is not an option of trident demo", {NULL}},
-    {"train", NULL, {"--lr", "1", "--learning-rate", "2"}, "--learning-rate and --lr are the same option, --lr", {NULL}},
+    {"train",
+     NULL,
+     {"--lr", "1", "--learning-rate", "2"},
+     "--learning-rate and --lr are the same option, --lr",
+     {NULL}},
     {"train", NULL, {"--learning_rate", "1", "--learning-rate", "2"}, NULL, {"lr=2.0"}},
     {"train", "{\"lr\": 1}", {"--learning-rate", "2"}, NULL, {"lr=2.0"}},
-    {"train", "{\"epochs\": 1,\n \"lr\": 1,\n \"learning_rate\": 2}", {NULL}, ":3: learning_rate and lr are the same option", {NULL}},
+    {"train",
+     "{\"epochs\": 1,\n \"lr\": 1,\n \"learning_rate\": 2}",
+     {NULL},
+     ":3: learning_rate and lr are the same option",
+     {NULL}},
     {"train", NULL, {"--mesh-order", "pp,tp"}, "mesh order \"pp,tp\": dp is missing", {NULL}},
-    {"train", "{\n\"mesh_order\": \"pp,tp\"}", {NULL}, ".json:2: mesh_order: mesh order \"pp,tp\": dp is missing", {NULL}},
+    {"train",
+     "{\n\"mesh_order\": \"pp,tp\"}",
+     {NULL},
+     ".json:2: mesh_order: mesh order \"pp,tp\": dp is missing",
+     {NULL}},
     {"train", NULL, {"--profile", "foo"}, "--profile foo: expected wait=N", {NULL}},
     {"train", "{\n\"profile\": \"foo\"}", {NULL}, ".json:2: profile: --profile foo: expected wait=N", {NULL}},
     {"train", NULL, {"--device", "foo"}, "--device foo: there are cpu", {NULL}},
     {"eval", NULL, {"--device", "gpu"}, "--device gpu is not possible: an NVIDIA GPU is --device cuda", {NULL}},
-    {"train", NULL, {"--offload", "optimizer,x"}, "--offload: expected none, optimizer, gradients, params or activations, not \"x\"", {NULL}},
+    {"train",
+     NULL,
+     {"--offload", "optimizer,x"},
+     "--offload: expected none, optimizer, gradients, params or activations, not \"x\"",
+     {NULL}},
     {"train", "{\"offload\": [\"Optimizer\", \"params\"]}", {NULL}, NULL, {"offload=[\"optimizer\",\"params\"]"}},
     {"train", "{\"offload\": [\"x\"]}", {NULL}, ".json:1: offload: expected none", {NULL}},
     {"train", NULL, {"--memory-limit", "much"}, "--memory-limit much: expected bytes", {NULL}},
-    {"train", NULL, {"--bf16", "--precision", "fp16"}, "--precision and --bf16 are the same option, --precision", {NULL}},
-    {"train", NULL, {"--offload-optimizer-device", "cpu", "--offload-param-device", "cpu"}, "are the same option, --offload", {NULL}},
+    {"train",
+     NULL,
+     {"--bf16", "--precision", "fp16"},
+     "--precision and --bf16 are the same option, --precision",
+     {NULL}},
+    {"train",
+     NULL,
+     {"--offload-optimizer-device", "cpu", "--offload-param-device", "cpu"},
+     "are the same option, --offload",
+     {NULL}},
     {"train", NULL, {"--is-binary", "false", "--num-classes", "3"}, NULL, {"is_binary=false"}},
     {"train", NULL, {"--is-binary", "TRUE"}, NULL, {"is_binary=true"}},
     {"train", NULL, {"--is-binary", "--lr", "1"}, NULL, {"is_binary=true"}},
@@ -162,7 +202,11 @@ static const struct {
     {"train", "{\"sequence_parallel\": true}", {NULL}, NULL, {"sequence_parallel=\"yes\""}},
     {"train", "{\n\"bf16\": {\"enabled\": true}}", {NULL}, ":2: bf16: expected true or false", {NULL}},
     {"train", "{\"a\": \"deepspeed\"}", {NULL}, ":1: unknown key \"a\"", {NULL}},
-    {"train", "{\"num_train_epochs\": \"3\"}", {NULL}, ":1: num_train_epochs: expected a whole number, not a string", {NULL}},
+    {"train",
+     "{\"num_train_epochs\": \"3\"}",
+     {NULL},
+     ":1: num_train_epochs: expected a whole number, not a string",
+     {NULL}},
     {"train", "{\"epochs\": 3,\n\n  \"lr\": -1}", {NULL}, ".json:3: lr: -1 is out of range", {NULL}},
     {"eval", NULL, {"--bf16"}, "--bf16 is --precision here, which is not an option of trident eval", {NULL}},
     {"digest", NULL, {"--limit-all-gathers"}, "unknown option --limit-all-gathers", {NULL}},
@@ -230,10 +274,13 @@ static const struct {
 } check_cases[] = {
     {{"--nproc-per-node", "2"}, NULL},
     {{"--world-size", "16"}, NULL},
-    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--pipeline-shape", "branch"}, "--schedule zbv needs stages in a row"},
-    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "interleaved", "--pipeline-shape", "branch"}, "take --pipeline-shape chain"},
+    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--pipeline-shape", "branch"},
+     "--schedule zbv needs stages in a row"},
+    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "interleaved", "--pipeline-shape", "branch"},
+     "take --pipeline-shape chain"},
     {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zb-h1", "--pipeline-shape", "branch"}, NULL},
-    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--virtual-stages", "3"}, "--virtual-stages 3: with --schedule zbv each rank holds 2"},
+    {{"--pp-size", "2", "--nproc-per-node", "2", "--schedule", "zbv", "--virtual-stages", "3"},
+     "--virtual-stages 3: with --schedule zbv each rank holds 2"},
     {{"--pp-size", "2", "--tp-size", "2", "--nproc-per-node", "8", "--sequence-parallel", "no"}, NULL},
     {{"--dp-size", "4"}, "1 ranks asked for, but pp 1 x tp 1 x dp 4 = 4"},
     {{"--dp-size", "4", "--nproc-per-node", "4"}, NULL},
@@ -242,7 +289,8 @@ static const struct {
     {{"--mesh-order", "auto"}, NULL},
     {{"--batch-size", "32", "--global-batch-size", "64", "--nproc-per-node", "2"}, NULL},
     {{"--batch-size", "3", "--global-batch-size", "10", "--nproc-per-node", "4"}, NULL},
-    {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"}, "global_batch_size 10 is not batch_size 4 x 4 replicas"},
+    {{"--batch-size", "4", "--global-batch-size", "10", "--nproc-per-node", "4"},
+     "global_batch_size 10 is not batch_size 4 x 4 replicas"},
     {{"--dp-size", "1"}, NULL},
     {{"--sharding-strategy", "NO_SHARD"}, NULL},
     {{"--schedule", "gpipe"}, NULL},
@@ -296,7 +344,8 @@ static void test_microbatches(void **state) {
         tri_settings s;
         int n_words;
         tri__settings_init(&s);
-        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words), TRI_OK);
+        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words),
+                         TRI_OK);
         assert_int_equal(s.num_microbatches, cases[i].want);
         assert_int_equal(tri__settings_check(&s), TRI_OK);
         tri__settings_free(&s);
@@ -314,21 +363,30 @@ static void test_launched(void **state) {
         {{NULL}, NULL, 16, 8, 2, 16, 32, 512},
         {{"--global-batch-size", "100"}, NULL, 16, 8, 2, 16, 7, 100},
         {{"--nproc-per-node", "8", "--batch-size", "4"}, NULL, 16, 8, 2, 16, 4, 64},
-        {{"--nproc-per-node", "4"}, "--nproc-per-node 4, but the launcher started 8 ranks on this machine", 16, 8, 0, 0, 0, 0},
+        {{"--nproc-per-node", "4"},
+         "--nproc-per-node 4, but the launcher started 8 ranks on this machine",
+         16,
+         8,
+         0,
+         0,
+         0,
+         0},
         {{"--world-size", "8"}, "--world-size 8, but the launcher started 16 ranks in all", 16, 8, 0, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_settings s;
         int n_words;
         tri__settings_init(&s);
-        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words), TRI_OK);
+        assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words),
+                         TRI_OK);
         tri_status status = tri__settings_launched(&s, cases[i].world, cases[i].local);
         if (cases[i].error) {
             assert_int_equal(status, TRI_USAGE);
             assert_non_null(strstr(tri_error(), cases[i].error));
         } else {
             assert_int_equal(status, TRI_OK);
-            assert_true(s.world_size == cases[i].world && s.nproc_per_node == cases[i].local && s.nodes == cases[i].nodes);
+            assert_true(s.world_size == cases[i].world && s.nproc_per_node == cases[i].local &&
+                        s.nodes == cases[i].nodes);
             assert_int_equal(tri__settings_replicas(&s), cases[i].replicas);
             assert_int_equal(s.batch_size, cases[i].batch);
             assert_int_equal(tri__settings_global_batch(&s), cases[i].global);
@@ -340,9 +398,11 @@ static void test_launched(void **state) {
 /* ---- options that people bring ---- */
 
 static const tri_option *own_row(const char *name) {
-    const tri_option *row = tri__option_find(tri__model_options, name), *first = tri__option_find(tri__run_options, name);
+    const tri_option *row = tri__option_find(tri__model_options, name),
+                     *first = tri__option_find(tri__run_options, name);
     if (!row) row = first;
-    while (row && !tri__option_listed(row, "train")) row = tri__option_find(row + 1, name); /* predict has a --keep, too */
+    while (row && !tri__option_listed(row, "train"))
+        row = tri__option_find(row + 1, name); /* predict has a --keep, too */
     return row ? row : first;
 }
 
@@ -374,15 +434,18 @@ static void expect_taken(const tri_foreign *row, const char *flag, const char *v
     assert_non_null(option);
     const char *args[] = {flag, value, tri__option_flag(row->option, own), row->to ? row->to : value};
     tri__settings_init(&theirs), tri__settings_init(&ours);
-    if (tri__settings_parse(&theirs, "train", 2, args, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
-    if (tri__settings_parse(&ours, "train", 2, args + 2, NULL, 0, &n_words) != TRI_OK) fail_msg("%s: %s", flag, tri_error());
+    if (tri__settings_parse(&theirs, "train", 2, args, NULL, 0, &n_words) != TRI_OK)
+        fail_msg("%s: %s", flag, tri_error());
+    if (tri__settings_parse(&ours, "train", 2, args + 2, NULL, 0, &n_words) != TRI_OK)
+        fail_msg("%s: %s", flag, tri_error());
     int in_model = tri__option_find(tri__model_options, row->option) != NULL;
     tri_json *a = tri__option_json(option, in_model ? (void *)&theirs.model : &theirs);
     tri_json *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
     assert_true(tri__json_equal(a, b));
     assert_int_equal(ours.notes.n, 0);
     if (own_row(row->name)) assert_int_equal(theirs.notes.n, 0);
-    else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own)) fail_msg("%s: no note", flag);
+    else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own))
+        fail_msg("%s: no note", flag);
     tri__json_decref(a), tri__json_decref(b);
     tri__settings_free(&theirs), tri__settings_free(&ours);
 }
@@ -399,7 +462,8 @@ static void expect_answer(const tri_foreign *row, const char *flag, const char *
     tri__settings_free(&s);
 }
 
-/* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the page lists it. */
+/* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the
+ * page lists it. */
 static void test_foreign(void **state) {
     (void)state;
     char *page;
@@ -407,17 +471,23 @@ static void test_foreign(void **state) {
     assert_int_equal(tri__file_read("docs/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
     for (const tri_foreign *row = tri__foreign; row->name; row++) {
         char name[64], flag[TRI_OPTION_FLAG], listed[80], buffer[32];
-        snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name, strchr(row->name, '*') ? "x" : "");
+        snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name,
+                 strchr(row->name, '*') ? "x" : "");
         tri__option_flag(name, flag);
-        snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag, strchr(row->name, '*') ? "…" : "");
+        snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag,
+                 strchr(row->name, '*') ? "…" : "");
         if (!strstr(page, listed)) fail_msg("docs/coming-from-pytorch.md does not list %s", listed);
-        const char *value = row->value ? row->value : row->option && !row->to ? sample(own_row(row->option), buffer) : "other";
-        if (!row->value && !row->option && tri__foreign_is_switch(name)) value = tri__foreign_find(name, "false") == row ? "false" : "true";
+        const char *value = row->value                ? row->value
+                            : row->option && !row->to ? sample(own_row(row->option), buffer)
+                                                      : "other";
+        if (!row->value && !row->option && tri__foreign_is_switch(name))
+            value = tri__foreign_find(name, "false") == row ? "false" : "true";
         if (tri__foreign_find(name, value) != row) fail_msg("%s %s: the row is never reached", row->name, value);
         if (row->option) expect_taken(row, flag, value);
         else expect_answer(row, flag, value), expect_options(row->name, row->words);
-        int answered = tri__foreign_is_switch(name) ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
-                                                    : tri__foreign_find(name, "other") != NULL;
+        int answered = tri__foreign_is_switch(name)
+                           ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
+                           : tri__foreign_find(name, "other") != NULL;
         if (!answered && !own_row(name)) fail_msg("%s: some of its values have no answer", row->name);
     }
     free(page);

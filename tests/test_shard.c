@@ -1,5 +1,5 @@
-/* test_shard.c - data parallelism: every way of sharing out trains as one rank does, with ranks as threads; the same bits where the same
- * sums are taken; programs of all ranks fit together and print as the committed texts. */
+/* test_shard.c - data parallelism: every way of sharing out trains as one rank does, with ranks as threads; the same
+ * bits where the same sums are taken; programs of all ranks fit together and print as the committed texts. */
 #include "tiny.h"
 
 #include "program_text.h"
@@ -24,7 +24,8 @@ typedef struct job {
 
 static void job_open(job *j, int dp, int n_mb, tri_sharding sharding) {
     const tri_program *train[MAX_RANKS], *infer[MAX_RANKS];
-    *j = (job){.dp = dp, .n_mb = n_mb, .kind = sharding.kind, .steps = STEPS, .rank = calloc((size_t)dp, sizeof *j->rank)};
+    *j = (job){
+        .dp = dp, .n_mb = n_mb, .kind = sharding.kind, .steps = STEPS, .rank = calloc((size_t)dp, sizeof *j->rank)};
     for (int r = 0; r < dp; r++) {
         tiny_open_rank(&j->rank[r], "cpu", 2, 3, 0.1, n_mb, &(tiny_rank){.dp = dp, .rank = r, .sharding = sharding});
         train[r] = j->rank[r].program[0], infer[r] = j->rank[r].program[1];
@@ -62,11 +63,13 @@ static tri_status rank_main(tri_world *world, void *argument) {
     tiny_init(t, exec);
     tri_status status = TRI_OK;
     for (int step = 0; step < j->steps && status == TRI_OK; step++) {
-        t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step + 1)), t->hyper[2] = (float)(1 - pow(0.999, step + 1));
+        t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step + 1)),
+        t->hyper[2] = (float)(1 - pow(0.999, step + 1));
         status = tri__exec_run(exec, 0, 0, t->plan.train.update, (uint32_t)step + 1, t->feed, NULL);
         j->loss[rank][step] = tiny_loss(t, exec);
         if (status != TRI_OK) break;
-        status = tri__exec_run(exec, 0, t->plan.train.update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL);
+        status = tri__exec_run(exec, 0, t->plan.train.update, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed,
+                               NULL);
         j->norm[rank][step] = *(const double *)tri__exec_slot(exec, 0, t->plan.train.norm);
     }
     collect(j, rank, exec);
@@ -74,7 +77,8 @@ static tri_status rank_main(tri_world *world, void *argument) {
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = malloc(probs + 1);
     memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
-    if (status == TRI_OK && !tiny_guards(exec, 0)) status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
+    if (status == TRI_OK && !tiny_guards(exec, 0))
+        status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
     return status;
 }
@@ -91,31 +95,34 @@ static void job_run(job *j) {
 static void assert_close(const job *a, const job *b) {
     for (int s = 0; s < a->steps; s++)
         if (!(fabs(a->loss[0][s] - b->loss[0][s]) <= 2e-6 * fmax(b->loss[0][s], 0.1)))
-            fail_msg("%s of %d ranks, %d microbatches: loss of step %d is %.9g, not %.9g", kind_names[a->kind], a->dp, a->n_mb, s + 1,
-                     a->loss[0][s], b->loss[0][s]);
-    /* Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW makes as large as any other. */
+            fail_msg("%s of %d ranks, %d microbatches: loss of step %d is %.9g, not %.9g", kind_names[a->kind], a->dp,
+                     a->n_mb, s + 1, a->loss[0][s], b->loss[0][s]);
+    /* Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW makes as large as any
+     * other. */
     const tri_model *model = &a->rank[0].model;
     if (a->steps < b->steps) return;
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count) {
         const tri_param *param = &model->param[i];
         for (int64_t k = at; k < at + param->count && !strstr(param->name, "self.key.bias"); k++)
             if (fabs((double)a->weights[k] - b->weights[k]) > 1e-4)
-                fail_msg("%s of %d ranks, %d microbatches: %s is %g in place of %g", kind_names[a->kind], a->dp, a->n_mb, param->name,
-                         a->weights[k], b->weights[k]);
+                fail_msg("%s of %d ranks, %d microbatches: %s is %g in place of %g", kind_names[a->kind], a->dp,
+                         a->n_mb, param->name, a->weights[k], b->weights[k]);
     }
 }
 
 static void assert_same_bits(const job *a, const job *b) {
     if (memcmp(a->loss[0], b->loss[0], sizeof a->loss[0]) || memcmp(a->norm[0], b->norm[0], sizeof a->norm[0]) ||
         memcmp(a->weights, b->weights, (size_t)a->rank[0].model.n_elements * sizeof *a->weights))
-        fail_msg("%s and %s of %d ranks, %d microbatches differ", kind_names[a->kind], kind_names[b->kind], a->dp, a->n_mb);
+        fail_msg("%s and %s of %d ranks, %d microbatches differ", kind_names[a->kind], kind_names[b->kind], a->dp,
+                 a->n_mb);
     for (int r = 0; r < a->dp; r++) {
         int64_t n = a->rank[r].feed[0].counts.of[TRI_SYM_N] * a->rank[r].model.n_classes;
         assert_memory_equal(a->probs[r], b->probs[r], (size_t)n * sizeof(float));
     }
 }
 
-/* Every kind against one rank; none = zero1, and with one microbatch = zero2 = zero3, to the bit. Some ranks have no sample at all. */
+/* Every kind against one rank; none = zero1, and with one microbatch = zero2 = zero3, to the bit. Some ranks have no
+ * sample at all. */
 static void one_rank_or_many(void **state) {
     (void)state;
     for (int n_mb = 1; n_mb <= 3; n_mb += 2) {
@@ -140,7 +147,8 @@ static void one_rank_or_many(void **state) {
     }
 }
 
-/* Blocks of several units, every way of keeping weights and of gathering ahead: all the same bits as replicas without shards. */
+/* Blocks of several units, every way of keeping weights and of gathering ahead: all the same bits as replicas without
+ * shards. */
 static void blocks_and_prefetch(void **state) {
     (void)state;
     static const tri_sharding ways[] = {
@@ -158,7 +166,8 @@ static void blocks_and_prefetch(void **state) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         /* The norm adds up by blocks, so that replicas too are compared with their blocks. */
         job none, way;
-        job_open(&none, 3, 1, (tri_sharding){.bucket_mb = 0.01, .wrap = ways[i].wrap, .wrap_min_params = ways[i].wrap_min_params});
+        job_open(&none, 3, 1,
+                 (tri_sharding){.bucket_mb = 0.01, .wrap = ways[i].wrap, .wrap_min_params = ways[i].wrap_min_params});
         job_open(&way, 3, 1, ways[i]);
         none.steps = way.steps = 2;
         job_run(&none);
@@ -181,8 +190,8 @@ static void again(void **state) {
     job_close(&a), job_close(&b);
 }
 
-/* Ranks as processes, which see each other's memory at other addresses: the same losses as ranks as threads. First of all tests, while
- * this process has no threads. */
+/* Ranks as processes, which see each other's memory at other addresses: the same losses as ranks as threads. First of
+ * all tests, while this process has no threads. */
 static void processes_or_threads(void **state) {
     (void)state;
     for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++) {
@@ -222,8 +231,8 @@ static int64_t total(const tri_range *part, int n) {
     return sum;
 }
 
-/* What each kind holds; every element is saved by one rank; ZeRO-3's memory is its share, prefetch + 1 gathered blocks and one
- * of gradients. */
+/* What each kind holds; every element is saved by one rank; ZeRO-3's memory is its share, prefetch + 1 gathered blocks
+ * and one of gradients. */
 static void planned_bytes(void **state) {
     (void)state;
     enum { PREFETCH = 1 };
@@ -234,8 +243,10 @@ static void planned_bytes(void **state) {
             job_open(&j, dp, 1, (tri_sharding){.kind = kind, .size = 2, .prefetch = PREFETCH});
             const tri_model *model = &j.rank[0].model;
             int n = kind == TRI_SHARD_HYBRID ? 2 : dp;
-            int64_t all = model->n_elements, largest = 0, saved = 0, padding = (TRI_SHARD_GRANULE + 16) * (int64_t)model->n_units;
-            for (int u = 0; u < model->n_units; u++) largest = model->unit[u].count > largest ? model->unit[u].count : largest;
+            int64_t all = model->n_elements, largest = 0, saved = 0,
+                    padding = (TRI_SHARD_GRANULE + 16) * (int64_t)model->n_units;
+            for (int u = 0; u < model->n_units; u++)
+                largest = model->unit[u].count > largest ? model->unit[u].count : largest;
             for (int r = 0; r < dp; r++) {
                 const tri_planned *plan = &j.rank[r].plan.train;
                 const int64_t *bytes = plan->program->bytes, share = all / n + padding;
@@ -246,7 +257,8 @@ static void planned_bytes(void **state) {
                 assert_true(bytes[TRI_MEM_PARAM] <= 4 * (kind >= TRI_SHARD_ZERO3 ? share : all + padding));
                 assert_true(bytes[TRI_MEM_STATE] <= 8 * (kind >= TRI_SHARD_ZERO1 ? share : all + padding));
                 assert_true(bytes[TRI_MEM_GRAD] <= 4 * (kind >= TRI_SHARD_ZERO2 ? share : all + padding));
-                assert_true(bytes[TRI_MEM_GATHER] <= (kind >= TRI_SHARD_ZERO3 ? (PREFETCH + 1) * (4 * largest + 64) : 0));
+                assert_true(bytes[TRI_MEM_GATHER] <=
+                            (kind >= TRI_SHARD_ZERO3 ? (PREFETCH + 1) * (4 * largest + 64) : 0));
                 assert_true(bytes[TRI_MEM_COMM] <= (kind >= TRI_SHARD_ZERO2 ? 4 * (largest + 16) : 0));
                 assert_true((sent[TRI_ALL_GATHER] > 0) == (kind >= TRI_SHARD_ZERO1));
                 assert_true((sent[TRI_REDUCE_SCATTER] > 0) == (kind >= TRI_SHARD_ZERO1));
@@ -290,15 +302,19 @@ static tri_status spoiled_main(tri_world *world, void *argument) {
     TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 1, 1, 7, 0, world, NULL, &exec));
     tiny_init(t, exec);
     const tri_param *param = tri__model_find(&t->model, "primary.encoder.layer.1.intermediate.dense.bias");
-    float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at, before = *w; /* [count] */
+    float *w = (float *)tri__exec_slot(exec, 0, t->plan.train.param[param->unit]) + param->at,
+          before = *w; /* [count] */
     if (rank == 1) *w = NAN;
     tri_status status = tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, 1, t->feed, NULL);
     const int32_t *apply = tri__exec_slot(exec, 0, t->plan.train.apply);
     if (status == TRI_OK && *apply) status = tri__fail(TRI_DATA, "rank %d applies it", rank);
     if (status == TRI_OK && rank == 0 && *w != before) status = tri__fail(TRI_DATA, "a weight changed");
     if (status == TRI_OK) status = tri__exec_find_bad(exec, 0, 1, t->feed, &line, &slot);
-    int computed = status == TRI_OK && t->program[0]->instr[line].op != TRI_OP_wait; /* it did not come from another rank */
-    if (status == TRI_OK) status = computed ? tri__fail(TRI_NOTFINITE, "%s", t->program[0]->slot[slot].name) : tri_barrier(tri_group_world(world));
+    int computed = status == TRI_OK &&
+                   t->program[0]->instr[line].op != TRI_OP_wait; /* it did not come from another rank */
+    if (status == TRI_OK)
+        status = computed ? tri__fail(TRI_NOTFINITE, "%s", t->program[0]->slot[slot].name)
+                          : tri_barrier(tri_group_world(world));
     tri__exec_close(exec);
     return status;
 }

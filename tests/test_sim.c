@@ -1,5 +1,5 @@
-/* test_sim.c - the simulator against times that can be worked out by hand: pipelines against their dry run, gradients summed beside and
- * after computing, links that are in use, ranks that come late, and the formulas of collectives. */
+/* test_sim.c - the simulator against times that can be worked out by hand: pipelines against their dry run, gradients
+ * summed beside and after computing, links that are in use, ranks that come late, and the formulas of collectives. */
 #include "tiny.h"
 
 #include "plan/schedule/schedule.h"
@@ -14,8 +14,17 @@
 enum { MOST = 8, PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP) };
 
 /* Every operation takes one second, whatever it does; a link carries 1 byte a second with no latency. */
-static const tri_hardware clockwork = {.name = "clockwork", .f32 = 1e21, .half = 1e21, .attention = 1, .bytes = 1e18, .copy = 1e18,
-                                       .launch = 1, .ranks_per_node = MOST, .near = {0, 1}, .far = {0, 0.25}, .overlap = 1};
+static const tri_hardware clockwork = {.name = "clockwork",
+                                       .f32 = 1e21,
+                                       .half = 1e21,
+                                       .attention = 1,
+                                       .bytes = 1e18,
+                                       .copy = 1e18,
+                                       .launch = 1,
+                                       .ranks_per_node = MOST,
+                                       .near = {0, 1},
+                                       .far = {0, 0.25},
+                                       .overlap = 1};
 
 typedef struct ranks {
     tri_arena arena;
@@ -60,7 +69,9 @@ static void work(tri_builder *b, int seconds) {
     }
 }
 
-static void sum(tri_builder *b, int what, unsigned axis) { TRI_BUILD(b, all_reduce_post, ((tri_attr){.axes = TRI_AXIS_SET(axis)}), what); }
+static void sum(tri_builder *b, int what, unsigned axis) {
+    TRI_BUILD(b, all_reduce_post, ((tri_attr){.axes = TRI_AXIS_SET(axis)}), what);
+}
 static void give(tri_builder *b, int what, int to, unsigned axes) {
     TRI_BUILD(b, send_post, ((tri_attr){.axes = axes, .root = to}), what);
 }
@@ -170,8 +181,8 @@ static void collectives(void **state) {
 
 static const char *const stage_name[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-/* One rank's program for its order of actions, stages in a row: each action is one operation, two with both gradients; received right
- * before it and sent right after. */
+/* One rank's program for its order of actions, stages in a row: each action is one operation, two with both gradients;
+ * received right before it and sent right after. */
 static void build_stage(ranks *r, const tri_pipeline *p, const tri_actions *order, int rank) {
     tri_builder *b = &r->b[rank];
     int last = p->n_stages - 1, *sent = tri__arena_alloc(&r->arena, (size_t)(2 * order->n) * sizeof(int)), n_sent = 0;
@@ -209,7 +220,12 @@ static void pipelines(void **state) {
         tri_stage_time time[2 * P];
         ranks r;
         open_ranks(&r, (tri_mesh){.pp = P, .tp = 1, .dp = 1}, M);
-        tri_pipeline p = {.n_ranks = P, .n_stages = n, .n_mb = M, .rank = rank, .feed = (const int(*)[2])feed, .n_feeds = n - 1,
+        tri_pipeline p = {.n_ranks = P,
+                          .n_stages = n,
+                          .n_mb = M,
+                          .rank = rank,
+                          .feed = (const int(*)[2])feed,
+                          .n_feeds = n - 1,
                           .depth = depth};
         for (int s = 0; s < n; s++) {
             rank[s] = row->rank(s, P, n), depth[s] = n - 1 - s, feed[s][0] = s, feed[s][1] = s + 1;
@@ -231,7 +247,8 @@ static void pipelines(void **state) {
             tri_leg *leg;
             int n_legs = tri__timeline_legs(&r.arena, &r.line.role[i], &leg), at = 0;
             SAME(r.line.role[i].busy, dry.busy[i]);
-            for (int k = 0; k < orders[i].n; k++) { /* stages of one rank may follow each other without a gap: one leg then */
+            for (int k = 0; k < orders[i].n;
+                 k++) { /* stages of one rank may follow each other without a gap: one leg then */
                 const tri_action *a = &orders[i].at[k];
                 char want = a->act == TRI_ACT_F ? 'F' : a->act == TRI_ACT_W ? 'W' : 'B';
                 while (at < n_legs && leg[at].end <= dry.begin[i][k] + 1e-9) at++;
@@ -317,8 +334,12 @@ static void hardware_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(summed_beside_work), cmocka_unit_test(late_member), cmocka_unit_test(links_in_use), cmocka_unit_test(collectives),
-        cmocka_unit_test(pipelines),          cmocka_unit_test(real_programs),
+        cmocka_unit_test(summed_beside_work),
+        cmocka_unit_test(late_member),
+        cmocka_unit_test(links_in_use),
+        cmocka_unit_test(collectives),
+        cmocka_unit_test(pipelines),
+        cmocka_unit_test(real_programs),
         cmocka_unit_test_setup_teardown(hardware_files, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_store.c - what a cache of token stores loses when the next one is made: what dead builders left and stores of a table's
- * former content; and what it keeps: whatever is in use, of other tables, of other settings, or not ours. */
+/* test_store.c - what a cache of token stores loses when the next one is made: what dead builders left and stores of a
+ * table's former content; and what it keeps: whatever is in use, of other tables, of other settings, or not ours. */
 #include "scratch.h"
 #include "data/dataset/store.h"
 
@@ -161,7 +161,7 @@ static void foreign_files_stay(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(superseded_ones_go), TEST(open_ones_stay), TEST(what_the_dead_left_goes), TEST(versions),
-                                       TEST(foreign_files_stay)};
+    const struct CMUnitTest tests[] = {TEST(superseded_ones_go), TEST(open_ones_stay), TEST(what_the_dead_left_goes),
+                                       TEST(versions), TEST(foreign_files_stay)};
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

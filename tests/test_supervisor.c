@@ -1,5 +1,5 @@
-/* test_supervisor.c - ranks that leave, fail, die, hang, speak; a supervisor that is asked to stop or killed. This program is its own
- * rank: the supervisor executes it again (supervised_rank.h). */
+/* test_supervisor.c - ranks that leave, fail, die, hang, speak; a supervisor that is asked to stop or killed. This
+ * program is its own rank: the supervisor executes it again (supervised_rank.h). */
 #include "launch/supervisor.h"
 
 #include <errno.h>
@@ -145,8 +145,8 @@ static void a_killed_rank_ends_all(void **state) {
     qsort(delay, (size_t)n, sizeof *delay, ascending);
     double median = delay[n / 2], most = delay[n - 1 - n / 100], worst = delay[n - 1];
     free(delay);
-    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n", 1e3 * median,
-           1e3 * most, n, 1e3 * worst);
+    printf("from a rank's death to the others' return, ms: median %.2f, 99 of 100 within %.2f, worst of %d %.2f\n",
+           1e3 * median, 1e3 * most, n, 1e3 * worst);
     if (getenv("TRI_SANITIZED")) return;
     assert_true(rounds < 200 || most <= 0.05);
     assert_true(median <= 0.05 && worst <= 1);
@@ -218,7 +218,8 @@ static void a_hanging_rank_is_named(void **state) {
     assert_int_equal(v.hung, 1);
     assert_int_equal(v.failure.rank, 1);
     assert_int_equal(v.rank[1].by_us, SIGKILL); /* SIGTERM does not reach a stopped process */
-    EXPECT_TEXT(&v, "rank 1: hangs", "step 3, waiting for its next batch", "--progress-timeout", "ranks 0, 2: exit code 76");
+    EXPECT_TEXT(&v, "rank 1: hangs", "step 3, waiting for its next batch", "--progress-timeout",
+                "ranks 0, 2: exit code 76");
     printf("a stopped rank: all over after %.2f s\n", tri__clock() - begin);
     if (!getenv("TRI_SANITIZED")) assert_true(tri__clock() - begin < 8);
     tri__verdict_free(&v);
@@ -464,10 +465,12 @@ static int under_limit(int resource, rlim_t limit, uid_t user, const char *text)
 
 static void limits_are_said_at_the_start(void **state) {
     (void)state;
-    assert_int_equal(under_limit(RLIMIT_NOFILE, 16, 0, "4 ranks need 32 open files, and the limit is 16"), TRI_RESOURCE);
+    assert_int_equal(under_limit(RLIMIT_NOFILE, 16, 0, "4 ranks need 32 open files, and the limit is 16"),
+                     TRI_RESOURCE);
     assert_int_equal(under_limit(RLIMIT_NOFILE, 256, 0, ""), TRI_OK);
     if (getuid() == 0 && !getenv("TRI_SANITIZED")) /* root has no limit of processes; nobody has */
-        assert_int_equal(under_limit(RLIMIT_NPROC, 1, 65534, "limit of processes is reached (`ulimit -u` says 1"), TRI_RESOURCE);
+        assert_int_equal(under_limit(RLIMIT_NPROC, 1, 65534, "limit of processes is reached (`ulimit -u` says 1"),
+                         TRI_RESOURCE);
     char *argv[5];
     tri_verdict v;
     tri_supervised what = job(2, "leave", argv);
@@ -485,7 +488,8 @@ static void limits_are_said_at_the_start(void **state) {
 static int make_work(void **state) {
     (void)state;
     if (!mkdtemp(folder)) return -1;
-    if (getenv("TRI_SANITIZED")) setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of ranks: a look takes them seconds on arm64 */
+    if (getenv("TRI_SANITIZED"))
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of ranks: a look takes them seconds on arm64 */
     snprintf(notes, sizeof notes, "%s/notes", folder);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* test_table.c - tables of good and bad files with exact positions: CSV, TSV, JSON lines; limits; bad rows that are left out;
- * files that change while they are read. */
+/* test_table.c - tables of good and bad files with exact positions: CSV, TSV, JSON lines; limits; bad rows that are
+ * left out; files that change while they are read. */
 #include "base/limits.h"
 #include "table_text.h"
 
@@ -60,7 +60,8 @@ static void reads_good_tables(void **state) {
         tri_table *table;
         if (tri__table_open(table_path, NULL, &table) != TRI_OK) fail_msg("case %zu: %s", i, tri_error());
         char got[256] = "";
-        for (int c = 0; c < tri__table_columns(table); c++) sprintf(got + strlen(got), "%s|", tri__table_name(table, c));
+        for (int c = 0; c < tri__table_columns(table); c++)
+            sprintf(got + strlen(got), "%s|", tri__table_name(table, c));
         strcat(got, "/");
         for (int64_t row = 0; row < tri__table_rows(table); row++, strcat(got, "/"))
             for (int c = 0; c < tri__table_columns(table); c++) {
@@ -116,7 +117,8 @@ static void refuses_bad_tables(void **state) {
         const char *error = tri_error();
         assert_int_equal(strncmp(error, table_path, strlen(table_path)), 0);
         error += strlen(table_path) + 1;
-        if (strncmp(error, bad[i].want, strlen(bad[i].want))) fail_msg("case %zu: \"%s\", not \"%s\"", i, error, bad[i].want);
+        if (strncmp(error, bad[i].want, strlen(bad[i].want)))
+            fail_msg("case %zu: \"%s\", not \"%s\"", i, error, bad[i].want);
     }
 }
 
@@ -344,16 +346,20 @@ static void tabs_separate_tsv(void **state) {
 static const struct {
     const char *text, *want;
 } lines[] = {
-    {"{\"a\": 1, \"b\": \"x\"}\n{\"b\": null, \"c\": true}\n", "[a][b][c]\n1:7[1]1:15[x]1:1[]\n2:1[]2:1[]2:18[true]\nbad 0\n"},
+    {"{\"a\": 1, \"b\": \"x\"}\n{\"b\": null, \"c\": true}\n",
+     "[a][b][c]\n1:7[1]1:15[x]1:1[]\n2:1[]2:1[]2:18[true]\nbad 0\n"},
     {"\xEF\xBB\xBF{\"a\":-0.5e+7}\r\n\r\n", "[a]\n1:6[-0.5e+7]\nbad 0\n"},
-    {"{\"a\":\"\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\\u0041\"}", "[a]\n1:6[\"\\/\n\xC3\xA9\xF0\x9F\x98\x80" "A]\nbad 0\n"},
+    {"{\"a\":\"\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\\u0041\"}", "[a]\n1:6[\"\\/\n\xC3\xA9\xF0\x9F\x98\x80"
+                                                               "A]\nbad 0\n"},
     {"{\"\\u0061\":1}\n{\"a\":\"\"}\n{}\n", "[a]\n1:11[1]\n2:6[]\n3:1[]\nbad 0\n"},
     {"{\"b\":1,\"a\":2}\n{\"a\":3,\"b\":4}\n", "[b][a]\n1:6[1]1:12[2]\n2:12[4]2:6[3]\nbad 0\n"},
     {"", "status 3:1:1: the file is empty; one JSON object a line was expected\n"},
     {"{\"a\":1}\n\n{\"a\":2}\n", "status 3:2:1: empty line; one JSON object a line was expected\n"},
-    {"{\"a\":[1]}\n", "status 3:1:6: the value of \"a\" is a list; only strings, numbers, true, false and null make a table\n"},
-    {"{\"long name\": {\"b\":1}}\n", "status 3:1:15: the value of \"long name\" is an object; only strings, numbers, true, false and null "
-                                  "make a table\n"},
+    {"{\"a\":[1]}\n",
+     "status 3:1:6: the value of \"a\" is a list; only strings, numbers, true, false and null make a table\n"},
+    {"{\"long name\": {\"b\":1}}\n",
+     "status 3:1:15: the value of \"long name\" is an object; only strings, numbers, true, false and null "
+     "make a table\n"},
     {"[1]\n", "status 3:1:1: '[' where an object ('{') was expected\n"},
     {"{\"a\":1,\"b\":2,\"a\":3}\n", "status 3:1:14: key \"a\" stands twice in the object\n"},
     {"{\"a\":1} x\n", "status 3:1:9: 'x' where the end of the line was expected\n"},
@@ -363,7 +369,8 @@ static const struct {
     {"{\"a\":NaN}\n", "status 3:1:6: 'N' where a value (NaN and Infinity are not JSON; write null) was expected\n"},
     {"{\"a\":01}\n", "status 3:1:6: a number that JSON does not know\n"},
     {"{\"a\":1.}\n", "status 3:1:6: a number that JSON does not know\n"},
-    {"{\"\\\\u0061\":1}\n{\"\\u0061\":2}\n", "[\\u0061][a]\n1:12[1]1:1[]\n2:1[]2:11[2]\nbad 0\n"}, /* two keys, one text */
+    {"{\"\\\\u0061\":1}\n{\"\\u0061\":2}\n",
+     "[\\u0061][a]\n1:12[1]1:1[]\n2:1[]2:11[2]\nbad 0\n"}, /* two keys, one text */
     {"{\"a\":\"x}\n", "status 3:1:6: string is never closed; it begins here\n"},
     {"{\"a\":\"x\ty\"}\n", "status 3:1:8: control character 0x09 in a string; write \\u0009\n"},
     {"{\"a\":\"\\x\"}\n", "status 3:1:7: unknown escape after a backslash\n"},
@@ -371,7 +378,8 @@ static const struct {
     {"{\"a\":\"\\udc00\"}\n", "status 3:1:7: half of a surrogate pair\n"},
     {"{\"a\":\"\\u0000\"}\n", "status 3:1:7: the character U+0000, which no text may hold\n"},
     {"{\"\":1}\n", "status 3:1:2: a key without a name\n"},
-    {"{\"a\":1}\n{\"a\":\"\xC3\"}\n", "status 3:2:7: invalid UTF-8 byte 0xc3 at byte offset 14; save the file as UTF-8\n"},
+    {"{\"a\":1}\n{\"a\":\"\xC3\"}\n",
+     "status 3:2:7: invalid UTF-8 byte 0xc3 at byte offset 14; save the file as UTF-8\n"},
 };
 
 static void reads_json_lines(void **state) {
@@ -442,11 +450,13 @@ static void leaves_long_rows_out(void **state) {
         if (quoted == 1) text[10] = '"', text[TRI_LIMIT_CSV_ROW + (1 << 20)] = '\n', memcpy(text + size - 2, "\",", 2);
         memcpy(text + size, "\n4,5\n", 5);
         table_write(text, size + 5);
-        static const char *const why[] = {"1: row is longer than 16 MiB",
-                                          "3: quoted field is not closed within 16 MiB, the longest row; it begins here",
-                                          "3: carriage return without a line feed; quote the field or use LF or CRLF line ends"};
+        static const char *const why[] = {
+            "1: row is longer than 16 MiB",
+            "3: quoted field is not closed within 16 MiB, the longest row; it begins here",
+            "3: carriage return without a line feed; quote the field or use LF or CRLF line ends"};
         for (int threads = 1; threads <= 2; threads++) {
-            tri_table_options options = {.threads = threads, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = threads == 2 ? 1 << 20 : 0};
+            tri_table_options options = {
+                .threads = threads, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = threads == 2 ? 1 << 20 : 0};
             char *got = table_text(&options), want[300];
             int line = quoted == 1 ? 5 : 4;
             snprintf(want, sizeof want, "[a][b]\n2:1[1]2:3[2]\n%d:1[4]%d:3[5]\nbad 1\n3:%s\n", line, line, why[quoted]);
@@ -524,7 +534,8 @@ static void survives_shrinking(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, shake, &stop), 0);
     int failed = 0;
     for (int round = 0; round < 60; round++) {
-        tri_table_options options = {.threads = 1 + round % 2, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = 10000, .keep = round % 3 ? 1 : 0};
+        tri_table_options options = {
+            .threads = 1 + round % 2, .bad_rows = TRI_BAD_ROWS_SKIP, .piece = 10000, .keep = round % 3 ? 1 : 0};
         tri_table *table;
         tri_status status = tri__table_open(table_path, &options, &table);
         assert_true(status == TRI_OK || status == TRI_IO || status == TRI_DATA);

@@ -1,4 +1,5 @@
-/* test_table_any.c - hostile tables are read the same by 1 to 4 threads and pieces of any size, and as Python reads them. */
+/* test_table_any.c - hostile tables are read the same by 1 to 4 threads and pieces of any size, and as Python reads
+ * them. */
 #include "base/limits.h"
 #include "data/table/csv.h"
 #include "table_text.h"
@@ -24,7 +25,8 @@ static char *expected(const tri_json *names, const tri_json *rows) {
     return text;
 }
 
-static char *found(const tri_table_options *options, int64_t *bad, const tri_bad_row **rows, int *described, tri_table **table) {
+static char *found(const tri_table_options *options, int64_t *bad, const tri_bad_row **rows, int *described,
+                   tri_table **table) {
     if (tri__table_open(table_path, options, table) != TRI_OK) fail_msg("%s", tri_error());
     char *text = NULL;
     size_t size = 0;
@@ -70,7 +72,8 @@ static void equals_python(void **state) {
     unlink(table_path);
 }
 
-/* The rows left are Python's, each bad row has its place and reason, and without skipping the first of them is the error. */
+/* The rows left are Python's, each bad row has its place and reason, and without skipping the first of them is the
+ * error. */
 static void hostile_case(size_t index, const tri_json *one) {
     tri_json *names = tri__json_array(), *bad = tri__json_get(one, "bad");
     for (int c = 0; c < tri__json_integer_value(tri__json_get(one, "columns")); c++) {
@@ -91,10 +94,11 @@ static void hostile_case(size_t index, const tri_json *one) {
     for (int i = 0; i < described; i++) {
         const tri_json *fault = tri__json_at(bad, (size_t)i);
         const char *why = tri__json_string_value(tri__json_at(fault, 2));
-        tri_json_int line = tri__json_integer_value(tri__json_at(fault, 0)), column = tri__json_integer_value(tri__json_at(fault, 1));
+        tri_json_int line = tri__json_integer_value(tri__json_at(fault, 0)),
+                     column = tri__json_integer_value(tri__json_at(fault, 1));
         if (rows[i].line != line || rows[i].column != column || strncmp(rows[i].why, why, strlen(why)))
-            fail_msg("case %zu: bad row %d is %lld:%lld: %s, not %s", index, i, (long long)rows[i].line, (long long)rows[i].column,
-                     rows[i].why, tri__json_text(fault, 0));
+            fail_msg("case %zu: bad row %d is %lld:%lld: %s, not %s", index, i, (long long)rows[i].line,
+                     (long long)rows[i].column, rows[i].why, tri__json_text(fault, 0));
     }
     char *fails = table_text_any_way(TRI_BAD_ROWS_FAIL), first[300];
     if (n_bad) {
@@ -144,9 +148,10 @@ static void json_lines(void **state) {
         tri_table_options options = {.bad_rows = TRI_BAD_ROWS_SKIP};
         char *got = found(&options, &n_bad, &rows, &described, &table);
         for (int k = 0; k < described; k++)
-            if ((size_t)k >= tri__json_size(bad) || rows[k].line != tri__json_integer_value(tri__json_at(bad, (size_t)k)))
-                fail_msg("case %zu: line %lld column %lld is refused: %s\n%.*s", i, (long long)rows[k].line, (long long)rows[k].column,
-                         rows[k].why, (int)size, bytes);
+            if ((size_t)k >= tri__json_size(bad) ||
+                rows[k].line != tri__json_integer_value(tri__json_at(bad, (size_t)k)))
+                fail_msg("case %zu: line %lld column %lld is refused: %s\n%.*s", i, (long long)rows[k].line,
+                         (long long)rows[k].column, rows[k].why, (int)size, bytes);
         if (n_bad != (int64_t)tri__json_size(bad))
             fail_msg("case %zu: %lld bad lines, not %zu", i, (long long)n_bad, tri__json_size(bad));
         if (strcmp(got, want)) fail_msg("case %zu:\n%s\nnot\n%s", i, got, want);
@@ -162,6 +167,7 @@ static void json_lines(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_python), cmocka_unit_test(hostile_bytes), cmocka_unit_test(json_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_python), cmocka_unit_test(hostile_bytes),
+                                       cmocka_unit_test(json_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@ static int rfc3629(const unsigned char *b, size_t n) {
                  {{0xF0, 0xF0}, {0x90, 0xBF}, 4}, {{0xF1, 0xF3}, {0x80, 0xBF}, 4}, {{0xF4, 0xF4}, {0x80, 0x8F}, 4}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (b[0] < forms[i].first[0] || b[0] > forms[i].first[1]) continue;
-        int good = n >= (size_t)forms[i].length && (forms[i].length == 1 || (b[1] >= forms[i].second[0] && b[1] <= forms[i].second[1]));
+        int good = n >= (size_t)forms[i].length &&
+                   (forms[i].length == 1 || (b[1] >= forms[i].second[0] && b[1] <= forms[i].second[1]));
         for (int k = 2; good && k < forms[i].length; k++) good = b[k] >= 0x80 && b[k] <= 0xBF;
         return good ? forms[i].length : 0;
     }
@@ -62,14 +63,16 @@ static void utf8_of_four_bytes(void **state) {
                         text[at] = edges[a], text[at + 1] = edges[b], text[at + 2] = edges[c], text[at + 3] = edges[d];
                         size_t want = first_fault(text, 200), got = tri__utf8_fault((char *)text, 200);
                         if (want != got)
-                            fail_msg("%02x %02x %02x %02x at %zu: %zu, not %zu", edges[a], edges[b], edges[c], edges[d], at, got, want);
+                            fail_msg("%02x %02x %02x %02x at %zu: %zu, not %zu", edges[a], edges[b], edges[c], edges[d],
+                                     at, got, want);
                     }
 }
 
 /* A single quote inside the quotes: where its row ends depends on what follows. */
 static int swallows(int code) { return ((code & 255) == '"') != (code >> 8 == '"'); }
 
-/* Every pair of bytes as a field: the rows that are left are the right ones, and none holds invalid UTF-8 or a 0 byte. */
+/* Every pair of bytes as a field: the rows that are left are the right ones, and none holds invalid UTF-8 or a 0
+ * byte. */
 static void utf8_in_tables(void **state) {
     (void)state;
     table_name_file(".csv");
@@ -125,9 +128,26 @@ static void vectors_see_what_plain_code_sees(void **state) {
         tri__csv_scan_sse2, tri__csv_scan_avx2,
 #endif
         tri__csv_scan_plain};
-    static const char *const parts[] = {"word ", "a longer run of plain words, as texts have it", ",", ",", ",", "\n", "\r\n", "\"\"", "\"",
-                                        "\",\"", "\n\"", "\"\n", ",,,,", "\xC3\xA9", "\xE4\xB8\xAD\xE6\x96\x87", "\xF0\x9F\x98\x80", "\xC3",
-                                        "\r", "\x01", "0"};
+    static const char *const parts[] = {"word ",
+                                        "a longer run of plain words, as texts have it",
+                                        ",",
+                                        ",",
+                                        ",",
+                                        "\n",
+                                        "\r\n",
+                                        "\"\"",
+                                        "\"",
+                                        "\",\"",
+                                        "\n\"",
+                                        "\"\n",
+                                        ",,,,",
+                                        "\xC3\xA9",
+                                        "\xE4\xB8\xAD\xE6\x96\x87",
+                                        "\xF0\x9F\x98\x80",
+                                        "\xC3",
+                                        "\r",
+                                        "\x01",
+                                        "0"};
     enum { SIZE = 6000 };
     char *text = malloc(SIZE + TRI_TABLE_PAD);
     assert_non_null(text);
@@ -161,7 +181,8 @@ static void vectors_see_what_plain_code_sees(void **state) {
             assert_int_equal(got.cut, want.cut);
             if (want.rows) assert_memory_equal(got.row, want.row, (size_t)want.rows * sizeof *want.row);
             if (want.values) assert_memory_equal(got.value, want.value, want.values * sizeof *want.value);
-            for (int64_t k = 0; k < want.bad && k < TRI_TABLE_DESCRIBED; k++) assert_string_equal(got.fault[k].why, want.fault[k].why);
+            for (int64_t k = 0; k < want.bad && k < TRI_TABLE_DESCRIBED; k++)
+                assert_string_equal(got.fault[k].why, want.fault[k].why);
             free_piece(&got);
         }
         /* And as one record after the other, byte by byte. */
@@ -193,7 +214,8 @@ static void cut_characters_are_seen_anywhere(void **state) {
             char text[301] = "";
             memset(text, quoted ? 'x' : ' ', 300);
             for (int at = 1; at < 200; at++) {
-                fprintf(file, "\"%.*s%s%.*s\"\n\"%s\"\n", at, text, cuts[i], 299 - at, text, quoted ? "\xC3\xA9" : "good");
+                fprintf(file, "\"%.*s%s%.*s\"\n\"%s\"\n", at, text, cuts[i], 299 - at, text,
+                        quoted ? "\xC3\xA9" : "good");
             }
             fclose(file);
             tri_table_options options = {.bad_rows = TRI_BAD_ROWS_SKIP};
@@ -210,8 +232,8 @@ static void cut_characters_are_seen_anywhere(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(utf8_exhaustively), cmocka_unit_test(utf8_of_four_bytes),
-                                       cmocka_unit_test(utf8_in_tables), cmocka_unit_test(vectors_see_what_plain_code_sees),
-                                       cmocka_unit_test(cut_characters_are_seen_anywhere)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(utf8_exhaustively), cmocka_unit_test(utf8_of_four_bytes), cmocka_unit_test(utf8_in_tables),
+        cmocka_unit_test(vectors_see_what_plain_code_sees), cmocka_unit_test(cut_characters_are_seen_anywhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* test_tensor.c - ranks that share out every layer train as one rank does: any number of them, with and without sequence parallelism,
- * beside replicas and their shards, recomputed, in every precision. Their programs fit together, hand round no more than two values a layer
- * each way, and print as the committed text. SOAK_STEPS=100: that long. */
+/* test_tensor.c - ranks that share out every layer train as one rank does: any number of them, with and without
+ * sequence parallelism, beside replicas and their shards, recomputed, in every precision. Their programs fit together,
+ * hand round no more than two values a layer each way, and print as the committed text. SOAK_STEPS=100: that long. */
 #include "tensor_job.h"
 
 #include "program_text.h"
@@ -10,29 +10,34 @@ static int steps = 20;
 
 static const char *job_text(const job *j) {
     static char text[128];
-    snprintf(text, sizeof text, "pp %d x tp %d%s x dp %d (shard %d), %d microbatches, recompute %d, precision %d, pooling %d", j->is.pp, j->is.tp,
-             j->is.sequence ? " by tokens" : "", j->is.dp, (int)j->is.sharding.kind, j->is.n_mb, (int)j->is.recompute, (int)j->is.precision,
-             j->is.pooling);
+    snprintf(text, sizeof text,
+             "pp %d x tp %d%s x dp %d (shard %d), %d microbatches, recompute %d, precision %d, pooling %d", j->is.pp,
+             j->is.tp, j->is.sequence ? " by tokens" : "", j->is.dp, (int)j->is.sharding.kind, j->is.n_mb,
+             (int)j->is.recompute, (int)j->is.precision, j->is.pooling);
     return text;
 }
 
-/* DESIGN 3: |dloss| <= 1e-5 max(loss, 0.1) in fp32. Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW
- * makes as large as any other. */
+/* DESIGN 3: |dloss| <= 1e-5 max(loss, 0.1) in fp32. Softmax does not feel a bias of the keys: its gradient is rounding
+ * alone, which AdamW makes as large as any other. */
 static double expect_close(const job *have, const job *want, double most) {
     double worst = 0;
     for (int s = 0; s < have->is.steps; s++) {
         double off = fabs(have->loss[0][s] - want->loss[0][s]) / (most * fmax(want->loss[0][s], 0.1));
-        if (!(off <= 1)) fail_msg("%s: loss of step %d is %.9g, not %.9g", job_text(have), s + 1, have->loss[0][s], want->loss[0][s]);
+        if (!(off <= 1))
+            fail_msg("%s: loss of step %d is %.9g, not %.9g", job_text(have), s + 1, have->loss[0][s],
+                     want->loss[0][s]);
         worst = fmax(worst, off);
     }
     const tri_model *model = &have->rank[0].model;
-    double squares = 0, spread = have->is.precision == TRI_F32 ? 1e-6 : 3e-3; /* of all weights, as a root of their mean square */
+    double squares = 0,
+           spread = have->is.precision == TRI_F32 ? 1e-6 : 3e-3; /* of all weights, as a root of their mean square */
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
         for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++) {
             double apart = fabs((double)have->weights[k] - want->weights[k]);
             squares += apart * apart;
             if (have->is.precision == TRI_F32 && !(apart <= 1e-4))
-                fail_msg("%s: %s is %g in place of %g", job_text(have), model->param[i].name, have->weights[k], want->weights[k]);
+                fail_msg("%s: %s is %g in place of %g", job_text(have), model->param[i].name, have->weights[k],
+                         want->weights[k]);
         }
     if (sqrt(squares / (double)model->n_elements) > spread) fail_msg("%s: other weights", job_text(have));
     return worst;
@@ -50,15 +55,21 @@ static double compare(job_what is, double most) {
     if (!is.steps) is.steps = steps;
     job_open(&have, is);
     job_run(&have);
-    job_open(&one, (job_what){.n_mb = is.n_mb, .steps = is.steps, .heads = {is.heads[0], is.heads[1]}, .texts = is.texts,
-                              .pooling = is.pooling, .dropout = is.dropout, .precision = is.precision});
+    job_open(&one, (job_what){.n_mb = is.n_mb,
+                              .steps = is.steps,
+                              .heads = {is.heads[0], is.heads[1]},
+                              .texts = is.texts,
+                              .pooling = is.pooling,
+                              .dropout = is.dropout,
+                              .precision = is.precision});
     job_run(&one);
     assert_true(one.loss[0][one.is.steps - 1] < one.loss[0][0]);
     double worst = expect_close(&have, &one, most);
     for (int r = 0; r < have.n && have.is.dp == 1; r++) { /* replicas have other samples */
         int64_t n = have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes;
         for (int64_t i = 0; i < n && have.probs[r]; i++)
-            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most)) fail_msg("%s: other probabilities", job_text(&have));
+            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most))
+                fail_msg("%s: other probabilities", job_text(&have));
     }
     job_close(&one), job_close(&have);
     return worst;
@@ -80,32 +91,65 @@ static void every_model(void **state) {
     (void)state;
     for (int pooling = 0; pooling < 3; pooling++)
         for (int texts = 1; texts <= 2; texts++)
-            compare((job_what){.tp = 2, .sequence = pooling != 1, .pooling = pooling, .texts = texts, .dropout = texts == 1 ? 0 : 0.1, .steps = 4},
+            compare((job_what){.tp = 2,
+                               .sequence = pooling != 1,
+                               .pooling = pooling,
+                               .texts = texts,
+                               .dropout = texts == 1 ? 0 : 0.1,
+                               .steps = 4},
                     1e-5);
 }
 
 static void with_replicas(void **state) {
     (void)state;
     for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++)
-        compare((job_what){.tp = 2, .dp = 2, .sequence = 1, .dropout = 0.1, .n_mb = kind == TRI_SHARD_ZERO2 ? 2 : 1, .steps = kind ? steps / 2 : 0,
-                           .sharding = {.kind = kind, .prefetch = 1}}, 1e-5);
-    compare((job_what){.tp = 2, .dp = 4, .sequence = 1, .dropout = 0.1, .steps = 3, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2}}, 1e-5);
+        compare((job_what){.tp = 2,
+                           .dp = 2,
+                           .sequence = 1,
+                           .dropout = 0.1,
+                           .n_mb = kind == TRI_SHARD_ZERO2 ? 2 : 1,
+                           .steps = kind ? steps / 2 : 0,
+                           .sharding = {.kind = kind, .prefetch = 1}},
+                1e-5);
+    compare((job_what){.tp = 2,
+                       .dp = 4,
+                       .sequence = 1,
+                       .dropout = 0.1,
+                       .steps = 3,
+                       .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2}},
+            1e-5);
     compare((job_what){.tp = 2, .dp = 2, .dropout = 0.1, .steps = steps / 2,
                        .sharding = {.kind = TRI_SHARD_ZERO3, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 3000}}, 1e-5);
 }
 
-/* Stages whose layers are shared out: what goes from one to the next goes as it lies, a share of the tokens at a time. */
+/* Stages whose layers are shared out: what goes from one to the next goes as it lies, a share of the tokens at a
+ * time. */
 static void with_stages(void **state) {
     (void)state;
     for (int schedule = TRI_SCHEDULE_GPIPE; schedule <= TRI_SCHEDULE_ZB_H1; schedule++)
         for (int shape = TRI_SHAPE_CHAIN; shape <= TRI_SHAPE_BRANCH; shape++) {
             if (schedule == TRI_SCHEDULE_INTERLEAVED && shape == TRI_SHAPE_BRANCH) continue;
-            compare((job_what){.pp = 2, .tp = 2, .sequence = schedule != TRI_SCHEDULE_1F1B, .dropout = 0.1, .n_mb = 3, .steps = 4,
-                               .staging = {.schedule = schedule, .shape = shape}}, 1e-5);
+            compare((job_what){.pp = 2,
+                               .tp = 2,
+                               .sequence = schedule != TRI_SCHEDULE_1F1B,
+                               .dropout = 0.1,
+                               .n_mb = 3,
+                               .steps = 4,
+                               .staging = {.schedule = schedule, .shape = shape}},
+                    1e-5);
         }
     for (int kind = 0; kind <= TRI_SHARD_ZERO3; kind++)
-        compare((job_what){.pp = 2, .tp = 2, .dp = 2, .sequence = 1, .dropout = 0.1, .n_mb = 2, .steps = 3, .recompute = kind % 3,
-                           .staging = {.schedule = TRI_SCHEDULE_1F1B}, .sharding = {.kind = kind, .prefetch = 1}}, 1e-5);
+        compare((job_what){.pp = 2,
+                           .tp = 2,
+                           .dp = 2,
+                           .sequence = 1,
+                           .dropout = 0.1,
+                           .n_mb = 2,
+                           .steps = 3,
+                           .recompute = kind % 3,
+                           .staging = {.schedule = TRI_SCHEDULE_1F1B},
+                           .sharding = {.kind = kind, .prefetch = 1}},
+                1e-5);
 }
 
 /* What is computed again has the same bits, and so has a second run. */
@@ -117,10 +161,13 @@ static void recomputed(void **state) {
         job_run(&kept);
         for (int how = TRI_RECOMPUTE_NONE; how <= TRI_RECOMPUTE_FULL; how++) {
             job again;
-            job_open(&again, (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 4, .recompute = how});
+            job_open(
+                &again,
+                (job_what){.tp = 2, .sequence = sequence, .dropout = 0.1, .n_mb = 2, .steps = 4, .recompute = how});
             job_run(&again);
             expect_same_bits(&again, &kept);
-            if (how) assert_true(again.rank[0].program[0]->bytes[TRI_MEM_ACT] < kept.rank[0].program[0]->bytes[TRI_MEM_ACT]);
+            if (how)
+                assert_true(again.rank[0].program[0]->bytes[TRI_MEM_ACT] < kept.rank[0].program[0]->bytes[TRI_MEM_ACT]);
             job_close(&again);
         }
         job_close(&kept);
@@ -132,7 +179,12 @@ static void in_16_bits(void **state) {
     (void)state;
     for (int sequence = 0; sequence < 2; sequence++)
         for (int p = TRI_BF16; p <= TRI_F16; p++)
-            compare((job_what){.tp = 2, .dp = 1 + sequence, .sequence = sequence, .precision = p, .dropout = 0.1, .steps = 5,
+            compare((job_what){.tp = 2,
+                               .dp = 1 + sequence,
+                               .sequence = sequence,
+                               .precision = p,
+                               .dropout = 0.1,
+                               .steps = 5,
                                .sharding = {.kind = sequence ? TRI_SHARD_ZERO1 : TRI_SHARD_NONE}},
                     p == TRI_BF16 ? 4e-3 : 1e-3);
 }
@@ -145,7 +197,8 @@ static void nothing_to_do(void **state) {
 
 static int count(const tri_program *p, tri_op op, const char *unit, int from, int to) {
     int n = 0;
-    for (int i = from; i < to; i++) n += p->instr[i].op == op && p->instr[i].unit >= 0 && strcmp(p->unit[p->instr[i].unit], unit) == 0;
+    for (int i = from; i < to; i++)
+        n += p->instr[i].op == op && p->instr[i].unit >= 0 && strcmp(p->unit[p->instr[i].unit], unit) == 0;
     return n;
 }
 
@@ -167,7 +220,8 @@ static void what_is_handed_round(void **state) {
             int loss = loss_at(p), end = j.rank[r].plan.train.update;
             const char *unit = "primary.layer.1";
             for (int half = 0; half < 2; half++) {
-                int from = half ? loss : 0, to = half ? end : loss, norms = half && sequence; /* of norms' gradients: once a step */
+                int from = half ? loss : 0, to = half ? end : loss,
+                    norms = half && sequence; /* of norms' gradients: once a step */
                 assert_int_equal(count(p, TRI_OP_all_gather_post, unit, from, to), sequence ? 2 : 0);
                 assert_int_equal(count(p, TRI_OP_reduce_scatter_post, unit, from, to), sequence ? 2 : 0);
                 assert_int_equal(count(p, TRI_OP_all_reduce_post, unit, from, to), sequence ? norms : 2);
@@ -194,7 +248,8 @@ static void what_is_repeated(void **state) {
         tiny t;
         job_what is = {.tp = 2, .sequence = 1, .dropout = 0.1, .recompute = how};
         job_plan(&t, job_filled(&is), 0);
-        gathers[how] = count_all(t.program[0], TRI_OP_all_gather_post), scatters[how] = count_all(t.program[0], TRI_OP_reduce_scatter_post);
+        gathers[how] = count_all(t.program[0], TRI_OP_all_gather_post),
+        scatters[how] = count_all(t.program[0], TRI_OP_reduce_scatter_post);
         tiny_close(&t);
         is.sequence = 0;
         job_plan(&t, job_filled(&is), 0);
@@ -221,7 +276,8 @@ static void planned_bytes(void **state) {
             for (int r = 0; r < tp; r++) {
                 const tri_program *p = j.rank[r].program[0];
                 int64_t most = 4 * (all - shared + shared / tp) + 256 * model->n_units;
-                assert_true(p->bytes[TRI_MEM_PARAM] <= most && p->bytes[TRI_MEM_GRAD] <= most && p->bytes[TRI_MEM_STATE] <= 2 * most);
+                assert_true(p->bytes[TRI_MEM_PARAM] <= most && p->bytes[TRI_MEM_GRAD] <= most &&
+                            p->bytes[TRI_MEM_STATE] <= 2 * most);
                 if (tp == 1) one = p->bytes[TRI_MEM_ACT];
                 else assert_true(p->bytes[TRI_MEM_ACT] < one);
                 if (tp == 4) act[sequence] = p->bytes[TRI_MEM_ACT];
@@ -259,7 +315,8 @@ static void golden_program(void **state) {
         job_what is = {.tp = 2, .sequence = i < 2, .texts = 1, .dropout = 0.1};
         job_plan(&t[i], job_filled(&is), i % 2);
     }
-    program_text_check("tests/programs/tensor.txt", (const tri_program *[]){t[0].program[0], t[1].program[0], t[2].program[0]}, 3);
+    program_text_check("tests/programs/tensor.txt",
+                       (const tri_program *[]){t[0].program[0], t[1].program[0], t[2].program[0]}, 3);
     for (int i = 0; i < 3; i++) {
         char *text, *again;
         tri_program *parsed;
@@ -275,13 +332,17 @@ static void golden_program(void **state) {
 /* What the checker says of programs that are not quite these. */
 static void breaks_are_named(void **state) {
     (void)state;
-    static const struct { const char *find, *put, *words; } rows[] = {
+    static const struct { const char *find, *put, *words;
+    } rows[] = {
         {"max T0=28", "max T0=27", "are not shared out evenly"},
-        {"slot primary.layer.0.attn#0 act f32 [T0/2,16]", "slot primary.layer.0.attn#0 act f32 [T0,16]", "not this rank's shard"},
-        {"slot primary.layer.0.norm1.whole#0 act f32 [T0,16]", "slot primary.layer.0.norm1.whole#0 act f32 [T0/2,16]", "not this rank's shard"},
+        {"slot primary.layer.0.attn#0 act f32 [T0/2,16]", "slot primary.layer.0.attn#0 act f32 [T0,16]",
+         "not this rank's shard"},
+        {"slot primary.layer.0.norm1.whole#0 act f32 [T0,16]", "slot primary.layer.0.norm1.whole#0 act f32 [T0/2,16]",
+         "not this rank's shard"},
         {"part=1 field=2", "part=2 field=2", "a part of rows that are not there"}, /* keys of random numbers */
         {" tokens_whole_din ", " tokens_gather_din ", "stands in plans only"},
-        {"all_reduce_post      g.primary.layer.0.tokens id=", "all_reduce_post      g.primary.layer.0.tokens id=1", "do not fit together"},
+        {"all_reduce_post      g.primary.layer.0.tokens id=", "all_reduce_post      g.primary.layer.0.tokens id=1",
+         "do not fit together"},
     };
     tiny t[2];
     job_what is = {.tp = 2, .sequence = 1, .texts = 1, .dropout = 0.1};
@@ -307,10 +368,11 @@ int main(int argc, char **argv) {
     steps = soak_count("SOAK_STEPS", steps);
     if (steps > JOB_STEPS) steps = JOB_STEPS;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals),      cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round),
-        cmocka_unit_test(what_is_repeated), cmocka_unit_test(planned_bytes),
-        cmocka_unit_test(one_rank_or_many), cmocka_unit_test(every_model),    cmocka_unit_test(with_replicas),        cmocka_unit_test(with_stages), cmocka_unit_test(recomputed),
-        cmocka_unit_test(in_16_bits),    cmocka_unit_test(nothing_to_do),  cmocka_unit_test(breaks_are_named),
+        cmocka_unit_test(refusals),         cmocka_unit_test(golden_program), cmocka_unit_test(what_is_handed_round),
+        cmocka_unit_test(what_is_repeated), cmocka_unit_test(planned_bytes),  cmocka_unit_test(one_rank_or_many),
+        cmocka_unit_test(every_model),      cmocka_unit_test(with_replicas),  cmocka_unit_test(with_stages),
+        cmocka_unit_test(recomputed),       cmocka_unit_test(in_16_bits),     cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(breaks_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_tokenizer.c - WordPiece folders: cutting, configurations, bad vocabularies, time, training. Ids: test_tokenizer_golden.c */
+/* test_tokenizer.c - WordPiece folders: cutting, configurations, bad vocabularies, time, training. Ids:
+ * test_tokenizer_golden.c */
 #include "base/clock.h"
 #include "base/file.h"
 #include "data/text/tokenizer.h"
@@ -23,7 +24,8 @@ static int make_root(void **state) {
 
 static int remove_root(void **state) {
     (void)state;
-    static const char *const folders[] = {"cased", "plain", "uncased", "config", "copy", "bad", "empty", "trained", "again"};
+    static const char *const folders[] = {"cased", "plain", "uncased", "config", "copy",
+                                          "bad",   "empty", "trained", "again"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", root, folders[i]);
@@ -68,7 +70,11 @@ static void cuts_to_max_len(void **state) {
     /* "abx" is unknown as a whole, also when only its first piece would fit */
     assert_int_equal(tri__tokenizer_encode(tokenizer, "abx", 3, 3, ids), 3);
     assert_int_equal(ids[1], 1);
-    assert_int_equal(tri__tokenizer_encode(tokenizer, "a\xFF" "b\xC3", 4, 8, ids), 4); /* bytes that are no UTF-8 vanish */
+    assert_int_equal(tri__tokenizer_encode(tokenizer,
+                                           "a\xFF"
+                                           "b\xC3",
+                                           4, 8, ids),
+                     4); /* bytes that are no UTF-8 vanish */
     assert_int_equal(ids[2], 6);
     tri__tokenizer_free(tokenizer);
 }
@@ -84,9 +90,12 @@ static void reads_the_configuration(void **state) {
         {"plain", NULL, "WordPiece, 10 pieces, uncased (assumed", 5, 9},
         {"cased", "{}", "WordPiece, 10 pieces, uncased", 5, 9},
         {"uncased", "{\"do_lower_case\": false}", "WordPiece, 10 pieces, cased", 7, 8},
-        {"config", "{\"do_lower_case\": true, \"strip_accents\": false}", "WordPiece, 10 pieces, uncased, accents kept", 5, 8},
-        {"config", "{\"do_lower_case\": false, \"strip_accents\": true}", "WordPiece, 10 pieces, cased, accents stripped", 7, 9},
-        {"config", "{\"unk_token\": {\"content\": \"a\"}, \"strip_accents\": null}", "WordPiece, 10 pieces, uncased", 5, 9},
+        {"config", "{\"do_lower_case\": true, \"strip_accents\": false}", "WordPiece, 10 pieces, uncased, accents kept",
+         5, 8},
+        {"config", "{\"do_lower_case\": false, \"strip_accents\": true}",
+         "WordPiece, 10 pieces, cased, accents stripped", 7, 9},
+        {"config", "{\"unk_token\": {\"content\": \"a\"}, \"strip_accents\": null}", "WordPiece, 10 pieces, uncased", 5,
+         9},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_tokenizer *tokenizer = load(make_folder(cases[i].folder, small, sizeof small - 1, cases[i].config));
@@ -128,7 +137,8 @@ static void refuses_bad_folders(void **state) {
         snprintf(folder, sizeof folder, "%s/bad", root);
         assert_int_equal(tri__tokenizer_load(folder, &tokenizer), TRI_DATA);
         assert_null(tokenizer);
-        if (!strstr(tri_error(), cases[i].want)) fail_msg("%zu: \"%s\" does not say \"%s\"", i, tri_error(), cases[i].want);
+        if (!strstr(tri_error(), cases[i].want))
+            fail_msg("%zu: \"%s\" does not say \"%s\"", i, tri_error(), cases[i].want);
     }
     assert_int_equal(tri__tokenizer_load("/tmp/no/such/folder", &tokenizer), TRI_NOINPUT);
     char path[192];
@@ -143,8 +153,9 @@ static void comes_back_from_a_folder(void **state) {
     (void)state;
     char copy[128];
     snprintf(copy, sizeof copy, "%s/copy", root);
-    tri_tokenizer *first =
-        load(make_folder("config", small, sizeof small - 1, "{\"do_lower_case\": false, \"strip_accents\": true, \"sep_token\": \"e\"}"));
+    tri_tokenizer *first = load(
+        make_folder("config", small, sizeof small - 1,
+                    "{\"do_lower_case\": false, \"strip_accents\": true, \"sep_token\": \"e\"}"));
     assert_int_equal(tri__tokenizer_save(first, copy), TRI_OK);
     tri_tokenizer *second = load(copy);
     assert_string_equal(tri__tokenizer_describe(first), tri__tokenizer_describe(second));
@@ -201,9 +212,11 @@ static void learns_a_vocabulary(void **state) {
     assert_int_equal(tri__file_read(path, 1 << 20, &two, &other), TRI_OK);
     assert_int_equal(size, other);
     assert_memory_equal(one, two, size);
-    /* 13 letters begin, 10 continue; then pairs by count: ##e ##s 9, ##es ##t 9, l ##o 7, lo ##w 7, n ##e 6, ##w ##est 6, ... */
-    static const char want[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nc\nd\ne\nf\ni\nl\nn\no\nr\ns\nt\nw\n"
-                               "##a\n##d\n##e\n##f\n##i\n##o\n##r\n##s\n##t\n##w\n##es\n##est\nlo\nlow\nne\n##west\nnewest\n";
+    /* 13 letters begin, 10 continue; then pairs by count: ##e ##s 9, ##es ##t 9, l ##o 7, lo ##w 7, n ##e 6, ##w ##est
+     * 6, ... */
+    static const char want[] =
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nc\nd\ne\nf\ni\nl\nn\no\nr\ns\nt\nw\n"
+        "##a\n##d\n##e\n##f\n##i\n##o\n##r\n##s\n##t\n##w\n##es\n##est\nlo\nlow\nne\n##west\nnewest\n";
     if (strncmp(one, want, sizeof want - 1)) fail_msg("%s", one);
     free(one);
     free(two);

@@ -1,5 +1,6 @@
-/* test_tokenizer_files.c - tokenizers from vocab.json with merges.txt and from tokenizer.json: hostile files are refused with file and
- * reason, hostile texts take linear time, hashes tell tokenizers apart, threads give the ids that one gives. */
+/* test_tokenizer_files.c - tokenizers from vocab.json with merges.txt and from tokenizer.json: hostile files are
+ * refused with file and reason, hostile texts take linear time, hashes tell tokenizers apart, threads give the ids that
+ * one gives. */
 #include "base/file.h"
 #include "data/text/tokenizer.h"
 
@@ -75,7 +76,8 @@ static void refuses_bad_vocabularies_and_merges(void **state) {
         {VOCABULARY, "a b\n\n", NULL, TRI_DATA, "merges.txt:2: \"\" should be two pieces"},
         {VOCABULARY, "a b\n", "{\"add_prefix_space\": 1}", TRI_DATA, "add_prefix_space must be true or false"},
         {VOCABULARY, "a b\n", "{\"sep_token\": \"<sep>\"}", TRI_DATA, "special token <sep> is missing"},
-        {VOCABULARY, "a b\n", "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_bos_token\": true}", TRI_USAGE, "add_bos_token"},
+        {VOCABULARY, "a b\n", "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_bos_token\": true}", TRI_USAGE,
+         "add_bos_token"},
         {VOCABULARY, "a b\n", "{\"added_tokens_decoder\": {\"8\": {\"content\": \"<x>\"}}}", TRI_DATA,
          "tokenizer_config.json: the added token \"<x>\" should have the id 6"},
     };
@@ -92,7 +94,8 @@ static void refuses_bad_vocabularies_and_merges(void **state) {
 }
 
 #define PIECES "\"vocab\": {\"[UNK]\": 0, \"a\": 1, \"##b\": 2}"
-#define WORDPIECE "\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", " PIECES "}"
+#define WORDPIECE \
+    "\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", " PIECES "}"
 #define BYTES "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}"
 
 static void refuses_bad_tokenizer_json(void **state) {
@@ -103,37 +106,48 @@ static void refuses_bad_tokenizer_json(void **state) {
     } rows[] = {
         {"{", TRI_DATA, "tokenizer.json:1"},
         {"{}", TRI_DATA, "there is no model"},
-        {"{\"model\": {\"type\": \"Unigram\"}}", TRI_USAGE, "model Unigram is not known here; known are WordPiece and BPE"},
+        {"{\"model\": {\"type\": \"Unigram\"}}", TRI_USAGE,
+         "model Unigram is not known here; known are WordPiece and BPE"},
         {"{\"model\": {\"vocab\": {}}}", TRI_USAGE, "model without a type"},
         {"{\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"?\", " PIECES "}}", TRI_DATA,
          "the unknown token \"?\" is missing"},
         {"{\"model\": {\"type\": \"WordPiece\", \"max_input_chars_per_word\": 100000, " PIECES "}}", TRI_DATA,
          "max_input_chars_per_word"},
         {"{\"model\": {\"type\": \"BPE\", " BYTES "}}", TRI_DATA, "model.merges must be an array"},
-        {"{\"model\": {\"type\": \"BPE\", \"merges\": [[\"a\", \"c\"]], " BYTES "}}", TRI_DATA, "merge 1: \"c\" is no piece"},
-        {"{\"model\": {\"type\": \"BPE\", \"merges\": [\"a b\", 1], " BYTES "}}", TRI_DATA, "merge 2: a merge should be"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": [[\"a\", \"c\"]], " BYTES "}}", TRI_DATA,
+         "merge 1: \"c\" is no piece"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": [\"a b\", 1], " BYTES "}}", TRI_DATA,
+         "merge 2: a merge should be"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"dropout\": 0.1, " BYTES "}}", TRI_USAGE, "dropout"},
-        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"byte_fallback\": true, " BYTES "}}", TRI_USAGE, "byte_fallback"},
+        {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"byte_fallback\": true, " BYTES "}}", TRI_USAGE,
+         "byte_fallback"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"end_of_word_suffix\": \"</w>\", " BYTES "}}", TRI_USAGE,
          "end_of_word_suffix"},
         {"{\"model\": {\"type\": \"BPE\", \"merges\": [], \"unk_token\": \"<unk>\", " BYTES "}}", TRI_DATA,
          "\"<unk>\" is missing"},
-        {"{\"normalizer\": {\"type\": \"Precompiled\"}, " WORDPIECE "}", TRI_USAGE, "normalizer Precompiled is not known here"},
-        {"{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": \"Nmt\"}]}, " WORDPIECE "}",
+        {"{\"normalizer\": {\"type\": \"Precompiled\"}, " WORDPIECE "}", TRI_USAGE,
+         "normalizer Precompiled is not known here"},
+        {"{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": "
+         "\"Nmt\"}]}, " WORDPIECE "}",
          TRI_USAGE, "normalizer Nmt"},
         {"{\"normalizer\": {}, " WORDPIECE "}", TRI_DATA, "normalizer has no type"},
-        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\"}, " WORDPIECE "}", TRI_USAGE, "pre_tokenizer Metaspace is not known here"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\"}, " WORDPIECE "}", TRI_USAGE,
+         "pre_tokenizer Metaspace is not known here"},
         {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, " WORDPIECE "}", TRI_USAGE, "WordPiece does not go with"},
         {"{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
          "\"Whitespace\"}]}, " WORDPIECE "}",
          TRI_USAGE, "ByteLevel must be the last"},
-        {"{\"pre_tokenizer\": {\"type\": \"Punctuation\", \"behavior\": \"Odd\"}, " WORDPIECE "}", TRI_USAGE, "behavior Odd"},
-        {"{\"post_processor\": {\"type\": \"Magic\"}, " WORDPIECE "}", TRI_USAGE, "post_processor Magic is not known here"},
-        {"{\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"a\", 7], \"sep\": [\"a\", 1]}, " WORDPIECE "}",
+        {"{\"pre_tokenizer\": {\"type\": \"Punctuation\", \"behavior\": \"Odd\"}, " WORDPIECE "}", TRI_USAGE,
+         "behavior Odd"},
+        {"{\"post_processor\": {\"type\": \"Magic\"}, " WORDPIECE "}", TRI_USAGE,
+         "post_processor Magic is not known here"},
+        {"{\"post_processor\": {\"type\": \"BertProcessing\", \"cls\": [\"a\", 7], \"sep\": [\"a\", 1]}, " WORDPIECE
+         "}",
          TRI_DATA, "cls must be [token, id]"},
-        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [], \"pair\": []}, " WORDPIECE "}", TRI_DATA,
-         "a template has A once"},
-        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\", \"type_id\": "
+        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [], \"pair\": []}, " WORDPIECE "}",
+         TRI_DATA, "a template has A once"},
+        {"{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\", "
+         "\"type_id\": "
          "0}}]}, " WORDPIECE "}",
          TRI_DATA, "no ids for \"x\""},
         {"{\"added_tokens\": [{\"id\": 9, \"content\": \"x\"}], " WORDPIECE "}", TRI_DATA,
@@ -152,9 +166,8 @@ static void refuses_bad_tokenizer_json(void **state) {
 
 static void reads_files_without_types(void **state) {
     make_folder(state);
-    put("tokenizer.json",
-        "{\"model\": {\"unk_token\": \"[UNK]\", \"max_input_chars_per_word\": 100, \"continuing_subword_prefix\": \"##\", " PIECES
-        "}}");
+    put("tokenizer.json", "{\"model\": {\"unk_token\": \"[UNK]\", \"max_input_chars_per_word\": 100, "
+                          "\"continuing_subword_prefix\": \"##\", " PIECES "}}");
     tri_tokenizer *tokenizer = load();
     int32_t ids[8];
     assert_int_equal(tri__tokenizer_encode(tokenizer, "ab", 2, 8, ids), 2);
@@ -238,7 +251,8 @@ static double time_of(const tri_tokenizer *tokenizer, const char *unit, size_t s
 
 static void takes_linear_time(void **state) {
     (void)state;
-    static const char *const units[] = {"a",   "aaab", "a ", " ",           "\n", "'s", "!", "1", "\xCC\x81", "a\xCC\x81\xCC\xA7",
+    static const char *const units[] = {"a",   "aaab", "a ", " ",           "\n",
+                                        "'s",  "!",    "1",  "\xCC\x81",    "a\xCC\x81\xCC\xA7",
                                         "<s>", "<",    "<s", "\xE4\xB8\xAD"};
     make_byte_level();
     tri_tokenizer *tokenizer = load();

@@ -1,9 +1,10 @@
 /* test_tokenizer_golden.c - ids equal to those of the tokenizers library and of transformers, from files that
  * tools/golden_tokenizer.py and, with arguments, tools/parity_*.py make: JSON lines, first {"folder": F} or {"files":
- * {name: text}}, then {"text": T, "ids": [..]}, with "max_len" where it is cut, or {"a": A, "b": B, "max_len": M, "ids":
- * [..], "types": [..]}. Each case is encoded twice: the second time the words are known. In the first line, "refused": W
- * says that the folder is refused with these words; "may_refuse" that it may be, by exit 2, 65 or 66, and its cases are
- * then passed over; "save": F that its tokenizer is saved there. */
+ * {name: text}}, then {"text": T, "ids": [..]}, with "max_len" where it is cut, or {"a": A, "b": B, "max_len": M,
+ * "ids":
+ * [..], "types": [..]}. Each case is encoded twice: the second time the words are known. In the first line, "refused":
+ * W says that the folder is refused with these words; "may_refuse" that it may be, by exit 2, 65 or 66, and its cases
+ * are then passed over; "save": F that its tokenizer is saved there. */
 #include "base/file.h"
 #include "base/json.h"
 #include "data/text/tokenizer.h"
@@ -19,9 +20,9 @@
 
 enum { MAX_LEN = 1 << 22 };
 
-static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl", "tests/golden/tokenizer_folders.jsonl",
-                                        "tests/golden/tokenizer_settings.jsonl", "tests/golden/tokenizer_bert.jsonl",
-                                        "tests/golden/tokenizer_roberta.jsonl"};
+static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl",
+                                        "tests/golden/tokenizer_folders.jsonl", "tests/golden/tokenizer_settings.jsonl",
+                                        "tests/golden/tokenizer_bert.jsonl", "tests/golden/tokenizer_roberta.jsonl"};
 static const char *const *files = committed;
 static int n_files = (int)(sizeof committed / sizeof *committed);
 static int32_t ids[MAX_LEN], types[MAX_LEN];
@@ -52,7 +53,8 @@ static void print_row(const char *what, const int32_t *row, int n) {
     for (int i = 0; i < n && i < 200; i++) print_message(" %d", row[i]);
 }
 
-static void compare(const char *file, int line, const char *what, const tri_json *want, const int32_t *got, int n, const tri_json *one) {
+static void compare(const char *file, int line, const char *what, const tri_json *want, const int32_t *got, int n,
+                    const tri_json *one) {
     int expected = (int)tri__json_size(want), same = n == expected;
     for (int i = 0; same && i < n; i++) same = tri__json_integer_value(tri__json_at(want, (size_t)i)) == got[i];
     if (same) return;
@@ -67,9 +69,11 @@ static void check(const tri_tokenizer *tokenizer, const char *file, int line, co
     const tri_json *text = tri__json_get(one, "text"), *a = tri__json_get(one, "a"), *b = tri__json_get(one, "b");
     int max_len = tri__json_get(one, "max_len") ? (int)tri__json_integer_value(tri__json_get(one, "max_len")) : MAX_LEN;
     for (int turn = 0; turn < 2; turn++) {
-        int n = text ? tri__tokenizer_encode(tokenizer, tri__json_string_value(text), tri__json_string_length(text), max_len, ids)
-                     : tri__tokenizer_encode_pair(tokenizer, tri__json_string_value(a), tri__json_string_length(a), tri__json_string_value(b),
-                                                  tri__json_string_length(b), max_len, ids, types);
+        int n = text ? tri__tokenizer_encode(tokenizer, tri__json_string_value(text), tri__json_string_length(text),
+                                             max_len, ids)
+                     : tri__tokenizer_encode_pair(tokenizer, tri__json_string_value(a), tri__json_string_length(a),
+                                                  tri__json_string_value(b), tri__json_string_length(b), max_len, ids,
+                                                  types);
         compare(file, line, "ids", tri__json_get(one, "ids"), ids, n, one);
         if (!text) compare(file, line, "types", tri__json_get(one, "types"), types, n, one);
     }
@@ -119,9 +123,11 @@ static int check_file(const char *path) {
     if (!in) fail_msg("%s is missing", path);
     while ((length = getline(&line, &room, in)) > 0) {
         tri_json *one;
-        if (tri__json_parse_any(line, (size_t)length, path, TRI_DATA, &one) != TRI_OK) fail_msg("row %d: %s", number + 1, tri_error());
+        if (tri__json_parse_any(line, (size_t)length, path, TRI_DATA, &one) != TRI_OK)
+            fail_msg("row %d: %s", number + 1, tri_error());
         number++;
-        if (tri__json_get(one, "folder") || tri__json_get(one, "files")) { /* the cases that follow are of another tokenizer */
+        if (tri__json_get(one, "folder") ||
+            tri__json_get(one, "files")) { /* the cases that follow are of another tokenizer */
             tri__tokenizer_free(tokenizer);
             tokenizer = NULL;
             const char *folder = open_folder(one, made);

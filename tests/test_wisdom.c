@@ -1,5 +1,5 @@
-/* test_wisdom.c - products chosen by timing: the file that remembers them, read and refused, and who times what when a run opens, on a
- * device that only pretends to. No GPU is needed. */
+/* test_wisdom.c - products chosen by timing: the file that remembers them, read and refused, and who times what when a
+ * run opens, on a device that only pretends to. No GPU is needed. */
 #include "comm/start/ranks.h"
 #include "scratch.h"
 #include "tiny.h"
@@ -13,8 +13,14 @@
 static tri_wisdom_entry made_entry(int i) {
     tri_wisdom_entry e;
     memset(&e, 0, sizeof e);
-    e.shape = (tri_product_shape){.m = 768 + i, .n = 1 + i, .k = 3, .a_turned = i & 1, .b_turned = i >> 1 & 1, .bias = i >> 2 & 1,
-                                  .add = i >> 3 & 1, .align = 1 << i % 9};
+    e.shape = (tri_product_shape){.m = 768 + i,
+                                  .n = 1 + i,
+                                  .k = 3,
+                                  .a_turned = i & 1,
+                                  .b_turned = i >> 1 & 1,
+                                  .bias = i >> 2 & 1,
+                                  .add = i >> 3 & 1,
+                                  .align = 1 << i % 9};
     e.shape.type = i % 3 ? TRI_BF16 : TRI_F32, e.shape.out = i % 2 ? TRI_F16 : TRI_F32;
     for (int w = 0; w < TRI_ALGORITHM_WORDS; w++) e.algorithm[w] = 0x0123456789ABCDEFu * (uint64_t)(i + w);
     e.guess_us = 512.25f, e.best_us = (float)i;
@@ -64,7 +70,8 @@ static void the_first_of_a_shape_stays(void **state) {
 
 #define PRODUCT "product 3 4 5 tn bf16 f32 bias set 256 1.500 1.250"
 #define WORDS8 \
-    " 0000000000000001 0000000000000002 0000000000000003 0000000000000004 0000000000000005 0000000000000006 0000000000000007" \
+    " 0000000000000001 0000000000000002 0000000000000003 0000000000000004 0000000000000005 0000000000000006 " \
+    "0000000000000007" \
     " 00000000000000ff"
 #define HEAD "trident-products 1\nkind a box\n"
 
@@ -111,7 +118,8 @@ static void bad_files_are_refused_with_the_line(void **state) {
         tri__wisdom_end(text, n, text + n);
         snprintf(place, sizeof place, "some/file: line %d:", refused[i].line);
         assert_int_equal(tri__wisdom_parse(text, n + TRI_WISDOM_END - 1, "some/file", w), TRI_DATA);
-        if (!strstr(tri_error(), place) || !strstr(tri_error(), refused[i].why)) fail_msg("case %zu: %s", i, tri_error());
+        if (!strstr(tri_error(), place) || !strstr(tri_error(), refused[i].why))
+            fail_msg("case %zu: %s", i, tri_error());
     }
     free(w);
 }
@@ -188,8 +196,14 @@ static void box_follow(void *context, const tri_wisdom *wisdom) {
 }
 
 static const tri_apart apart = {.finish = box_finish, .kind = box_kind, .tune = box_tune, .follow = box_follow};
-static const tri_device device = {.name = "box", .granule = 1, .kernels = box_kernels, .open = box_open, .close = box_close,
-                                  .alloc = box_alloc, .free = box_free, .apart = &apart};
+static const tri_device device = {.name = "box",
+                                  .granule = 1,
+                                  .kernels = box_kernels,
+                                  .open = box_open,
+                                  .close = box_close,
+                                  .alloc = box_alloc,
+                                  .free = box_free,
+                                  .apart = &apart};
 
 typedef struct said {
     char text[512];
@@ -201,7 +215,8 @@ static void hear(void *context, tri_log_level level, const char *text) {
     snprintf(s->text, sizeof s->text, "%s", text);
 }
 
-/* Opens an engine as a run does, has its products chosen, and leaves what the device then knows in *known. Returns how many it timed. */
+/* Opens an engine as a run does, has its products chosen, and leaves what the device then knows in *known. Returns how
+ * many it timed. */
 static int tuned(tri_world *world, uint64_t mark, tri_status want, tri_wisdom *known, said *words) {
     tiny t;
     tiny_open(&t, "cpu", 1, 3, 0, 1);
@@ -275,7 +290,8 @@ static void ranks_use_the_same(void **state) {
             assert_memory_equal(&all->known[0], &all->known[r], sizeof *all->known);
             assert_true(turn ? all->timed[r] == 0 : all->timed[r] == all->known[0].n);
         }
-        for (int i = 0; i < all->known[0].n; i++) assert_int_equal(all->known[0].entry[i].algorithm[0], 10); /* rank 0's */
+        for (int i = 0; i < all->known[0].n; i++)
+            assert_int_equal(all->known[0].entry[i].algorithm[0], 10); /* rank 0's */
     }
     assert_int_equal(unlink(path), 0);
     free(all);

@@ -44,7 +44,8 @@ typedef struct tiny {
     /* one batch of samples, split over microbatches */
     tri_feed feed[TINY_MAX_MB];
     int32_t ids[TINY_MAX_MB][2][TINY_TOKENS], pos[TINY_MAX_MB][2][TINY_TOKENS], key[TINY_MAX_MB][2][2 * TINY_TOKENS];
-    int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES], keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
+    int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES],
+        keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
     float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
     double inv;
     float loss_scale;
@@ -89,8 +90,10 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
             field[TRI_FIELD_ids0 + at] = t->ids[mb][b], field[TRI_FIELD_pos0 + at] = t->pos[mb][b];
             field[TRI_FIELD_key0 + at] = t->key[mb][b], field[TRI_FIELD_seq0 + at] = t->seq[mb][b];
         }
-        field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb], field[TRI_FIELD_keyn] = t->keyn[mb];
-        field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv, field[TRI_FIELD_hyper] = t->hyper;
+        field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb],
+        field[TRI_FIELD_keyn] = t->keyn[mb];
+        field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv,
+        field[TRI_FIELD_hyper] = t->hyper;
         field[TRI_FIELD_loss_scale] = &t->loss_scale;
     }
 }
@@ -105,13 +108,19 @@ static inline void tiny_plan(tiny *t) {
 }
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
-static inline void tiny_open_rank(tiny *t, const char *device, int texts, int columns, double p, int n_mb, const tiny_rank *rank) {
+static inline void tiny_open_rank(tiny *t, const char *device, int texts, int columns, double p, int n_mb,
+                                  const tiny_rank *rank) {
     int dp = rank->dp ? rank->dp : 1, pp = rank->pp ? rank->pp : 1;
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     *t = (tiny){0};
     OK(tri__arena_open(&t->arena, (size_t)1 << 30));
-    t->config = (tri_model_config){.label_name = "label", .primary_text_name = "a", .secondary_text_name = texts > 1 ? "b" : NULL,
-                                   .hidden_common_dim = 12, .fusion_hidden_dim = 10, .fusion_dropout = p, .num_classes = 3,
+    t->config = (tri_model_config){.label_name = "label",
+                                   .primary_text_name = "a",
+                                   .secondary_text_name = texts > 1 ? "b" : NULL,
+                                   .hidden_common_dim = 12,
+                                   .fusion_hidden_dim = 10,
+                                   .fusion_dropout = p,
+                                   .num_classes = 3,
                                    .max_sen_len = 20};
     t->encoder[0] = (tri_encoder){.vocab_size = 40, .hidden_size = 16, .num_hidden_layers = 2, .num_attention_heads = 4,
                                   .intermediate_size = 24, .max_position_embeddings = 24, .type_vocab_size = 2,
@@ -128,15 +137,25 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     t->loss_scale = 65536;
-    t->in = (tri_plan_in){.model = &t->model, .mesh = {.pp = pp, .tp = 1, .dp = dp}, .rank = rank->rank, .sharding = rank->sharding,
-                          .staging = rank->staging, .n_mb = n_mb, .target = &t->target, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8, .weight_decay = 0.01,
+    t->in = (tri_plan_in){.model = &t->model,
+                          .mesh = {.pp = pp, .tp = 1, .dp = dp},
+                          .rank = rank->rank,
+                          .sharding = rank->sharding,
+                          .staging = rank->staging,
+                          .n_mb = n_mb,
+                          .target = &t->target,
+                          .beta1 = 0.9,
+                          .beta2 = 0.999,
+                          .adam_eps = 1e-8,
+                          .weight_decay = 0.01,
                           .max_grad_norm = 1};
     for (int replica = 0; replica < dp; replica++) {
         tiny_feed(t, n_mb, dp, replica);
         for (int mb = 0; mb < n_mb; mb++)
             for (int s = 0; s < TRI_SYM_COUNT; s++) {
                 if (t->feed[mb].counts.of[s] > t->in.max.of[s]) t->in.max.of[s] = t->feed[mb].counts.of[s];
-                if (t->feed[mb].counts.squares[s] > t->in.max.squares[s]) t->in.max.squares[s] = t->feed[mb].counts.squares[s];
+                if (t->feed[mb].counts.squares[s] > t->in.max.squares[s])
+                    t->in.max.squares[s] = t->feed[mb].counts.squares[s];
             }
     }
     tiny_feed(t, n_mb, dp, tri__mesh_coords(&t->in.mesh, rank->rank).dp);
@@ -174,7 +193,8 @@ static inline void tiny_init(const tiny *t, tri_exec *exec) {
         const tri_param *param = &t->plan.model->param[i];
         int unit = param->unit;
         tiny_fill(param, train->param_part[unit], t->in.precision, tri__exec_slot(exec, 0, train->param[unit]));
-        if (train->master) tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));
+        if (train->master)
+            tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));
     }
 }
 
@@ -199,7 +219,8 @@ static inline tri_exec *tiny_exec(const tiny *t, const char *device, int threads
     return tiny_exec_on(t, tri__device_find(device), threads, guard);
 }
 
-/* Whether two executors of the same model, each with its plan, have the same weights, bit by bit; pulls those of `got`. */
+/* Whether two executors of the same model, each with its plan, have the same weights, bit by bit; pulls those of
+ * `got`. */
 static inline int tiny_same_weights(const tiny *here, const tri_exec *want, const tiny *there, tri_exec *got) {
     const int *a = here->plan.train.param, *b = there->plan.train.param;
     int same = 1;

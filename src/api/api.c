@@ -16,7 +16,8 @@ tri_status tri_session_join(tri_world *world, int n_options, const char *const *
     return tri__done(tri__session_join(world, n_options, options, 0, out));
 }
 
-tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out) {
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
+                             tri_session **out) {
     tri_settings *settings = malloc(sizeof *settings);
     const char *word;
     int n_words = 0;

@@ -28,14 +28,19 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALI
 
 /* A chunk with room for `bytes`. */
 static tri_status add_chunk(tri_arena *arena, size_t bytes) {
-    size_t first = aligned(arena->used), want = first < LEAST_CHUNK ? LEAST_CHUNK : first > MOST_CHUNK ? MOST_CHUNK : first;
+    size_t first = aligned(arena->used), want = first < LEAST_CHUNK  ? LEAST_CHUNK
+                                                : first > MOST_CHUNK ? MOST_CHUNK
+                                                                     : first;
     if (bytes > SIZE_MAX / 2) return tri__fail(TRI_RESOURCE, "no memory to plan with: %zu bytes in one piece", bytes);
     if (want < bytes) want = bytes;
     want += sizeof *arena->chunk;
-    tri_arena_chunk *chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    tri_arena_chunk *chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                                  0);
     if (chunk == MAP_FAILED)
-        return tri__fail(TRI_RESOURCE, "no memory to plan with: %zu bytes after %zu are refused (%s); `ulimit -v` says how much is allowed",
-                         want, arena->used, strerror(errno));
+        return tri__fail(
+            TRI_RESOURCE,
+            "no memory to plan with: %zu bytes after %zu are refused (%s); `ulimit -v` says how much is allowed", want,
+            arena->used, strerror(errno));
     *chunk = (tri_arena_chunk){.before = arena->chunk, .mapped = want, .first = first, .where = arena->used};
     arena->chunk = chunk;
     arena->end = first + want - sizeof *chunk;
@@ -50,7 +55,9 @@ static void drop_chunk(tri_arena *arena) {
     munmap(chunk, chunk->mapped);
 }
 
-static char *byte_at(const tri_arena *arena, size_t at) { return (char *)(arena->chunk + 1) + (at - arena->chunk->first); }
+static char *byte_at(const tri_arena *arena, size_t at) {
+    return (char *)(arena->chunk + 1) + (at - arena->chunk->first);
+}
 
 tri_status tri__arena_open(tri_arena *arena, size_t reserve) {
     *arena = (tri_arena){0};

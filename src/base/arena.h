@@ -1,8 +1,9 @@
 /* arena.h - memory for planning objects: bump allocation, freed at once.
  *
- * An arena grows by chunks of address space; pages are taken when first touched. Code that builds plans need not unwind: where an arena
- * cannot grow, tri__arena_alloc leaves for the innermost tri__arena_guard of its thread, which returns TRI_RESOURCE to its caller. What
- * runs inside a guard holds arenas of guards of their own (tri__arena_scratch); anything else that it holds then would be leaked. */
+ * An arena grows by chunks of address space; pages are taken when first touched. Code that builds plans need not
+ * unwind: where an arena cannot grow, tri__arena_alloc leaves for the innermost tri__arena_guard of its thread, which
+ * returns TRI_RESOURCE to its caller. What runs inside a guard holds arenas of guards of their own
+ * (tri__arena_scratch); anything else that it holds then would be leaked. */
 #ifndef TRI_BASE_ARENA_H
 #define TRI_BASE_ARENA_H
 
@@ -25,7 +26,8 @@ tri_status tri__arena_scratch(tri_status (*work)(tri_arena *scratch, void *data)
 /* Forgets all that was allocated since arena->used was `used`; its memory is given out again, zeroed. */
 void tri__arena_rewind(tri_arena *arena, size_t used);
 
-/* The next allocations, up to `bytes` of them together with 16 for each, cannot fail. For code that is not inside a guard. */
+/* The next allocations, up to `bytes` of them together with 16 for each, cannot fail. For code that is not inside a
+ * guard. */
 tri_status tri__arena_room(tri_arena *arena, size_t bytes);
 /* Zeroed bytes, aligned to 16. */
 void *tri__arena_alloc(tri_arena *arena, size_t bytes);

@@ -1,5 +1,6 @@
-/* copy.c - stores past the caches read no line before they write it, as memcpy itself does from some tens of megabytes on. Four pages at a
- * time keep memory busy: pieces of 800 KB are copied at 10.5 GB/s here, as one memcpy of 512 MB is; memcpy of each gives 6.8. */
+/* copy.c - stores past the caches read no line before they write it, as memcpy itself does from some tens of megabytes
+ * on. Four pages at a time keep memory busy: pieces of 800 KB are copied at 10.5 GB/s here, as one memcpy of 512 MB is;
+ * memcpy of each gives 6.8. */
 #include "base/copy.h"
 
 #include <stdint.h>

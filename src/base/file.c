@@ -78,7 +78,8 @@ static tri_status open_part(int at, const char *part, int flags, const char *pat
     int cause = errno;
     if (fstatat(at, part, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
         return tri__fail(TRI_DATA,
-                         "%s: '%s' is a symbolic link, and a name that comes out of an index or a manifest is not followed out of its "
+                         "%s: '%s' is a symbolic link, and a name that comes out of an index or a manifest is not "
+                         "followed out of its "
                          "folder; make a copy with the files themselves (cp -rL) and use that",
                          path, part);
     errno = cause;

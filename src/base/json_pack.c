@@ -1,5 +1,5 @@
-/* tri__json_pack.c - values by a template (json.h). A fault in a template is ours: TRI_ASSERT. All arguments are walked even after a failure, so
- * that values handed over are released. */
+/* tri__json_pack.c - values by a template (json.h). A fault in a template is ours: TRI_ASSERT. All arguments are walked
+ * even after a failure, so that values handed over are released. */
 #include "base/json.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* json_read.c - RFC 8259 with our limits (limits.h). One scan bounds the memory before any is asked for: "{}," is 3 bytes of text and
- * hundreds of memory. Then one walk, which checks depth and length of strings as it goes. Refused besides: duplicate keys, U+0000, numbers that do not fit (an integer in 64 bits, a real number in a
- * double). */
+/* json_read.c - RFC 8259 with our limits (limits.h). One scan bounds the memory before any is asked for: "{}," is 3
+ * bytes of text and hundreds of memory. Then one walk, which checks depth and length of strings as it goes. Refused
+ * besides: duplicate keys, U+0000, numbers that do not fit (an integer in 64 bits, a real number in a double). */
 #include "base/json.h"
 
 #include "base/limits.h"
@@ -15,10 +15,12 @@
 #include <string.h>
 
 
-/* Bytes of memory, at most, for what such a character begins: an object, a list, another member (a value under a key). Long strings take
- * at most what their text does, twice. */
+/* Bytes of memory, at most, for what such a character begins: an object, a list, another member (a value under a key).
+ * Long strings take at most what their text does, twice. */
 enum { OBJECT_BYTES = 304, LIST_BYTES = 176, MEMBER_BYTES = 160 };
-static int64_t memory_of(char c) { return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0; }
+static int64_t memory_of(char c) {
+    return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0;
+}
 
 typedef struct reader {
     const char *text, *name;
@@ -70,7 +72,9 @@ static int bounded(reader *r) {
     for (size_t i = 0; i < r->length; i++) {
         memory += memory_of(r->text[i]);
         if (memory > TRI_LIMIT_JSON_MEMORY)
-            return fault(r, i, "so many values that they would take more than %d MB of memory", TRI_LIMIT_JSON_MEMORY / 1000000), 0;
+            return fault(r, i, "so many values that they would take more than %d MB of memory",
+                         TRI_LIMIT_JSON_MEMORY / 1000000),
+                   0;
         if (r->text[i] == '"')
             for (i++; i < r->length && r->text[i] != '"'; i++) i += r->text[i] == '\\';
     }
@@ -102,7 +106,8 @@ static int hex4(const reader *r, size_t at) {
     return code;
 }
 
-/* \u and four digits, of which text[at] is the backslash: a character, two of them for one beyond 0xFFFF, or a byte (json.h). */
+/* \u and four digits, of which text[at] is the backslash: a character, two of them for one beyond 0xFFFF, or a byte
+ * (json.h). */
 static int unicode_escape(reader *r) {
     size_t at = r->at;
     int code = hex4(r, at + 2), low = -1;
@@ -111,7 +116,8 @@ static int unicode_escape(reader *r) {
     if (code < 0) return fault(r, at, "\\u without four hexadecimal digits"), 0;
     if (code == 0 && !r->nul) return fault(r, at, "\\u0000 in a string"), 0;
     if (code >= 0xDC80 && code <= 0xDCFF) return keep(r, &(char){(char)(code & 0xFF)}, 1);
-    if (code >= 0xD800 && code < 0xDC00 && r->at + 1 < r->length && r->text[r->at] == '\\' && r->text[r->at + 1] == 'u') {
+    if (code >= 0xD800 && code < 0xDC00 && r->at + 1 < r->length && r->text[r->at] == '\\' &&
+        r->text[r->at + 1] == 'u') {
         low = hex4(r, r->at + 2);
         if (low >= 0xDC00 && low <= 0xDFFF) code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), r->at += 6;
     }
@@ -146,7 +152,8 @@ static int read_string(reader *r) {
                 return fault(r, from, "byte 0x%02x is not UTF-8", (unsigned)byte), 0;
             if (!keep(r, r->text + from, r->at - from)) return 0;
         }
-        if (r->at - start - 1 > TRI_LIMIT_STRING) return fault(r, start, "a string of more than %d bytes", TRI_LIMIT_STRING), 0;
+        if (r->at - start - 1 > TRI_LIMIT_STRING)
+            return fault(r, start, "a string of more than %d bytes", TRI_LIMIT_STRING), 0;
     }
     r->at++;
     return 1;
@@ -294,7 +301,8 @@ static tri_json *read_value(reader *r) {
 static tri_status read_text(reader *r, tri_json **out) {
     *out = NULL;
     if (r->length > TRI_LIMIT_JSON_FILE)
-        return tri__fail(r->bad, "%s has %zu bytes of JSON; at most %d are accepted", r->name, r->length, TRI_LIMIT_JSON_FILE);
+        return tri__fail(r->bad, "%s has %zu bytes of JSON; at most %d are accepted", r->name, r->length,
+                         TRI_LIMIT_JSON_FILE);
     tri_json *root = bounded(r) ? read_value(r) : NULL;
     blanks(r);
     if (root && r->at < r->length) unexpected(r, "the end");

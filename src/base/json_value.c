@@ -1,5 +1,5 @@
-/* json_value.c - JSON values in memory. Objects keep their members in a list, in order, and from 9 members on an index into it: open
- * addressing, at most half full. A container that lost a value stays marked (json.h). */
+/* json_value.c - JSON values in memory. Objects keep their members in a list, in order, and from 9 members on an index
+ * into it: open addressing, at most half full. A container that lost a value stays marked (json.h). */
 #include "base/json.h"
 
 #include "base/hash.h"
@@ -30,7 +30,9 @@ struct tri_json {
 enum { FOREVER = UINT32_MAX, SEARCHED = 8, MOST_MEMBERS = INT32_MAX };
 
 static const tri_json constants[] = {
-    {.refs = FOREVER, .type = TRI_JSON_TRUE}, {.refs = FOREVER, .type = TRI_JSON_FALSE}, {.refs = FOREVER, .type = TRI_JSON_NULL},
+    {.refs = FOREVER, .type = TRI_JSON_TRUE},
+    {.refs = FOREVER, .type = TRI_JSON_FALSE},
+    {.refs = FOREVER, .type = TRI_JSON_NULL},
 };
 
 static int is(const tri_json *value, tri_json_type type) { return value && value->type == type; }
@@ -100,11 +102,15 @@ int tri__json_is_number(const tri_json *value) { return is(value, TRI_JSON_INTEG
 int tri__json_is_true(const tri_json *value) { return is(value, TRI_JSON_TRUE); }
 int tri__json_is_boolean(const tri_json *value) { return is(value, TRI_JSON_TRUE) || is(value, TRI_JSON_FALSE); }
 int tri__json_is_null(const tri_json *value) { return is(value, TRI_JSON_NULL); }
-const char *tri__json_string_value(const tri_json *value) { return is(value, TRI_JSON_STRING) ? value->string.text : NULL; }
+const char *tri__json_string_value(const tri_json *value) {
+    return is(value, TRI_JSON_STRING) ? value->string.text : NULL;
+}
 size_t tri__json_string_length(const tri_json *value) { return is(value, TRI_JSON_STRING) ? value->string.length : 0; }
 tri_json_int tri__json_integer_value(const tri_json *value) { return is(value, TRI_JSON_INTEGER) ? value->integer : 0; }
 double tri__json_real_value(const tri_json *value) { return is(value, TRI_JSON_REAL) ? value->real : 0; }
-double tri__json_number_value(const tri_json *value) { return is(value, TRI_JSON_INTEGER) ? (double)value->integer : tri__json_real_value(value); }
+double tri__json_number_value(const tri_json *value) {
+    return is(value, TRI_JSON_INTEGER) ? (double)value->integer : tri__json_real_value(value);
+}
 
 /* Marks a container, if it is one, and lets go of the value that it does not get. */
 static int lose(tri_json *container, tri_json *value) {
@@ -124,7 +130,9 @@ static int grow(void **items, size_t n, size_t *room, size_t size) {
 }
 
 /* Seeded by the place of the object in memory, so that nobody can prepare keys that collide. */
-static uint64_t hash_of(const tri_json *object, const char *key) { return tri__hash64((uint64_t)(uintptr_t)object, key, strlen(key)); }
+static uint64_t hash_of(const tri_json *object, const char *key) {
+    return tri__hash64((uint64_t)(uintptr_t)object, key, strlen(key));
+}
 
 static void put_slot(tri_json *object, size_t at) {
     size_t mask = object->object.slots - 1, i = (size_t)object->object.item[at].hash & mask;
@@ -222,19 +230,28 @@ int tri__json_del(tri_json *object, const char *key) {
 }
 
 size_t tri__json_object_size(const tri_json *object) { return is(object, TRI_JSON_OBJECT) ? object->object.n : 0; }
-const char *tri__json_object_key(const tri_json *object, size_t at) { return at < tri__json_object_size(object) ? object->object.item[at].key : NULL; }
-tri_json *tri__json_object_value(const tri_json *object, size_t at) { return at < tri__json_object_size(object) ? object->object.item[at].value : NULL; }
+const char *tri__json_object_key(const tri_json *object, size_t at) {
+    return at < tri__json_object_size(object) ? object->object.item[at].key : NULL;
+}
+tri_json *tri__json_object_value(const tri_json *object, size_t at) {
+    return at < tri__json_object_size(object) ? object->object.item[at].value : NULL;
+}
 size_t tri__json_size(const tri_json *array) { return is(array, TRI_JSON_ARRAY) ? array->list.n : 0; }
-tri_json *tri__json_at(const tri_json *array, size_t at) { return at < tri__json_size(array) ? array->list.item[at] : NULL; }
+tri_json *tri__json_at(const tri_json *array, size_t at) {
+    return at < tri__json_size(array) ? array->list.item[at] : NULL;
+}
 
 int tri__json_append_new(tri_json *array, tri_json *value) {
-    if (!is(array, TRI_JSON_ARRAY) || !value || array == value || !grow((void **)&array->list.item, array->list.n, &array->list.room, sizeof value))
+    if (!is(array, TRI_JSON_ARRAY) || !value || array == value ||
+        !grow((void **)&array->list.item, array->list.n, &array->list.room, sizeof value))
         return lose(array, value);
     array->list.item[array->list.n++] = value;
     return 0;
 }
 
-int tri__json_append(tri_json *array, const tri_json *value) { return tri__json_append_new(array, tri__json_incref((tri_json *)value)); }
+int tri__json_append(tri_json *array, const tri_json *value) {
+    return tri__json_append_new(array, tri__json_incref((tri_json *)value));
+}
 
 int tri__json_extend(tri_json *array, const tri_json *other) {
     int failed = !is(other, TRI_JSON_ARRAY) || other->lost ? lose(array, NULL) : 0;
@@ -281,7 +298,8 @@ tri_json *tri__json_deep_copy(const tri_json *value) {
 int tri__json_equal(const tri_json *a, const tri_json *b) {
     if (!a || !b || a->type != b->type || a->lost || b->lost) return 0;
     switch (a->type) {
-    case TRI_JSON_STRING: return a->string.length == b->string.length && !memcmp(a->string.text, b->string.text, a->string.length);
+    case TRI_JSON_STRING:
+        return a->string.length == b->string.length && !memcmp(a->string.text, b->string.text, a->string.length);
     case TRI_JSON_INTEGER: return a->integer == b->integer;
     case TRI_JSON_REAL: return a->real == b->real;
     case TRI_JSON_ARRAY:

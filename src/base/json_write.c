@@ -1,4 +1,5 @@
-/* json_write.c - text of JSON values. One buffer grows; when it cannot, or a value lost something, there is no text at all. */
+/* json_write.c - text of JSON values. One buffer grows; when it cannot, or a value lost something, there is no text at
+ * all. */
 #include "base/json.h"
 
 #include "base/text.h"
@@ -121,7 +122,8 @@ static void put_object(writer *w, const tri_json *object, int depth) {
         put_break(w, depth + 1, i ? " " : "");
         put_string(w, key[i], strlen(key[i]));
         put_text(w, w->flags & TRI_JSON_COMPACT ? ":" : ": ");
-        put_value(w, w->flags & TRI_JSON_SORT_KEYS ? tri__json_get(object, key[i]) : tri__json_object_value(object, i), depth + 1);
+        put_value(w, w->flags & TRI_JSON_SORT_KEYS ? tri__json_get(object, key[i]) : tri__json_object_value(object, i),
+                  depth + 1);
     }
     if (n) put_break(w, depth, "");
     put(w, "}", 1);
@@ -134,7 +136,9 @@ static void put_value(writer *w, const tri_json *value, int depth) {
     case TRI_JSON_OBJECT: put_object(w, value, depth); break;
     case TRI_JSON_ARRAY: put_list(w, value, depth); break;
     case TRI_JSON_STRING: put_string(w, tri__json_string_value(value), tri__json_string_length(value)); break;
-    case TRI_JSON_INTEGER: put(w, text, (size_t)snprintf(text, sizeof text, "%lld", tri__json_integer_value(value))); break;
+    case TRI_JSON_INTEGER:
+        put(w, text, (size_t)snprintf(text, sizeof text, "%lld", tri__json_integer_value(value)));
+        break;
     case TRI_JSON_REAL: put_real(w, tri__json_real_value(value)); break;
     case TRI_JSON_TRUE: put_text(w, "true"); break;
     case TRI_JSON_FALSE: put_text(w, "false"); break;
@@ -150,4 +154,6 @@ char *tri__json_text(const tri_json *value, unsigned flags) {
     return NULL;
 }
 
-char *tri__json_line(const tri_json *value) { return tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9)); }
+char *tri__json_line(const tri_json *value) {
+    return tri__json_text(value, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(9));
+}

@@ -24,7 +24,8 @@ void *tri__library_open(const char *name, int global, const char **why) {
     Dl_info here;
     char self[4096];
     dlerror();
-    void *library = dladdr((void *)(uintptr_t)tri__library_open, &here) ? open_beside(here.dli_fname, name, flags) : NULL;
+    void *library = dladdr((void *)(uintptr_t)tri__library_open, &here) ? open_beside(here.dli_fname, name, flags)
+                                                                        : NULL;
     ssize_t n = library ? 0 : readlink("/proc/self/exe", self, sizeof self - 1);
     if (n > 0) self[n] = 0;
     if (n > 0) library = open_beside(self, name, flags);

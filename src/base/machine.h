@@ -6,7 +6,8 @@
 
 /* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
 int64_t tri__memory_available(void);
-/* Bytes that this process holds now, of shared pages its share: over the processes that share them it adds up. 0 when it cannot be seen. */
+/* Bytes that this process holds now, of shared pages its share: over the processes that share them it adds up. 0 when
+ * it cannot be seen. */
 int64_t tri__memory_held(void);
 /* Processes of the control group that the system has killed for want of memory so far; 0 where that is not counted. */
 int64_t tri__oom_kills(void);

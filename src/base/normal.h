@@ -1,9 +1,11 @@
-/* normal.h - normal numbers many at a time: the body of base/normal_*.c, which compile it for one sort of machine each, and bring `roots`:
- * square roots of x [TRI_NORMAL_LANES], in place. (Compilers take sqrt one by one, as it may set errno.)
+/* normal.h - normal numbers many at a time: the body of base/normal_*.c, which compile it for one sort of machine each,
+ * and bring `roots`: square roots of x [TRI_NORMAL_LANES], in place. (Compilers take sqrt one by one, as it may set
+ * errno.)
  *
- * The numbers are those of base/random.c to the bit, which takes logarithm, sine and cosine from the system. Here these are polynomials (those
- * of FreeBSD's msun, which err by less than a unit in the last place) in loops over lanes. A result whose rounding to float could depend on
- * such errors, one in a hundred thousand, is told: the caller then computes it as base/random.c does. */
+ * The numbers are those of base/random.c to the bit, which takes logarithm, sine and cosine from the system. Here these
+ * are polynomials (those of FreeBSD's msun, which err by less than a unit in the last place) in loops over lanes. A
+ * result whose rounding to float could depend on such errors, one in a hundred thousand, is told: the caller then
+ * computes it as base/random.c does. */
 #include "base/random.h"
 
 #include <math.h>
@@ -43,7 +45,8 @@ static inline double sine(double x) {
     double z = x * x;
     double rest = 8.33333333332248946124e-03 +
                   z * (-1.98412698298579493134e-04 +
-                       z * (2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)));
+                       z * (2.75573137070700676789e-06 +
+                            z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)));
     return x + x * z * (-1.66666666666666324348e-01 + z * rest);
 }
 
@@ -52,11 +55,13 @@ static inline double cosine(double x) {
     double rest = 4.16666666666666019037e-02 +
                   z * (-1.38888888888741095749e-03 +
                        z * (2.48015872894767294178e-05 +
-                            z * (-2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11))));
+                            z * (-2.75573143513906633035e-07 +
+                                 z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11))));
     return near + (((1 - near) - half) + z * z * rest);
 }
 
-/* Whether rounding to float could go the other way: results err by less than 2^-49 of their value, here and in base/random.c. */
+/* Whether rounding to float could go the other way: results err by less than 2^-49 of their value, here and in
+ * base/random.c. */
 static inline int is_doubtful(double value) { return (float)(value * (1 - 0x1p-46)) != (float)(value * (1 + 0x1p-46)); }
 
 /* Counters [TRI_NORMAL_LANES] to random words, in place: word k of lane i is word[k][i] (tri__philox). */
@@ -77,23 +82,27 @@ static inline int64_t box_muller(const uint64_t *first, const uint64_t *second, 
     roots(radius);
     for (int i = 0; i < TRI_NORMAL_LANES; i++) {
         double angle = 2.0 * M_PI * (from_whole(second[i]) * 0x1p-32);
-        double shifted = angle * 6.36619772367581382433e-01 + 0x1.8p52, quarters = shifted - 0x1.8p52; /* of a turn: 0 to 4 */
+        double shifted = angle * 6.36619772367581382433e-01 + 0x1.8p52,
+               quarters = shifted - 0x1.8p52; /* of a turn: 0 to 4 */
         uint64_t quarter = as_bits(shifted);
         double rest = (angle - quarters * 1.57079632673412561417e+00) - quarters * 6.07710050650619224932e-11;
         double s = sine(rest), c = cosine(rest);
         double along = quarter & 1 ? s : c, across = quarter & 1 ? c : s;
-        double u = deviation * (radius[i] * ((quarter + 1) & 2 ? -along : along)), v = deviation * (radius[i] * (quarter & 2 ? -across : across));
+        double u = deviation * (radius[i] * ((quarter + 1) & 2 ? -along : along)),
+               v = deviation * (radius[i] * (quarter & 2 ? -across : across));
         x[i] = (float)u, y[i] = (float)v;
         doubts += is_doubtful(u) | is_doubtful(v) | (fabs(rest) < 1e-10); /* of a rest that small few digits are left */
     }
     return doubts;
 }
 
-/* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are in doubt. */
+/* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are in
+ * doubt. */
 static inline int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out) {
     uint64_t word[4][TRI_NORMAL_LANES];
     float normal[4][TRI_NORMAL_LANES];
-    for (int i = 0; i < TRI_NORMAL_LANES; i++) word[0][i] = (uint32_t)(group + i), word[1][i] = (group + i) >> 32, word[2][i] = 0, word[3][i] = 1;
+    for (int i = 0; i < TRI_NORMAL_LANES; i++)
+        word[0][i] = (uint32_t)(group + i), word[1][i] = (group + i) >> 32, word[2][i] = 0, word[3][i] = 1;
     mix(seed, id, word);
     int64_t doubts = 0;
     for (int k = 0; k < 4; k += 2) doubts += box_muller(word[k], word[k + 1], deviation, normal[k], normal[k + 1]);

@@ -360,7 +360,8 @@ tri_json *tri__option_json(const tri_option *row, const void *from) {
     case TRI_OPTION_REAL: return tri__json_real(*(const double *)at);
     case TRI_OPTION_TEXT: return *(char *const *)at ? tri__json_string(*(char *const *)at) : tri__json_null();
     case TRI_OPTION_CHOICE: return choice_json(row, *(const int *)at);
-    case TRI_OPTION_OBJECT: return *(tri_json *const *)at ? tri__json_deep_copy(*(tri_json *const *)at) : tri__json_null();
+    case TRI_OPTION_OBJECT:
+        return *(tri_json *const *)at ? tri__json_deep_copy(*(tri_json *const *)at) : tri__json_null();
     case TRI_OPTION_TEXTS:
     case TRI_OPTION_REALS: break;
     }

@@ -1,6 +1,6 @@
 /* random.c - names to stream numbers, and normal numbers by Box-Muller: two 32-bit words give two normals. Computed in
- * double and rounded once, so that any part of a tensor can be drawn alone and equals that part of the whole; and so that many can be drawn
- * at a time by other code (base/normal.h), with a look at the few whose rounding is near. */
+ * double and rounded once, so that any part of a tensor can be drawn alone and equals that part of the whole; and so
+ * that many can be drawn at a time by other code (base/normal.h), with a look at the few whose rounding is near. */
 #include "base/random.h"
 
 #include <string.h>

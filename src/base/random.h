@@ -36,8 +36,8 @@ static inline uint32_t tri__random_decision(const tri_random *random, unsigned l
 
 /* A logical operation's or parameter's number, from its name. */
 uint32_t tri__random_id(const char *name);
-/* Elements 4 * group .. 4 * (group + TRI_NORMAL_LANES) - 1 of such a tensor, many at a time (base/normal.h). 0: they are those of
- * tri__random_normal; else that many may not be. */
+/* Elements 4 * group .. 4 * (group + TRI_NORMAL_LANES) - 1 of such a tensor, many at a time (base/normal.h). 0: they
+ * are those of tri__random_normal; else that many may not be. */
 enum { TRI_NORMAL_LANES = 16 };
 typedef int64_t tri_normal(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out);
 tri_normal tri__normal_plain, tri__normal_avx2, tri__normal_avx512;

@@ -1,9 +1,10 @@
 /* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors carry logical names; which
  * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
  *
- *   manifest.json              version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128), files (bytes, xxh3-128), state
- *   weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*, exp_avg_sq.*      (one pair a rank)
- *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
+ *   manifest.json              version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128), files
+ * (bytes, xxh3-128), state weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*,
+ * exp_avg_sq.*      (one pair a rank) config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval
+ * and predict need
  */
 #ifndef TRI_CHECKPOINT_CHECKPOINT_H
 #define TRI_CHECKPOINT_CHECKPOINT_H
@@ -28,18 +29,21 @@ typedef struct tri_checkpoint_out {
  * step is replaced only by the rename. */
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
 
-/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets its part of the manifest, {tensors,
- * files}, a new reference; the first rank joins all ranks' parts and ends. When one of them fails, the first rank drops what was made. */
+/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets its part of the
+ * manifest, {tensors, files}, a new reference; the first rank joins all ranks' parts and ends. When one of them fails,
+ * the first rank drops what was made. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part);
-tri_status tri__checkpoint_join(tri_json *part, const tri_json *more); /* adds another rank's part, slices of one tensor to one row */
+tri_status tri__checkpoint_join(tri_json *part,
+                                const tri_json *more); /* adds another rank's part, slices of one tensor to one row */
 tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const tri_json *part);
-/* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others, but for the
- * optimizer's state. TRI_BUSY when the folder is there and not empty. */
+/* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others,
+ * but for the optimizer's state. TRI_BUSY when the folder is there and not empty. */
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
 void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
 
-/* What the names of the optimizer's moments of a parameter begin with: exp_avg., exp_avg_sq. The parameter's name follows. */
+/* What the names of the optimizer's moments of a parameter begin with: exp_avg., exp_avg_sq. The parameter's name
+ * follows. */
 enum { TRI_MOMENTS = 2 };
 extern const char *const tri__moment_prefix[TRI_MOMENTS];
 
@@ -48,7 +52,8 @@ typedef struct tri_checkpoint tri_checkpoint;
 /* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that
  * best_checkpoint.json names, if there). Verifies sizes and checksums; TRI_DATA naming file and reason. */
 tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out);
-/* One checkpoint's folder, of whose files only those that fall to `part` of `of` are hashed: `of` readers prove it whole together. */
+/* One checkpoint's folder, of whose files only those that fall to `part` of `of` are hashed: `of` readers prove it
+ * whole together. */
 tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out);
 void tri__checkpoint_close(tri_checkpoint *checkpoint);
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
@@ -68,9 +73,10 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
 
 /* Names which checkpoint of a run folder was best; atomic. */
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
-/* Removes all checkpoints of a run folder but the newest `keep` that are proven valid and the best; and stray temporary folders. `last`: the
- * step that the run has just saved; later ones are damaged or of a run that was begun anew, and go as well (INT64_MAX: nobody knows). When
- * one of those that could stay can be neither proven valid nor damaged, nothing is removed: TRI_RESOURCE or TRI_IO. */
+/* Removes all checkpoints of a run folder but the newest `keep` that are proven valid and the best; and stray temporary
+ * folders. `last`: the step that the run has just saved; later ones are damaged or of a run that was begun anew, and go
+ * as well (INT64_MAX: nobody knows). When one of those that could stay can be neither proven valid nor damaged, nothing
+ * is removed: TRI_RESOURCE or TRI_IO. */
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
 
 /* Checkpoints that this process has proven valid, or written: they are not hashed again at every prune. */

@@ -1,5 +1,5 @@
-/* checkpoint_open.c - opens a checkpoint after proving it whole: manifest, sizes and hashes of all files, and that every
- * slice the manifest lists lies where it says. Reading a piece then only copies. */
+/* checkpoint_open.c - opens a checkpoint after proving it whole: manifest, sizes and hashes of all files, and that
+ * every slice the manifest lists lies where it says. Reading a piece then only copies. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
@@ -48,13 +48,15 @@ static int parse_sizes(const tri_json *list, int64_t *out) {
 }
 
 static tri_status parse_tensor(const tri_checkpoint *checkpoint, const tri_json *row, tri_piece *piece) {
-    const char *name = tri__json_string_value(tri__json_get(row, "name")), *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
+    const char *name = tri__json_string_value(tri__json_get(row, "name")),
+               *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
     *piece = (tri_piece){.name = name};
     int found = dtype ? tri__dtype_find(dtype) : -1;
     if (!name || found < 0) return bad_row(checkpoint, name, "no name, or a dtype this build does not know");
     piece->dtype = (tri_dtype)found;
     piece->shape.n = parse_sizes(tri__json_get(row, "shape"), piece->shape.dim);
-    if (piece->shape.n < 0 || tri__shape_count(&piece->shape) < 0) return bad_row(checkpoint, name, "its shape is wrong");
+    if (piece->shape.n < 0 || tri__shape_count(&piece->shape) < 0)
+        return bad_row(checkpoint, name, "its shape is wrong");
     return TRI_OK;
 }
 
@@ -66,18 +68,21 @@ static int is_of(const char *stored, const char *tensor) {
     return stored[n] == '@' && stored[n + 1] && strspn(stored + n + 1, "0123456789") == strlen(stored + n + 1);
 }
 
-static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor, stored *out) {
-    const char *file = tri__json_string_value(tri__json_get(row, "file")), *name = tri__json_string_value(tri__json_get(row, "tensor"));
+static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *row, const tri_piece *tensor,
+                              stored *out) {
+    const char *file = tri__json_string_value(tri__json_get(row, "file")),
+               *name = tri__json_string_value(tri__json_get(row, "tensor"));
     const tri_json *begin = tri__json_get(row, "begin"), *end = tri__json_get(row, "end");
     const tri_json *shard = file ? tri__json_get(checkpoint->shards, file) : NULL;
     if (!shard || !name) return bad_row(checkpoint, tensor->name, "a slice lies in no file of the checkpoint");
     if (!is_of(name, tensor->name)) return bad_row(checkpoint, tensor->name, "a slice is of another tensor");
     *out = (stored){.file = &checkpoint->shard[tri__json_integer_value(shard)]};
     out->entry = tri__st_find(out->file, name);
-    if (!out->entry || out->entry->dtype != tensor->dtype) return bad_row(checkpoint, tensor->name, "a slice is not in its file");
+    if (!out->entry || out->entry->dtype != tensor->dtype)
+        return bad_row(checkpoint, tensor->name, "a slice is not in its file");
     if (parse_sizes(tri__json_get(row, "start"), out->slice.start) != tensor->shape.n ||
-        parse_sizes(tri__json_get(row, "extent"), out->slice.extent) != tensor->shape.n || !tri__json_is_integer(begin) ||
-        !tri__json_is_integer(end))
+        parse_sizes(tri__json_get(row, "extent"), out->slice.extent) != tensor->shape.n ||
+        !tri__json_is_integer(begin) || !tri__json_is_integer(end))
         return bad_row(checkpoint, tensor->name, "a slice lacks start, extent, begin or end");
     out->slice.begin = tri__json_integer_value(begin), out->slice.end = tri__json_integer_value(end);
     if (!tri__slice_fits(&out->slice, &tensor->shape) ||
@@ -94,8 +99,8 @@ static int by_place(const void *a, const void *b) {
     return order ? order : (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Joins ranges of one box that continue each other; returns how many are left. So what thousands of replicas wrote is compared box by box,
- * not each with each. */
+/* Joins ranges of one box that continue each other; returns how many are left. So what thousands of replicas wrote is
+ * compared box by box, not each with each. */
 static size_t join_slices(tri_slice *slice, size_t n) {
     size_t runs = 0;
     qsort(slice, n, sizeof *slice, by_place);
@@ -111,7 +116,8 @@ static size_t join_slices(tri_slice *slice, size_t n) {
 }
 
 /* The slices of a tensor: each lies in its file, no two share an element, together they have as many as the tensor. */
-static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const tri_json *rows, tri_slice *slice) {
+static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const tri_json *rows,
+                               tri_slice *slice) {
     int64_t elements = 0;
     size_t n = tri__json_size(rows);
     for (size_t i = 0; i < n; i++) {
@@ -120,9 +126,11 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
         slice[i] = part.slice;
         if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
     }
-    if (elements != tri__shape_count(&tensor->shape)) return bad_row(checkpoint, tensor->name, "its slices do not make it up");
+    if (elements != tri__shape_count(&tensor->shape))
+        return bad_row(checkpoint, tensor->name, "its slices do not make it up");
     size_t runs = join_slices(slice, n);
-    if (runs > RUNS_MAX) return bad_row(checkpoint, tensor->name, "has too many slices that do not continue each other");
+    if (runs > RUNS_MAX)
+        return bad_row(checkpoint, tensor->name, "has too many slices that do not continue each other");
     for (size_t i = 0; i < runs; i++)
         for (size_t j = 0; j < i; j++)
             if (tri__slice_meets(&tensor->shape, &slice[i], &slice[j]))
@@ -143,7 +151,8 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
         if (tri__json_get(checkpoint->tensors, tensor.name)) return bad_row(checkpoint, tensor.name, "is listed twice");
         if (tri__json_size(slices) > SLICES_MAX) return bad_row(checkpoint, tensor.name, "has too many slices");
         tri_slice *slice = calloc(tri__json_size(slices) + 1, sizeof *slice);
-        tri_status status = slice ? check_slices(checkpoint, &tensor, slices, slice) : tri__fail(TRI_RESOURCE, "out of memory");
+        tri_status status = slice ? check_slices(checkpoint, &tensor, slices, slice)
+                                  : tri__fail(TRI_RESOURCE, "out of memory");
         free(slice);
         TRI_TRY(status);
         if (tri__json_set(checkpoint->tensors, tensor.name, row)) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -175,7 +184,8 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     tri__json_each(files, i, row) {
         const char *name = tri__json_string_value(tri__json_get(row, "name"));
         size_t length = strlen(name);
-        if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0) continue;
+        if (strchr(name, '/') || length < sizeof suffix || strcmp(name + length - (sizeof suffix - 1), suffix) != 0)
+            continue;
         TRI_TRY(tri__st_open_listed(checkpoint->path, name, &checkpoint->shard[checkpoint->n_shards]));
         if (tri__json_set_new(checkpoint->shards, name, tri__json_integer(checkpoint->n_shards++)))
             return tri__fail(TRI_RESOURCE, "out of memory");
@@ -226,14 +236,18 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
     return status;
 }
 
-static tri_status open_folder(const char *path, tri_checkpoint **out) { return tri__checkpoint_open_part(path, 0, 1, out); }
+static tri_status open_folder(const char *path, tri_checkpoint **out) {
+    return tri__checkpoint_open_part(path, 0, 1, out);
+}
 
 /* The newest valid one; the first reason stands in the message when there is none. */
 static tri_status open_newest(const char *folder, tri_checkpoint **out) {
     int64_t *steps;
     int n;
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
-    tri_status status = n ? TRI_DATA : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", folder);
+    tri_status status = n ? TRI_DATA
+                          : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder",
+                                      folder);
     char reason[1024] = "";
     for (int i = 0; i < n; i++) {
         char path[TRI_PATH_MAX];
@@ -244,7 +258,8 @@ static tri_status open_newest(const char *folder, tri_checkpoint **out) {
         status = TRI_DATA;
     }
     free(steps);
-    if (status == TRI_DATA) return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %s", folder, n, reason);
+    if (status == TRI_DATA)
+        return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %s", folder, n, reason);
     return status;
 }
 
@@ -254,7 +269,8 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
     int64_t step = -1;
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
-    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    if (kind != TRI_KIND_FOLDER)
+        return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return open_folder(path, out);
@@ -281,7 +297,9 @@ const char *tri__checkpoint_path(const tri_checkpoint *checkpoint) { return chec
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint) { return checkpoint->step; }
 const tri_json *tri__checkpoint_config(const tri_checkpoint *checkpoint) { return checkpoint->config; }
 const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint) { return checkpoint->preprocessing; }
-const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint) { return tri__json_get(checkpoint->manifest, "state"); }
+const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint) {
+    return tri__json_get(checkpoint->manifest, "state");
+}
 const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint) { return checkpoint->manifest; }
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name) {
     return tri__json_get(checkpoint->tensors, name) != NULL;
@@ -317,8 +335,8 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
     if (tensor.dtype != piece->dtype || !tri__shape_equal(&tensor.shape, &piece->shape))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
-                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have), tri__dtype_name(piece->dtype),
-                         tri__shape_text(&piece->shape, want));
+                         tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),
+                         tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, want));
     int64_t filled = 0;
     tri__json_each(tri__json_get(row, "slices"), i, slice) {
         stored part;
@@ -326,6 +344,7 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
         copy c = {.into = piece->data, .from = &part, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};
         TRI_TRY(tri__slice_overlap(&tensor.shape, &piece->slice, &part.slice, copy_run, &c, &filled));
     }
-    if (filled != piece->slice.end - piece->slice.begin) return bad_row(checkpoint, piece->name, "its slices leave a gap");
+    if (filled != piece->slice.end - piece->slice.begin)
+        return bad_row(checkpoint, piece->name, "its slices leave a gap");
     return TRI_OK;
 }

@@ -1,6 +1,6 @@
-/* checkpoint_save.c - a checkpoint appears whole or not at all. Everything is written into a temporary folder and brought
- * to disk; the manifest comes last; one rename makes it a checkpoint. A kill at any point leaves the old state or the
- * new one, and perhaps a temporary folder that the next prune removes. */
+/* checkpoint_save.c - a checkpoint appears whole or not at all. Everything is written into a temporary folder and
+ * brought to disk; the manifest comes last; one rename makes it a checkpoint. A kill at any point leaves the old state
+ * or the new one, and perhaps a temporary folder that the next prune removes. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/arena.h"
@@ -22,8 +22,8 @@ static tri_json *sizes_json(const int64_t *value, int n) {
 }
 
 /* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`; hash: [n] of their data. */
-static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
-                               tri_json *tensors) {
+static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33],
+                               int n, tri_json *tensors) {
     tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
     int failed = slices_of == NULL;
     for (int i = 0; i < n && !failed; i++) {
@@ -31,15 +31,16 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
         tri_json *slices = tri__json_get(slices_of, piece->name);
         if (!slices) {
             tri_json *made = tri__json_array();
-            tri_json *row = tri__json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype", tri__dtype_file_name(piece->dtype), "shape",
-                                    sizes_json(piece->shape.dim, piece->shape.n), "slices", made);
+            tri_json *row = tri__json_pack("{s:s, s:s, s:o, s:O}", "name", piece->name, "dtype",
+                                           tri__dtype_file_name(piece->dtype), "shape",
+                                           sizes_json(piece->shape.dim, piece->shape.n), "slices", made);
             failed |= tri__json_set_new(slices_of, piece->name, made) | tri__json_append_new(tensors, row);
             slices = tri__json_get(slices_of, piece->name);
         }
-        tri_json *slice = tri__json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
-                                  sizes_json(piece->slice.start, piece->shape.n), "extent",
-                                  sizes_json(piece->slice.extent, piece->shape.n), "begin", (tri_json_int)piece->slice.begin, "end",
-                                  (tri_json_int)piece->slice.end, "xxh3", hash[i]);
+        tri_json *slice = tri__json_pack(
+            "{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
+            sizes_json(piece->slice.start, piece->shape.n), "extent", sizes_json(piece->slice.extent, piece->shape.n),
+            "begin", (tri_json_int)piece->slice.begin, "end", (tri_json_int)piece->slice.end, "xxh3", hash[i]);
         failed |= tri__json_append_new(slices, slice);
     }
     tri__json_decref(slices_of);
@@ -65,10 +66,12 @@ static tri_status save_pieces(const char *folder, const char *file, const tri_pi
     }
     tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
-    tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written)
+                                 : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors"));
-    if (status == TRI_OK && tri__json_append_new(tri__json_get(part, "files"), tri__json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
-                                                                                          (tri_json_int)written.bytes, "xxh3", written.xxh3)))
+    if (status == TRI_OK && tri__json_append_new(tri__json_get(part, "files"),
+                                                 tri__json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
+                                                                (tri_json_int)written.bytes, "xxh3", written.xxh3)))
         status = tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     tri__json_decref(metadata);
     tri__arena_close(&arena);
@@ -85,11 +88,13 @@ static tri_status save_json(const char *folder, const char *name, const tri_json
 static tri_status save_manifest(const tri_checkpoint_out *out, const char *folder, const tri_json *part) {
     tri_json *files;
     TRI_TRY(tri__manifest_files(folder, tri__json_get(part, "files"), &files));
-    tri_json *manifest = tri__json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (tri_json_int)out->step, "sequence", (tri_json_int)out->sequence,
-                                 "engine", tri_version(), "tensors", tri__json_get(part, "tensors"), "files", files);
+    tri_json *manifest = tri__json_pack("{s:I, s:I, s:s, s:O, s:o}", "step", (tri_json_int)out->step, "sequence",
+                                        (tri_json_int)out->sequence, "engine", tri_version(), "tensors",
+                                        tri__json_get(part, "tensors"), "files", files);
     tri_json *state = out->state ? tri__json_deep_copy(out->state) : tri__json_object();
     tri_status status = TRI_OK;
-    if (!manifest || tri__json_set_new(manifest, "state", state)) status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    if (!manifest || tri__json_set_new(manifest, "state", state))
+        status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     else status = tri__manifest_save(folder, manifest);
     tri__json_decref(manifest);
     return status;
@@ -111,7 +116,8 @@ tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
     size_t i;
     int failed = slices_of == NULL || tri__json_extend(tri__json_get(part, "files"), tri__json_get(added, "files"));
     tri__json_each(rows, i, row) {
-        failed |= tri__json_set(slices_of, tri__json_string_value(tri__json_get(row, "name")), tri__json_get(row, "slices"));
+        failed |= tri__json_set(slices_of, tri__json_string_value(tri__json_get(row, "name")),
+                                tri__json_get(row, "slices"));
     }
     tri__json_each(more, i, row) {
         tri_json *slices = tri__json_get(slices_of, tri__json_string_value(tri__json_get(row, "name")));
@@ -121,8 +127,8 @@ tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
-/* `made` takes the name `final`. An older one of that name changes places with it in one step and is removed then; where
- * the file system cannot exchange names, it is moved away first, and back if the second rename fails. */
+/* `made` takes the name `final`. An older one of that name changes places with it in one step and is removed then;
+ * where the file system cannot exchange names, it is moved away first, and back if the second rename fails. */
 static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
     char away[TRI_PATH_MAX], suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
@@ -149,13 +155,16 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_create(made);
 }
 
-/* Opens what was made as a reader does, without hashing again what was hashed on the way, before it takes the place of anything. */
+/* Opens what was made as a reader does, without hashing again what was hashed on the way, before it takes the place of
+ * anything. */
 static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
     tri_checkpoint *checkpoint;
     tri_status status = tri__checkpoint_open_part(made, 0, 0, &checkpoint);
-    if (status == TRI_OK && tri__checkpoint_step(checkpoint) != out->step) status = tri__fail(TRI_DATA, "%s is of another step", made);
+    if (status == TRI_OK && tri__checkpoint_step(checkpoint) != out->step)
+        status = tri__fail(TRI_DATA, "%s is of another step", made);
     tri__checkpoint_close(checkpoint);
-    if (status == TRI_DATA || status == TRI_NOINPUT) return tri__fail_in(TRI_IO, "what was written cannot be read back");
+    if (status == TRI_DATA || status == TRI_NOINPUT)
+        return tri__fail_in(TRI_IO, "what was written cannot be read back");
     return status;
 }
 

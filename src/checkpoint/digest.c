@@ -50,7 +50,8 @@ tri_status tri__pieces_digest(const tri_piece *pieces, int n, char hex[static 33
     tri_piece *tensors = malloc(((size_t)n + 1) * sizeof *tensors);
     if (!tensors) return tri__fail(TRI_RESOURCE, "no memory for the digest of %d tensors", n);
     for (int i = 0; i < n; i++) {
-        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape) && (pieces[i].data || pieces[i].slice.end == 0));
+        TRI_ASSERT(tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape) &&
+                   (pieces[i].data || pieces[i].slice.end == 0));
         tensors[i] = pieces[i];
     }
     tri_status status = digest(NULL, tensors, n, hex);

@@ -155,7 +155,8 @@ static tri_status retire(const char *folder, int64_t step) {
     return tri__folder_remove_all(gone);
 }
 
-/* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write, ".probe-<n>". */
+/* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write,
+ * ".probe-<n>". */
 static int is_stray_file(const char *name) {
     const char *mark = strstr(name, ".tmp-");
     int n, end = -1;

@@ -32,7 +32,9 @@ tri_status tri__hasher_open(tri_hasher **out) {
     return TRI_OK;
 }
 
-void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size) { XXH3_128bits_update(&hasher->state, data, size); }
+void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size) {
+    XXH3_128bits_update(&hasher->state, data, size);
+}
 
 void tri__hasher_close(tri_hasher *hasher, char hex[static 33]) {
     write_hex(XXH3_128bits_digest(&hasher->state), hex);

@@ -63,12 +63,14 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
             status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is no plain file name", path, tensor);
             break;
         }
-        if (!tri__json_get(names, name)) tri__json_set_new(names, name, tri__json_integer((tri_json_int)tri__json_object_size(names)));
+        if (!tri__json_get(names, name))
+            tri__json_set_new(names, name, tri__json_integer((tri_json_int)tri__json_object_size(names)));
     }
     if (status == TRI_OK) status = open_shards(hf, names);
     if (status == TRI_OK)
         tri__json_each_member((tri_json *)map, tensor, shard) {
-            const tri_st_file *file = &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(shard)))];
+            const tri_st_file *file =
+                &hf->file[tri__json_integer_value(tri__json_get(names, tri__json_string_value(shard)))];
             if (tri__st_find(file, tensor)) continue;
             status = tri__fail(TRI_DATA, "%s: tensor '%s' is not in %s", path, tensor, file->path);
             break;
@@ -92,10 +94,11 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     }
     TRI_TRY(tri__path_join(path, hf->folder, "pytorch_model.bin"));
     if (tri__is_file(path))
-        return tri__fail(TRI_USAGE,
-                         "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
-                         "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
-                         path, hf->folder, hf->folder);
+        return tri__fail(
+            TRI_USAGE,
+            "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
+            "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
+            path, hf->folder, hf->folder);
     *found = 0;
     return TRI_OK;
 }
@@ -105,7 +108,8 @@ tri_status tri__hf_open(const char *folder, tri_hf **out) {
     int found = 0;
     tri_hf *hf = calloc(1, sizeof *hf);
     if (hf) hf->folder = strdup(folder);
-    tri_status status = hf && hf->folder ? open_folder(hf, &found) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri_status status = hf && hf->folder ? open_folder(hf, &found)
+                                         : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     if (status == TRI_OK && found) *out = hf;
     else tri__hf_close(hf);
     return status;
@@ -122,7 +126,8 @@ void tri__hf_close(tri_hf *hf) {
 /* The base model's name of a tensor, into out. */
 static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
     static const char *const prefixes[] = {"bert.", "roberta."};
-    static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}};
+    static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"},
+                                               {"LayerNorm.beta", "LayerNorm.bias"}};
     for (int i = 0; i < 2; i++)
         if (tri__text_begins(name, prefixes[i])) {
             name += strlen(prefixes[i]);
@@ -143,7 +148,8 @@ static tri_status map_names(const tri_hf *hf, tri_json *map) {
             base_name(hf->file[f].entry[i].name, name);
             if (tri__json_get(map, name))
                 return tri__fail(TRI_DATA, "%s: tensor '%s' is there twice, under two names", hf->folder, name);
-            if (tri__json_set_new(map, name, tri__json_pack("[i, i]", f, i))) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+            if (tri__json_set_new(map, name, tri__json_pack("[i, i]", f, i)))
+                return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
         }
     return TRI_OK;
 }
@@ -165,9 +171,11 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
     char have[128], want[128];
     TRI_ASSERT(piece->dtype == TRI_F32);
     if (!tri__shape_equal(&entry->shape, &piece->shape))
-        return tri__fail(TRI_DATA, "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
-                         file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
-                         tri__shape_text(&piece->shape, want));
+        return tri__fail(
+            TRI_DATA,
+            "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
+            file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
+            tri__shape_text(&piece->shape, want));
     source s = {.file = file, .entry = entry, .into = piece->data};
     tri_slice whole = tri__slice_whole(&entry->shape);
     int64_t shared = 0;
@@ -201,11 +209,15 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
     tri_json *value;
     tri__json_each_member((tri_json *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
     if (ignored.n) tri__say(log, TRI_LOG_INFO, "%s: ignored %d: %s", branch, ignored.n, ignored.text);
-    if (unknown.n) tri__say(log, TRI_LOG_WARN, "%s: ignored %d that the model does not have: %s", branch, unknown.n, unknown.text);
-    if (fresh->n) tri__say(log, gaps ? TRI_LOG_WARN : TRI_LOG_INFO, "%s: newly initialised %d: %s", branch, fresh->n, fresh->text);
+    if (unknown.n)
+        tri__say(log, TRI_LOG_WARN, "%s: ignored %d that the model does not have: %s", branch, unknown.n, unknown.text);
+    if (fresh->n)
+        tri__say(log, gaps ? TRI_LOG_WARN : TRI_LOG_INFO, "%s: newly initialised %d: %s", branch, fresh->n,
+                 fresh->text);
 }
 
-tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled, const tri_log *log) {
+tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled,
+                        const tri_log *log) {
     char branch[64];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
@@ -233,7 +245,8 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
     if (status == TRI_OK && asked && !loaded)
         status = tri__fail(TRI_DATA, "%s: none of its tensors is one of a BERT or RoBERTa encoder", hf->folder);
     if (status == TRI_OK) {
-        tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6, hf->folder);
+        tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
+                 hf->folder);
         say_rest(log, branch, map, &fresh, gaps);
     }
     tri__json_decref(map);

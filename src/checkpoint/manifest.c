@@ -59,7 +59,9 @@ static tri_status list_unknown(const char *path, const char *name, tri_json *fil
     return tri__json_append_new(files, row) ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : TRI_OK;
 }
 
-static const char *text_of(const tri_json *row, const char *key) { return tri__json_string_value(tri__json_get(row, key)); }
+static const char *text_of(const tri_json *row, const char *key) {
+    return tri__json_string_value(tri__json_get(row, key));
+}
 
 static tri_status list_file(const char *path, const char *name, const tri_json *known, tri_json *files) {
     tri_json *row;
@@ -97,7 +99,8 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
 
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files) {
     *files = tri__json_array();
-    tri_status status = *files ? list_folder(folder, "", known, *files) : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
+    tri_status status = *files ? list_folder(folder, "", known, *files)
+                               : tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     if (status != TRI_OK) {
         tri__json_decref(*files);
         *files = NULL;
@@ -128,14 +131,15 @@ static void name_tensor(const char *folder, const char *name, const tri_json *ma
     tri__st_close(&file);
 }
 
-static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex, const char *hash) {
+static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex,
+                          const char *hash) {
     static const char suffix[] = ".safetensors";
     char what[256] = "";
     size_t length = strlen(name);
     int shard = length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
     if (shard) name_tensor(folder, name, manifest, what);
-    return tri__fail(TRI_DATA, "%s/%s is damaged%s%s: its hash is %s, the manifest says %s", folder, name, shard ? " in " : "", what, hex,
-                     hash);
+    return tri__fail(TRI_DATA, "%s/%s is damaged%s%s: its hash is %s, the manifest says %s", folder, name,
+                     shard ? " in " : "", what, hex, hash);
 }
 
 static tri_status check_file(const char *folder, const tri_json *manifest, const tri_json *row, int deep) {
@@ -204,8 +208,11 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     tri_status status = TRI_OK;
     if (!text) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     else if (length > TRI_LIMIT_JSON_FILE) /* nobody could open it again */
-        status = tri__fail(TRI_RESOURCE, "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
-                           "--shard-size", path, length, TRI_LIMIT_JSON_FILE);
+        status = tri__fail(
+            TRI_RESOURCE,
+            "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
+            "--shard-size",
+            path, length, TRI_LIMIT_JSON_FILE);
     else status = tri__file_write(path, text, length);
     free(text);
     return status;
@@ -218,7 +225,8 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     if (*size < FRONT + LINE || memcmp(text, opening, sizeof opening - 1) != 0 ||
         memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 ||
         memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
-        return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum", path);
+        return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum",
+                         path);
     char stated[HEX];
     memcpy(stated, text + FRONT, HEX);
     *size -= LINE;
@@ -233,7 +241,8 @@ static tri_status check_manifest(const char *path, tri_json *manifest) {
     if (!format || strcmp(format, format_name) != 0) return tri__fail(TRI_DATA, "%s is no checkpoint's manifest", path);
     tri_json_int version = tri__json_integer_value(tri__json_get(manifest, "version"));
     if (version != VERSION) /* whole, as its checksum says */
-        return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version, VERSION);
+        return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version,
+                         VERSION);
     return TRI_OK;
 }
 

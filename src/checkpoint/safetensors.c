@@ -20,13 +20,15 @@ static int find_dtype(const char *name) {
     return dtype >= 0 && strcmp(name, tri__dtype_file_name((tri_dtype)dtype)) == 0 ? dtype : -1;
 }
 
-/* The format has no negative numbers. "-0" is one to the reference reader, and 0 to a parser of integers: it must be seen in the text. */
+/* The format has no negative numbers. "-0" is one to the reference reader, and 0 to a parser of integers: it must be
+ * seen in the text. */
 static tri_status check_signs(const char *path, const char *text, size_t length) {
     int quoted = 0;
     for (size_t i = 0; i < length; i++) {
         if (quoted && text[i] == '\\') i++;
         else if (text[i] == '"') quoted = !quoted;
-        else if (text[i] == '-' && !quoted) return tri__fail(TRI_DATA, "%s: a negative number at byte %zu of the header", path, i);
+        else if (text[i] == '-' && !quoted)
+            return tri__fail(TRI_DATA, "%s: a negative number at byte %zu of the header", path, i);
     }
     return TRI_OK;
 }
@@ -36,7 +38,8 @@ static int is_size(const tri_json *value) { return tri__json_is_integer(value) &
 static tri_status parse_shape(const char *path, const char *name, const tri_json *dims, tri_shape *shape) {
     if (!tri__json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is no list", path, name);
     if (tri__json_size(dims) > TRI_MAX_DIMS)
-        return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, tri__json_size(dims), TRI_MAX_DIMS);
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, tri__json_size(dims),
+                         TRI_MAX_DIMS);
     *shape = (tri_shape){.n = (int)tri__json_size(dims)};
     for (int i = 0; i < shape->n; i++) {
         const tri_json *dim = tri__json_at(dims, (size_t)i);
@@ -52,8 +55,8 @@ static tri_status parse_entry(const char *path, const char *name, const tri_json
     if (!dtype_name) return tri__fail(TRI_DATA, "%s: tensor '%s' has no dtype", path, name);
     int dtype = find_dtype(dtype_name);
     if (dtype < 0)
-        return tri__fail(TRI_DATA, "%s: tensor '%s' has dtype %s, which Trident does not read; convert it to F32", path, name,
-                         dtype_name);
+        return tri__fail(TRI_DATA, "%s: tensor '%s' has dtype %s, which Trident does not read; convert it to F32", path,
+                         name, dtype_name);
     *entry = (tri_st_entry){.name = name, .dtype = (tri_dtype)dtype};
     TRI_TRY(parse_shape(path, name, tri__json_get(value, "shape"), &entry->shape));
     if (tri__json_size(offsets) != 2 || !is_size(tri__json_at(offsets, 0)) || !is_size(tri__json_at(offsets, 1)))
@@ -66,9 +69,9 @@ static tri_status parse_entry(const char *path, const char *name, const tri_json
         return tri__fail(TRI_DATA, "%s: tensor '%s': the size of shape %s overflows", path, name,
                          tri__shape_text(&entry->shape, text));
     if (entry->end < entry->begin || entry->end - entry->begin != bytes)
-        return tri__fail(TRI_DATA, "%s: tensor '%s': data_offsets [%lld, %lld] do not fit %s of shape %s (%lld bytes)", path, name,
-                         (long long)entry->begin, (long long)entry->end, dtype_name, tri__shape_text(&entry->shape, text),
-                         (long long)bytes);
+        return tri__fail(TRI_DATA, "%s: tensor '%s': data_offsets [%lld, %lld] do not fit %s of shape %s (%lld bytes)",
+                         path, name, (long long)entry->begin, (long long)entry->end, dtype_name,
+                         tri__shape_text(&entry->shape, text), (long long)bytes);
     return TRI_OK;
 }
 
@@ -93,13 +96,15 @@ static tri_status check_ranges(const tri_st_file *file, size_t data_bytes) {
     for (int i = 0; i < file->n; i++) {
         const tri_st_entry *entry = &file->entry[i];
         if (entry->begin != cursor)
-            return tri__fail(TRI_DATA, "%s: tensor '%s' begins at %lld, but the one before it ends at %lld: the data has %s", file->path,
-                             entry->name, (long long)entry->begin, (long long)cursor, entry->begin < cursor ? "an overlap" : "a hole");
+            return tri__fail(TRI_DATA,
+                             "%s: tensor '%s' begins at %lld, but the one before it ends at %lld: the data has %s",
+                             file->path, entry->name, (long long)entry->begin, (long long)cursor,
+                             entry->begin < cursor ? "an overlap" : "a hole");
         cursor = entry->end;
     }
     if ((uint64_t)cursor != data_bytes)
-        return tri__fail(TRI_DATA, "%s: the tensors need %lld bytes of data, the file has %zu; is it cut short?", file->path,
-                         (long long)cursor, data_bytes);
+        return tri__fail(TRI_DATA, "%s: the tensors need %lld bytes of data, the file has %zu; is it cut short?",
+                         file->path, (long long)cursor, data_bytes);
     return TRI_OK;
 }
 
@@ -116,7 +121,8 @@ static tri_status parse_header(tri_st_file *file) {
     tri_json *metadata = tri__json_get(file->header, metadata_key), *value;
     if (metadata) TRI_TRY(check_metadata(path, metadata));
     size_t n = tri__json_object_size(file->header) - (metadata != NULL);
-    if (n > TRI_LIMIT_TENSORS) return tri__fail(TRI_DATA, "%s: %zu tensors, the limit is %d", path, n, TRI_LIMIT_TENSORS);
+    if (n > TRI_LIMIT_TENSORS)
+        return tri__fail(TRI_DATA, "%s: %zu tensors, the limit is %d", path, n, TRI_LIMIT_TENSORS);
     file->entry = calloc(n ? n : 1, sizeof *file->entry);
     if (!file->entry) return tri__fail(TRI_RESOURCE, "%s: out of memory for %zu tensors", path, n);
     tri__json_each_member(file->header, name, value)

@@ -44,6 +44,7 @@ typedef struct tri_st_written {
 
 /* Writes whole pieces (each slice must be a whole tensor) in the reference writer's order and padding. metadata: an
  * object of strings, or NULL. fsyncs; the file must not exist. written: NULL when nobody asks. */
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata, tri_st_written *written);
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata,
+                         tri_st_written *written);
 
 #endif

@@ -1,5 +1,5 @@
-/* safetensors_write.c - writes whole tensors byte for byte as the reference writer does: wide dtypes first, then by name,
- * so that data stays aligned; the header padded with spaces to a multiple of 8. */
+/* safetensors_write.c - writes whole tensors byte for byte as the reference writer does: wide dtypes first, then by
+ * name, so that data stays aligned; the header padded with spaces to a multiple of 8. */
 #include "checkpoint/safetensors.h"
 
 #include "checkpoint/hash.h"
@@ -28,8 +28,8 @@ static size_t piece_bytes(const tri_piece *piece) {
 static tri_json *entry_json(const tri_piece *piece, tri_json_int begin) {
     tri_json *shape = tri__json_array();
     for (int i = 0; i < piece->shape.n; i++) tri__json_append_new(shape, tri__json_integer(piece->shape.dim[i]));
-    return tri__json_pack("{s:s, s:o, s:[I, I]}", "dtype", tri__dtype_file_name(piece->dtype), "shape", shape, "data_offsets", begin,
-                     begin + (tri_json_int)piece_bytes(piece));
+    return tri__json_pack("{s:s, s:o, s:[I, I]}", "dtype", tri__dtype_file_name(piece->dtype), "shape", shape,
+                          "data_offsets", begin, begin + (tri_json_int)piece_bytes(piece));
 }
 
 /* The header's text, padded, after the 8 bytes of its length; NULL when out of memory. */
@@ -67,8 +67,8 @@ typedef struct output {
     int64_t bytes, told; /* written; of these, those that the system was told to begin bringing to disk */
 } output;
 
-/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch of the file while
- * the next one is hashed, so that little is left for fsync. */
+/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch
+ * of the file while the next one is hashed, so that little is left for fsync. */
 static tri_status put(output *out, const char *data, size_t size, tri_hasher *piece) {
     enum { CHUNK = 1 << 20, STRETCH = 16 << 20 };
     for (size_t at = 0; at < size;) {
@@ -78,7 +78,8 @@ static tri_status put(output *out, const char *data, size_t size, tri_hasher *pi
         TRI_TRY(tri__write_all(out->fd, data + at, part, out->path));
         at += part, out->bytes += (int64_t)part;
         if (out->bytes - out->told >= STRETCH) {
-            sync_file_range(out->fd, out->told, out->bytes - out->told, SYNC_FILE_RANGE_WRITE); /* a hint: only fsync decides */
+            sync_file_range(out->fd, out->told, out->bytes - out->told,
+                            SYNC_FILE_RANGE_WRITE); /* a hint: only fsync decides */
             out->told = out->bytes;
         }
     }
@@ -94,8 +95,8 @@ static tri_status put_piece(output *out, const tri_piece *piece, char hex[static
 }
 
 /* order[i] is one of `pieces`, whose hashes are in the same places. */
-static tri_status put_all(output *out, const char *header, size_t header_bytes, const tri_piece *const *order, const tri_piece *pieces,
-                          int n, tri_st_written *written) {
+static tri_status put_all(output *out, const char *header, size_t header_bytes, const tri_piece *const *order,
+                          const tri_piece *pieces, int n, tri_st_written *written) {
     TRI_TRY(put(out, header, header_bytes, NULL));
     for (int i = 0; i < n; i++) {
         char hex[33];
@@ -115,8 +116,10 @@ static tri_status write_file(const char *path, const char *header, size_t header
         status = put_all(&out, header, header_bytes, order, pieces, n, written);
         tri__hasher_close(out.hasher, hex);
     }
-    /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given up. */
-    if (status == TRI_OK && fsync(out.fd)) status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
+    /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given
+     * up. */
+    if (status == TRI_OK && fsync(out.fd))
+        status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
     if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
     if (status != TRI_OK) (void)tri__file_remove(path);
     if (status == TRI_OK && written) {
@@ -126,7 +129,8 @@ static tri_status write_file(const char *path, const char *header, size_t header
     return status;
 }
 
-tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata, tri_st_written *written) {
+tri_status tri__st_write(const char *path, const tri_piece *pieces, int n, const tri_json *metadata,
+                         tri_st_written *written) {
     const tri_piece **order = calloc(n ? (size_t)n : 1, sizeof *order);
     if (!order) return tri__fail(TRI_RESOURCE, "%s: out of memory for %d tensors", path, n);
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two states differ, and fewer
- * of them. */
+/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two
+ * states differ, and fewer of them. */
 #include "cli/cli.h"
 
 #include "base/text.h"
@@ -26,13 +26,15 @@ static tri_status find(const char *path, found *f) {
     TRI_TRY(tri__path_join(f->folder, "", path));
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
-    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+    if (kind != TRI_KIND_FOLDER)
+        return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return TRI_OK;
     TRI_TRY(tri__checkpoint_best(path, &f->best));
     TRI_TRY(tri__checkpoint_steps(path, &f->steps, &f->n));
-    return f->n ? TRI_OK : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", path);
+    return f->n ? TRI_OK
+                : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", path);
 }
 
 static tri_status name(const found *f, int i, char path[static TRI_PATH_MAX]) {
@@ -43,11 +45,13 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     const tri_json *row;
     size_t i;
     tri_json_int bytes = 0;
-    tri__json_each(tri__json_get(manifest, "files"), i, row) bytes += tri__json_integer_value(tri__json_get(row, "bytes"));
+    tri__json_each(tri__json_get(manifest, "files"), i, row)
+        bytes += tri__json_integer_value(tri__json_get(row, "bytes"));
     return bytes;
 }
 
-/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or the reason why it is none. deep: 1: all hashes. */
+/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or the reason why it is none. deep: 1: all
+ * hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
     tri_json *manifest = NULL;
@@ -65,9 +69,10 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     }
     const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
     tri_json_int step = manifest ? tri__json_integer_value(tri__json_get(manifest, "step")) : f->n ? f->steps[i] : -1;
-    *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid", status == TRI_OK, "best",
-                     f->n && f->steps[i] == f->best, "bytes", manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
-                     tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
+    *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid",
+                          status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
+                          manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
+                          tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
     tri__json_decref(manifest);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -75,13 +80,16 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
 static void add_row(tri_text_table *table, const tri_json *row) {
     char bytes[32], mesh[96] = "-";
     const tri_json *m = tri__json_get(row, "mesh");
-    const char *engine = tri__json_string_value(tri__json_get(row, "engine")), *reason = tri__json_string_value(tri__json_get(row, "reason"));
+    const char *engine = tri__json_string_value(tri__json_get(row, "engine")),
+               *reason = tri__json_string_value(tri__json_get(row, "reason"));
     if (tri__json_integer_value(tri__json_get(m, "pp"))) /* of an export: nobody's */
         snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__json_integer_value(tri__json_get(m, "pp")),
-                 (int)tri__json_integer_value(tri__json_get(m, "tp")), (int)tri__json_integer_value(tri__json_get(m, "dp")));
+                 (int)tri__json_integer_value(tri__json_get(m, "tp")),
+                 (int)tri__json_integer_value(tri__json_get(m, "dp")));
     tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)tri__json_integer_value(tri__json_get(row, "step")),
-                        tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh, engine ? engine : "-",
-                        tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
+                        tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh,
+                        engine ? engine : "-", tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "",
+                        reason ? reason : "ok");
 }
 
 /* ls and verify; the latter hashes everything and fails (TRI_DATA) when one is damaged. */
@@ -167,8 +175,9 @@ static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece 
     if (status == TRI_OK) status = read_whole(both[1], &b, &y);
     if (status == TRI_OK) compare_data(&a, &b, &differ, &most);
     if (status == TRI_OK && differ)
-        tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values", "elements",
-                                              (tri_json_int)differ, "of", (tri_json_int)tri__shape_count(&a.shape), "most", most));
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:I, s:I, s:f}", "tensor", a.name, "what", "other values",
+                                                  "elements", (tri_json_int)differ, "of",
+                                                  (tri_json_int)tri__shape_count(&a.shape), "most", most));
     free(x);
     free(y);
     return status;
@@ -181,7 +190,8 @@ static tri_status compare_tensors(const tri_checkpoint *const both[2], tri_json 
             TRI_TRY(tri__checkpoint_tensor(both[side], i, &tensor));
             if (side == 0) TRI_TRY(compare_tensor(both, tensor, rows));
             else if (!tri__checkpoint_has(both[0], tensor.name))
-                tri__json_append_new(rows, tri__json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
+                tri__json_append_new(rows,
+                                     tri__json_pack("{s:s, s:s}", "tensor", tensor.name, "what", "only in the second"));
         }
     return TRI_OK;
 }
@@ -195,8 +205,8 @@ static void compare_objects(const tri_json *a, const tri_json *b, tri_json *rows
         if (other && tri__json_equal(value, other)) continue;
         tri__json_append_new(rows, tri__json_pack("{s:s, s:O, s:O?}", "key", key, "first", value, "second", other));
     }
-    tri__json_each_member((tri_json *)b, key, value)
-        if (!tri__json_get(a, key)) tri__json_append_new(rows, tri__json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
+    tri__json_each_member((tri_json *)b, key, value) if (!tri__json_get(a, key))
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:n, s:O}", "key", key, "first", "second", value));
 }
 
 static void print_keys(tri_text_table *table, const char *what, const tri_json *rows) {
@@ -205,7 +215,8 @@ static void print_keys(tri_text_table *table, const char *what, const tri_json *
     tri__json_each(rows, i, row) {
         char *a = tri__json_line(tri__json_get(row, "first")), *b = tri__json_line(tri__json_get(row, "second"));
         table->failed |= !a || !b;
-        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__json_string_value(tri__json_get(row, "key")), a ? a : "", b ? b : "");
+        tri__text_table_add(table, "%s\t%s\t%.60s\t%.60s", what, tri__json_string_value(tri__json_get(row, "key")),
+                            a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
@@ -223,8 +234,10 @@ static tri_status print_diff(tri_cli *cli, const tri_json *all) {
         const tri_json *n = tri__json_get(row, "elements");
         char words[128] = "";
         if (n)
-            snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most", (long long)tri__json_integer_value(n),
-                     (long long)tri__json_integer_value(tri__json_get(row, "of")), tri__json_real_value(tri__json_get(row, "most")));
+            snprintf(words, sizeof words, "%lld of %lld elements, by %.3g at most",
+                     (long long)tri__json_integer_value(n),
+                     (long long)tri__json_integer_value(tri__json_get(row, "of")),
+                     tri__json_real_value(tri__json_get(row, "most")));
         tri__text_table_add(&table, "tensor\t%s\t%s\t%s", tri__json_string_value(tri__json_get(row, "tensor")),
                             tri__json_string_value(tri__json_get(row, "what")), words);
     }

@@ -172,9 +172,11 @@ static void probe_cuda(const tri_cli *cli, finding *f) {
         snprintf(f->detail, sizeof f->detail, "%s, and no plug-in that loads: make cuda builds it",
                  loads(driver) ? "a driver (libcuda.so.1)" : "no driver (libcuda.so.1)");
     } else if (device->room(&tri__core, 0, &bytes) != TRI_OK || device->open(&tri__core, 0, 0, &context) != TRI_OK) {
-        snprintf(f->detail, sizeof f->detail, "the plug-in loads, but %s", loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
+        snprintf(f->detail, sizeof f->detail, "the plug-in loads, but %s",
+                 loads(driver) ? "no GPU answers" : "there is no driver (libcuda.so.1)");
     } else {
-        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text), loads(nccl) ? "NCCL" : "no NCCL");
+        FOUND(f, "%.90s, %s free, %s", device->describe(context), tri__text_bytes((double)bytes, text),
+              loads(nccl) ? "NCCL" : "no NCCL");
         device->close(context);
     }
 }

@@ -85,7 +85,8 @@ static tri_status print_scores(const tri_cli *cli, const tri_scores *s) {
 
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri_json *object = tri__scores_json(&e->scores);
-    tri__json_set_new(object, "rows_trained_on", e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
+    tri__json_set_new(object, "rows_trained_on",
+                      e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri_status status = tri__print_json(cli->out, object);
     tri__json_decref(object);
     return status;

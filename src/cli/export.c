@@ -12,7 +12,8 @@ tri_status tri__command_export(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && settings.json) {
         status = tri__print_json(cli->out, facts);
     } else if (status == TRI_OK) {
-        fprintf(cli->out, "%s: %lld tensors of %s\n", settings.output_dir, (long long)tri__json_integer_value(tri__json_get(facts, "tensors")),
+        fprintf(cli->out, "%s: %lld tensors of %s\n", settings.output_dir,
+                (long long)tri__json_integer_value(tri__json_get(facts, "tensors")),
                 tri__json_string_value(tri__json_get(facts, "checkpoint")));
     }
     tri__json_decref(facts);

@@ -51,8 +51,8 @@ static int is_grouped(const tri_option *row) {
     return 0;
 }
 
-/* Rows of `rows` listed for the command, under a heading that is left out when there are none. group: only rows of that group; "": only
- * rows of none. */
+/* Rows of `rows` listed for the command, under a heading that is left out when there are none. group: only rows of that
+ * group; "": only rows of none. */
 static void print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command,
                         const char *scope, const char *group) {
     for (const tri_option *row = rows; row->name; row++) {
@@ -69,8 +69,10 @@ void tri__help_command(FILE *out, const tri_command *command) {
             command->words ? command->words : "");
     if (command->example) fprintf(out, "  e.g. %s\n", command->example);
     print_group(out, "Options  [default]", tri__run_options, command, command->name, "");
-    for (int i = 0; i < GROUPS; i++) print_group(out, groups[i].heading, tri__run_options, command, command->name, groups[i].word);
-    if (command->model) print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", "");
+    for (int i = 0; i < GROUPS; i++)
+        print_group(out, groups[i].heading, tri__run_options, command, command->name, groups[i].word);
+    if (command->model)
+        print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", "");
     fputs("\nDashes and underscores are equal; --name value and --name=value too. A switch takes true or false, or "
           "nothing.\n",
           out);
@@ -87,9 +89,10 @@ void tri__help_main(FILE *out) {
                  "usage: trident COMMAND [options]\n\nCommands\n");
     for (const tri_command *command = tri__commands; command->name; command++)
         if (!command->hidden) fprintf(out, "  %-10s %s\n", command->name, command->summary);
-    fprintf(out, "\n`trident COMMAND --help` lists a command's options. Results go to stdout, progress to stderr;\n"
-                 "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text. `trident man` prints the\n"
-                 "manual page, `trident completion bash` a completion script.\n\nExit codes\n");
+    fprintf(out,
+            "\n`trident COMMAND --help` lists a command's options. Results go to stdout, progress to stderr;\n"
+            "--json gives results as one JSON object, --no-color (or NO_COLOR) plain text. `trident man` prints the\n"
+            "manual page, `trident completion bash` a completion script.\n\nExit codes\n");
     for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
         fprintf(out, "  %-4d %s\n", row->code, row->meaning);
 }

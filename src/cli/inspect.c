@@ -27,7 +27,8 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
     TRI_TRY(status);
     for (int i = 0; i < found.n && !name[0]; i++) {
         char folder[TRI_PATH_MAX];
-        if (found.name[i][0] != '.' && tri__path_join(folder, models_dir, found.name[i]) == TRI_OK && holds_tokenizer(folder))
+        if (found.name[i][0] != '.' && tri__path_join(folder, models_dir, found.name[i]) == TRI_OK &&
+            holds_tokenizer(folder))
             strcpy(name, found.name[i]);
     }
     tri__names_free(&found);
@@ -70,10 +71,12 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
     const char *const names[] = {settings->model.primary_tokenizer, settings->model.secondary_tokenizer};
     for (int t = 0; t < 2; t++) {
         TRI_TRY(find_model(settings, names[t] ? names[t] : names[0], &model[t]));
-        if (t == 1 && strcmp(model[0].folder, model[1].folder) == 0) break; /* the same one: model[1] has no tokenizer of its own */
+        if (t == 1 && strcmp(model[0].folder, model[1].folder) == 0)
+            break; /* the same one: model[1] has no tokenizer of its own */
         if (model[t].folder[0]) TRI_TRY(load_model(cli, settings, &model[t]));
         if (settings->quiet) continue;
-        if (model[t].tokenizer) fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
+        if (model[t].tokenizer)
+            fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
         else if (model[t].name[0])
             fprintf(cli->err, "tokenizer: no folder of %s here; lengths are estimated (--models-dir)\n", model[t].name);
     }
@@ -92,7 +95,8 @@ static int split_of(const char *path) {
     return 0;
 }
 
-static tri_status inspect(const tri_settings *settings, const char *data, const tri_inspect_model *model, tri_inspection **out) {
+static tri_status inspect(const tri_settings *settings, const char *data, const tri_inspect_model *model,
+                          tri_inspection **out) {
     const tri_model_config *m = &settings->model;
     tri_data_files files;
     TRI_TRY(tri__data_files(data, &files));
@@ -162,7 +166,8 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     tri_status status = tri__cli_settings(&settings, "inspect", n, args, &word, 1, &n_words);
     const char *data = n_words ? word : settings.data_path;
     if (status == TRI_OK && !model) status = tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && !data) status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
+    if (status == TRI_OK && !data)
+        status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
     if (status == TRI_OK) status = open_models(cli, &settings, model);
     if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
     if (status == TRI_OK && !settings.quiet) say_form(cli, inspection);

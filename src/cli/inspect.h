@@ -16,7 +16,7 @@ typedef struct tri_inspect_model {
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *inspection);
 /* Writes a configuration for `trident train`. model [2]: of the primary and the secondary text. `data`: as the user
  * named it. TRI_DATA when there is no label or no text. */
-tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *inspection,
-                                     const tri_inspect_model *model);
+tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings,
+                                     const tri_inspection *inspection, const tri_inspect_model *model);
 
 #endif

@@ -55,9 +55,10 @@ static int is_roberta(const tri_tokenizer *tokenizer, int *pad) {
 /* Without weights to start from, a small encoder learns more from a small table than a large one, and in minutes. */
 static tri_json *small_encoder(const tri_tokenizer *tokenizer, int width) {
     int pad, roberta = is_roberta(tokenizer, &pad);
-    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert", "hidden_size", width,
-                     "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size", 4 * width, "max_position_embeddings",
-                     TRI_INSPECT_LONG + (roberta ? pad + 1 : 0), "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert",
+                          "hidden_size", width, "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size",
+                          4 * width, "max_position_embeddings", TRI_INSPECT_LONG + (roberta ? pad + 1 : 0),
+                          "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
 }
 
 static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
@@ -72,15 +73,17 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
         snprintf(key, sizeof key, "%s_encoder", names[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (model[t].folder[0] && !has_weights(&model[t]))
-            tri__json_set_new(config, key,
-                                small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
+            tri__json_set_new(
+                config, key, small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
         random |= model[t].folder[0] && !has_weights(&model[t]);
     }
     if (!model[0].name[0])
-        comment(comments, "primary_tokenizer", "a guess: no tokenizer was given; trident train needs its folder under --models-dir");
+        comment(comments, "primary_tokenizer",
+                "a guess: no tokenizer was given; trident train needs its folder under --models-dir");
     if (random)
         comment(comments, "primary_encoder",
-                "the folder has no weights, so the encoder starts from random ones and is small; with model.safetensors in it, "
+                "the folder has no weights, so the encoder starts from random ones and is small; with "
+                "model.safetensors in it, "
                 "remove the *_encoder objects and set lr to 2e-5");
     tri__json_set_new(config, "pooling", tri__json_string(random ? "mean" : "pooler"));
     tri__json_set_new(config, "lr", tri__json_real(random ? 3e-4 : 2e-5));
@@ -95,20 +98,23 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
                             : "a guess: %d classes; see part in trident inspect for others",
             in->n_base_classes);
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
-    comment(comments, "primary_text_name", "%s: %.0f words in the mean", in->texts_given ? "as given" : "a guess, the longest text",
-            in->column[in->primary].words);
+    comment(comments, "primary_text_name", "%s: %.0f words in the mean",
+            in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
     if (in->secondary >= 0) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string(in->column[in->secondary].name));
         comment(comments, "secondary_text_name", "%s: %.0f words in the mean",
                 in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
     }
     tri_json *further = tri__json_array();
-    for (int i = 0; i < in->n_further; i++) tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));
+    for (int i = 0; i < in->n_further; i++)
+        tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));
     tri__json_set_filled(config, "secondary_text_list", further);
     for (int c = 0; c < in->n_columns; c++)
-        if (in->column[c].role == TRI_INSPECT_TABULAR) tri__json_append_new(tabular, tri__json_string(in->column[c].name));
+        if (in->column[c].role == TRI_INSPECT_TABULAR)
+            tri__json_append_new(tabular, tri__json_string(in->column[c].name));
     for (int i = 0; i < in->n_warnings; i++)
-        if (strcmp(in->warning[i].what, "decides_label") == 0 && in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
+        if (strcmp(in->warning[i].what, "decides_label") == 0 &&
+            in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
             tri__json_append_new(deciding, tri__json_string(in->warning[i].text));
     if (tri__json_size(tabular))
         comment(comments, "tab_field_list", "%s; categories become one number each",
@@ -117,8 +123,8 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
     tri__json_set_filled(comments, "careful", deciding);
 }
 
-static void describe_training(tri_json *config, tri_json *comments, const char *data, const tri_settings *settings, const char *path,
-                              const tri_inspection *in) {
+static void describe_training(tri_json *config, tri_json *comments, const char *data, const tri_settings *settings,
+                              const char *path, const tri_inspection *in) {
     int64_t rows = in->split[in->base].rows, steps = (rows + BATCH - 1) / BATCH;
     int epochs = 3;
     tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
@@ -135,13 +141,16 @@ static void describe_training(tri_json *config, tri_json *comments, const char *
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
     if (settings->given.separator) tri__json_set_new(config, "separator", tri__json_string(settings->separator));
     if (settings->decimal_mark)
-        tri__json_set_new(config, "decimal_mark", tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
+        tri__json_set_new(config, "decimal_mark",
+                          tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
     if (settings->given.missing) {
         tri_json *missing = tri__json_array();
-        for (int i = 0; i < settings->model.missing.n; i++) tri__json_append_new(missing, tri__json_string(settings->model.missing.at[i]));
+        for (int i = 0; i < settings->model.missing.n; i++)
+            tri__json_append_new(missing, tri__json_string(settings->model.missing.at[i]));
         tri__json_set_new(config, "missing", missing);
     }
-    char *file = tri__text_quoted(path), *table = tri__text_quoted(data), *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
+    char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
+         *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     if (file && table && models)
         comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", file, table,
                 settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "");
@@ -150,14 +159,15 @@ static void describe_training(tri_json *config, tri_json *comments, const char *
     free(models);
 }
 
-tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings, const tri_inspection *in,
-                                     const tri_inspect_model *model) {
+tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings,
+                                     const tri_inspection *in, const tri_inspect_model *model) {
     const char *table = in->split[in->base].path;
     if (in->label < 0) return tri__fail(TRI_DATA, "%s: no column looks like a label; name it with --label-name", table);
-    if (in->primary < 0) return tri__fail(TRI_DATA, "%s: no column looks like a text; name it with --primary-text-name", table);
+    if (in->primary < 0)
+        return tri__fail(TRI_DATA, "%s: no column looks like a text; name it with --primary-text-name", table);
     if (in->n_base_classes < 2 || in->n_base_classes > CLASSES_MAX)
-        return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class", table,
-                         in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
+        return tri__fail(TRI_DATA, "%s: the label \"%s\" has %d different values; 2 to %d are expected of a class",
+                         table, in->column[in->label].name, in->n_base_classes, CLASSES_MAX);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_columns(config, comments, in);
     describe_model(config, comments, settings, in, model);

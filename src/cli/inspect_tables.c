@@ -24,11 +24,13 @@ static const char *cell(const char *name, char out[static NAME_CHARS * 4 + 4]) {
 static void add_column(tri_text_table *table, const tri_inspection *in, const tri_inspect_column *c) {
     char name[NAME_CHARS * 4 + 4], tokens[64] = "\t\t", distinct[32];
     int64_t rows = in->split[in->base].rows;
-    if (c->lengths.rows) snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
+    if (c->lengths.rows)
+        snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
     const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?")
                                                                     : tri__inspect_role_name(c->role);
-    tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind), role,
-                   rows ? 100.0 * (double)c->filled / (double)rows : 0.0, tri__text_count(c->distinct, distinct), tokens, c->example);
+    tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind),
+                        role, rows ? 100.0 * (double)c->filled / (double)rows : 0.0,
+                        tri__text_count(c->distinct, distinct), tokens, c->example);
 }
 
 static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
@@ -37,16 +39,19 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     int estimated = 0;
     int64_t measured = 0;
     for (int c = 0; c < in->n_columns; c++)
-        if (in->column[c].lengths.rows) estimated |= in->column[c].lengths.estimated, measured = in->column[c].lengths.rows;
+        if (in->column[c].lengths.rows)
+            estimated |= in->column[c].lengths.estimated, measured = in->column[c].lengths.rows;
     const char *about = estimated ? "~" : "";
-    tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about, about);
+    tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about,
+                        about);
     for (int c = 0; c < in->n_columns; c++) add_column(&table, in, &in->column[c]);
-    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path, tri__text_count(in->split[in->base].rows, rows),
-            in->n_columns);
+    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path,
+            tri__text_count(in->split[in->base].rows, rows), in->n_columns);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     if (estimated)
-        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and --models-dir, "
+        fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and "
+              "--models-dir, "
               "count them\n",
               cli->out);
     else if (measured) fputs("\nmedian, p95, max: tokens of a text, those around it included\n", cli->out);
@@ -117,8 +122,10 @@ static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
         snprintf(row, sizeof row, "%s", cell(in->classes[i].label, name));
         for (int s = 0; s < TRI_SPLITS; s++) {
             if (!in->split[s].path) continue;
-            double rows = (double)(in->split[s].rows - (in->column[in->label].missing[s] > 0 ? in->column[in->label].missing[s] : 0));
-            snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\t%.2f %%", tri__text_count(in->classes[i].rows[s], count),
+            double rows = (double)(in->split[s].rows -
+                                   (in->column[in->label].missing[s] > 0 ? in->column[in->label].missing[s] : 0));
+            snprintf(row + strlen(row), sizeof row - strlen(row), "\t%s\t%.2f %%",
+                     tri__text_count(in->classes[i].rows[s], count),
                      rows > 0 ? 100.0 * (double)in->classes[i].rows[s] / rows : 0.0);
         }
         tri__text_table_add(&table, "%s", row);
@@ -133,7 +140,8 @@ static tri_status print_classes(const tri_cli *cli, const tri_inspection *in) {
 static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4];
-    tri__text_table_add(&table, "padding would waste\tin batches of %d\tto %d tokens", TRI_INSPECT_BATCH, TRI_INSPECT_LONG);
+    tri__text_table_add(&table, "padding would waste\tin batches of %d\tto %d tokens", TRI_INSPECT_BATCH,
+                        TRI_INSPECT_LONG);
     for (int c = 0; c < in->n_columns; c++) {
         const tri_inspect_lengths *l = &in->column[c].lengths;
         if (l->rows)

@@ -41,15 +41,20 @@ static const char *asks_for_machines(const tri_settings *s) {
 
 static tri_status need_mpi(tri_cli *cli, const tri_settings *settings, const char *what) {
     tri__print_machines(cli, settings);
-    return tri__fail(TRI_USAGE, "%s: ranks on several machines talk through MPI; start them as in the lines above", what);
+    return tri__fail(TRI_USAGE, "%s: ranks on several machines talk through MPI; start them as in the lines above",
+                     what);
 }
 
 static tri_status check_transport(const tri_settings *settings, const tri_launch *launch) {
     enum { AUTO, SHM, MPI };
     if (settings->transport == MPI && !tri__launcher_has_mpi(launch->launcher))
-        return tri__fail(TRI_USAGE, "--transport mpi: no MPI launcher started this process; use mpirun or srun, or leave the option out");
+        return tri__fail(
+            TRI_USAGE,
+            "--transport mpi: no MPI launcher started this process; use mpirun or srun, or leave the option out");
     if (settings->transport == SHM && launch->nodes > 1)
-        return tri__fail(TRI_USAGE, "--transport shm: shared memory does not reach from one machine to another; leave the option out");
+        return tri__fail(
+            TRI_USAGE,
+            "--transport shm: shared memory does not reach from one machine to another; leave the option out");
     return TRI_OK;
 }
 
@@ -68,7 +73,8 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
     /* The supervisor has compared already, with the whole machine's cores in view. */
     if (launch->launcher == TRI_LAUNCHER_OWN) settings->given.world_size = settings->given.nproc_per_node = 0;
     TRI_TRY(tri__settings_launched(settings, launch->size, launch->local_size));
-    if (launch->nodes > 1 && !tri__launcher_has_mpi(launch->launcher)) return need_mpi(cli, settings, "WORLD_SIZE above LOCAL_WORLD_SIZE");
+    if (launch->nodes > 1 && !tri__launcher_has_mpi(launch->launcher))
+        return need_mpi(cli, settings, "WORLD_SIZE above LOCAL_WORLD_SIZE");
     return check_transport(settings, launch);
 }
 
@@ -80,12 +86,14 @@ static void say(void *context, tri_log_level level, const char *text) {
     fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", kind, text);
 }
 
-static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX], tri_rank_logs *logs) {
+static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX],
+                            tri_rank_logs *logs) {
     int n = (int)s->nproc_per_node;
     logs->run = s->rdzv_id;
     TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, logs->redirect));
     TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, logs->tee));
-    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, logs->hidden));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n,
+                                logs->hidden));
     if (s->log_dir) TRI_TRY(tri__path_join(path, "", s->log_dir));
     else TRI_TRY(tri__path_join(path, folder ? folder : ".", "logs"));
     logs->folder = path;
@@ -97,7 +105,8 @@ static void write_error(const char *folder, const tri_verdict *verdict) {
     char path[TRI_PATH_MAX];
     if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
     tri_json *object = tri__verdict_json(verdict);
-    if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK) tri__json_save(path, object);
+    if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK)
+        tri__json_save(path, object);
     tri__json_decref(object);
 }
 
@@ -106,13 +115,15 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
         const char *name = v->stopped ? sigabbrev_np(v->stopped) : NULL;
         if (v->code == 0) return TRI_OK;
         if (v->code == TRI_STOPPED && v->committed >= 0)
-            return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to go on", (long long)v->committed);
+            return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to go on",
+                             (long long)v->committed);
         if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again to go on");
         return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
     }
     char *text = tri__verdict_text(v);
     const char *erase = cli->err_terminal ? "\r\033[K" : "";
-    fprintf(cli->err, cli->err_color ? "%s\033[31mtrident:\033[0m %s\n" : "%strident: %s\n", erase, text ? text : v->failure.text);
+    fprintf(cli->err, cli->err_color ? "%s\033[31mtrident:\033[0m %s\n" : "%strident: %s\n", erase,
+            text ? text : v->failure.text);
     free(text);
     write_error(folder, v);
     cli->reported = 1;
@@ -124,7 +135,8 @@ static int is_crash(const tri_verdict *v) {
     return v->failed && !v->stopped && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
 }
 
-static tri_status start_once(tri_cli *cli, const tri_settings *settings, const char *folder, tri_supervised *what, tri_verdict *verdict) {
+static tri_status start_once(tri_cli *cli, const tri_settings *settings, const char *folder, tri_supervised *what,
+                             tri_verdict *verdict) {
     TRI_TRY(tri__stop_check(cli->stop, "no rank ran"));
     fflush(cli->out);
     fflush(cli->err);
@@ -138,9 +150,16 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
     char logs[TRI_PATH_MAX];
     tri_log log = {.say = say, .context = cli};
     tri_signal_words words = settings->save_every || settings->save_steps ? TRI_SIGNAL_RANKS : TRI_SIGNAL_RANKS_UNSAVED;
-    tri_supervised what = {.argv = cli->argv, .environment = cli->environment, .n = (int)settings->nproc_per_node, .heap_bytes = heap_bytes,
-                           .progress_timeout = settings->progress_timeout, .bind_cores = settings->bind_cores, .out = fileno(cli->out),
-                           .err = fileno(cli->err), .stop = cli->stop, .log = &log,
+    tri_supervised what = {.argv = cli->argv,
+                           .environment = cli->environment,
+                           .n = (int)settings->nproc_per_node,
+                           .heap_bytes = heap_bytes,
+                           .progress_timeout = settings->progress_timeout,
+                           .bind_cores = settings->bind_cores,
+                           .out = fileno(cli->out),
+                           .err = fileno(cli->err),
+                           .stop = cli->stop,
+                           .log = &log,
                            .stopping = folder ? tri__signals_text(words) : NULL};
     char **resuming = NULL; /* the environment after a commit */
     tri_status status = read_logs(settings, folder, logs, &what.logs);
@@ -148,7 +167,9 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
         tri_verdict verdict = {0};
         status = start_once(cli, settings, folder, &what, &verdict);
         again = is_crash(&verdict) && restarts++ < settings->max_restarts;
-        if (again) fprintf(cli->err, "trident: start %lld of %lld\n", (long long)restarts + 1, (long long)settings->max_restarts + 1);
+        if (again)
+            fprintf(cli->err, "trident: start %lld of %lld\n", (long long)restarts + 1,
+                    (long long)settings->max_restarts + 1);
         if (again && verdict.committed >= 0 && !resuming) {
             resuming = tri__environment_with(cli->environment, resume, 1);
             if (resuming) what.environment = resuming;
@@ -166,7 +187,8 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
 /* This rank's share of the cores that the machine's ranks have together. */
 static int fair_threads(const tri_world *world) {
     int all = 0, own = tri__cores();
-    for (int w = 0; w < TRI_CORE_WORDS; w++) all += __builtin_popcountll(atomic_load(&world->segment.control->cores[w]));
+    for (int w = 0; w < TRI_CORE_WORDS; w++)
+        all += __builtin_popcountll(atomic_load(&world->segment.control->cores[w]));
     int share = all / world->segment.n;
     return share < 1 ? 1 : share > own ? own : share;
 }
@@ -178,7 +200,8 @@ static void resolve_threads(tri_cli *cli, tri_settings *settings, const tri_worl
     int n = asked ? atoi(asked) : 0, by_torchrun = n == 1 && elastic && *elastic;
     settings->threads = n > 0 && !by_torchrun ? n : fair_threads(world);
     if (by_torchrun && settings->threads > 1 && world->rank == 0 && !settings->quiet)
-        fprintf(cli->err, "threads    %lld: torchrun's OMP_NUM_THREADS=1 is passed over; --threads sets another number\n",
+        fprintf(cli->err,
+                "threads    %lld: torchrun's OMP_NUM_THREADS=1 is passed over; --threads sets another number\n",
                 (long long)settings->threads);
 }
 
@@ -187,22 +210,26 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
     char advice[TRI_MESH_ADVICE];
     TRI_TRY(tri__settings_mesh(s, &mesh));
     const char *between = world->nodes.n > 1 ? ", mpi between machines" : "";
-    fprintf(cli->err, "launcher   %s: %d ranks, %d on this machine\n", tri__launcher_text(launch->launcher), world->size, world->segment.n);
+    fprintf(cli->err, "launcher   %s: %d ranks, %d on this machine\n", tri__launcher_text(launch->launcher),
+            world->size, world->segment.n);
     fprintf(cli->err, "mesh       pp=%d tp=%d dp=%d\n", mesh.pp, mesh.tp, mesh.dp);
-    fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size, (long long)tri__settings_global_batch(s));
+    fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size,
+            (long long)tri__settings_global_batch(s));
     fprintf(cli->err, "transport  shm%s\n", between);
-    fprintf(cli->err, "device     %s, %lld thread%s a rank\n", s->device, (long long)s->threads, s->threads == 1 ? "" : "s");
+    fprintf(cli->err, "device     %s, %lld thread%s a rank\n", s->device, (long long)s->threads,
+            s->threads == 1 ? "" : "s");
     if (*tri__mesh_advice(&mesh, world->segment.n, advice)) fprintf(cli->err, "%s\n", advice);
     return TRI_OK;
 }
 
-/* A rank of our supervisor that cannot join leaves its reason on the control page, unless one is there already: the supervisor says it.
- * page: the shared memory's descriptor. */
+/* A rank of our supervisor that cannot join leaves its reason on the control page, unless one is there already: the
+ * supervisor says it. page: the shared memory's descriptor. */
 static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
     char *text = strdup(tri_error());
     if (tri__segment_attach(page, &segment) == TRI_OK) {
-        if (!atomic_load(&segment.control->abort)) tri__control_fail(segment.control, launch->rank, status, "%s", text ? text : "");
+        if (!atomic_load(&segment.control->abort))
+            tri__control_fail(segment.control, launch->rank, status, "%s", text ? text : "");
         tri__segment_close(&segment);
         cli->reported = 1;
     }
@@ -210,18 +237,19 @@ static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri
     free(text);
 }
 
-/* Transfers of several groups wait for other ranks side by side, and for the kernels before them. So each queue needs a way to the GPU of its
- * own (CUDA has 8 unless told otherwise); and in a pipeline, whose ranks wait for each other both ways, no kernel may be loaded when it is
- * first used: that waits for all that runs, also for transfers which wait for what this rank would send next. CUDA learns both from the
- * environment, when it starts. */
+/* Transfers of several groups wait for other ranks side by side, and for the kernels before them. So each queue needs a
+ * way to the GPU of its own (CUDA has 8 unless told otherwise); and in a pipeline, whose ranks wait for each other both
+ * ways, no kernel may be loaded when it is first used: that waits for all that runs, also for transfers which wait for
+ * what this rank would send next. CUDA learns both from the environment, when it starts. */
 static void prepare_gpu(const tri_settings *settings) {
     if (strcmp(settings->device, "cuda")) return;
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (settings->pp_size > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-/* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs, for a test, each
- * calls itself a host of its own, and they talk over the loopback. Only the environment can tell NCCL so. */
+/* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs,
+ * for a test, each calls itself a host of its own, and they talk over the loopback. Only the environment can tell NCCL
+ * so. */
 static void share_gpus(const tri_settings *settings, const tri_world *world) {
     char host[32];
     int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
@@ -231,7 +259,8 @@ static void share_gpus(const tri_settings *settings, const tri_world *world) {
     if (world->nodes.n == 1) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes, tri_world **world) {
+tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes,
+                            tri_world **world) {
     *world = NULL;
     if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
     int own = launch->launcher == TRI_LAUNCHER_OWN, page = own ? fcntl(launch->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -258,15 +287,16 @@ static void write_elastic(const char *path, tri_status status) {
     char time[32];
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
     char *text = strdup(tri_error());
-    tri_json *object = tri__json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode", (int)status, "extraInfo",
-                               "py_callstack", "", "timestamp", time);
+    tri_json *object = tri__json_pack("{s:{s:s*, s:i, s:{s:s, s:s}}}", "message", "message", text, "errorCode",
+                                      (int)status, "extraInfo", "py_callstack", "", "timestamp", time);
     if (object) tri__json_save(path, object);
     tri__json_decref(object);
     if (text) tri__fail(status, "%s", text);
     free(text);
 }
 
-/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed; for one that died or stands still, another as well. */
+/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed; for one that died or stands still, another
+ * as well. */
 static int speaks(const tri_launch *launch, const tri_world *world) {
     tri_failure failure;
     if (launch->launcher == TRI_LAUNCHER_OWN) return 0;

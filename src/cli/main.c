@@ -24,11 +24,13 @@ const tri_command tri__commands[] = {
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
-    COMMAND(simulate, .model = 1, .summary = "time a training step on hardware that you describe",
-            .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
+    COMMAND(
+        simulate, .model = 1, .summary = "time a training step on hardware that you describe",
+        .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    COMMAND(bench, .words = " comm|lab|step|pipeline", .summary = "measure how fast ranks talk and train on this machine",
+    COMMAND(bench, .words = " comm|lab|step|pipeline",
+            .summary = "measure how fast ranks talk and train on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
@@ -36,11 +38,13 @@ const tri_command tri__commands[] = {
             .example = "trident export --checkpoint run --output-dir model"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
-    COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...", .summary = "list, check, compare and thin out checkpoints",
-            .example = "trident checkpoint verify run"),
-    COMMAND(supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
-            .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
-            .example = "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
+    COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...",
+            .summary = "list, check, compare and thin out checkpoints", .example = "trident checkpoint verify run"),
+    COMMAND(
+        supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
+        .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
+        .example =
+            "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
     COMMAND(tokenize, .words = " [FILE...]", .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
     COMMAND(vocab, .words = " [FILE...]", .summary = "learn a WordPiece vocabulary from texts",
@@ -143,9 +147,11 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     return command->run(cli, n, args);
 }
 
-/* libgomp and the BLAS end the process themselves when they get no memory or no thread: exit(1), which Trident never does. */
+/* libgomp and the BLAS end the process themselves when they get no memory or no thread: exit(1), which Trident never
+ * does. */
 static void ended_by_library(int code, void *context) {
-    static const char words[] = "trident: ended by a library that got no memory or no thread; its own words stand above\n";
+    static const char words[] =
+        "trident: ended by a library that got no memory or no thread; its own words stand above\n";
     (void)context;
     if (code != EXIT_FAILURE) return;
     (void)!write(STDERR_FILENO, words, sizeof words - 1);

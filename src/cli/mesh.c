@@ -1,5 +1,5 @@
-/* mesh.c - `trident mesh`: the grid of ranks as tables, ranks first and then groups, or as one JSON object. A group is known by its axis
- * and its first rank. */
+/* mesh.c - `trident mesh`: the grid of ranks as tables, ranks first and then groups, or as one JSON object. A group is
+ * known by its axis and its first rank. */
 #include "cli/cli.h"
 
 #include "base/text.h"
@@ -19,7 +19,9 @@ typedef struct grid {
     int *members; /* [world] of the group last asked for */
 } grid;
 
-static int group_of(const grid *g, int rank, int axis) { return tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members); }
+static int group_of(const grid *g, int rank, int axis) {
+    return tri__mesh_group(&g->mesh, rank, TRI_AXIS_SET(axis), g->members);
+}
 
 /* "-" for no rank. */
 static const char *rank_text(int rank, char out[static 16]) {
@@ -34,10 +36,13 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
     for (int rank = 0; rank < g->world; rank++) {
         tri_coords at = tri__mesh_coords(&g->mesh, rank);
         int first[TRI_AXIS_COUNT];
-        for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
-        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node, at.pp, g->mesh.pp,
-                       at.tp, g->mesh.tp, at.dp, g->mesh.dp, first[TRI_AXIS_PP], first[TRI_AXIS_TP], first[TRI_AXIS_DP],
-                       rank_text(tri__mesh_previous(&g->mesh, rank), previous), rank_text(tri__mesh_next(&g->mesh, rank), next));
+        for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+            first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
+        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node,
+                            at.pp, g->mesh.pp, at.tp, g->mesh.tp, at.dp, g->mesh.dp, first[TRI_AXIS_PP],
+                            first[TRI_AXIS_TP], first[TRI_AXIS_DP],
+                            rank_text(tri__mesh_previous(&g->mesh, rank), previous),
+                            rank_text(tri__mesh_next(&g->mesh, rank), next));
     }
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
@@ -47,7 +52,8 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
 /* "{0, 4, 8}", cut short after SHOWN. */
 static const char *members_text(const int *members, int n, char out[static 256]) {
     int used = 0;
-    for (int i = 0; i < n && i < SHOWN; i++) used += snprintf(out + used, 256 - (size_t)used, "%s%d", i ? ", " : "{", members[i]);
+    for (int i = 0; i < n && i < SHOWN; i++)
+        used += snprintf(out + used, 256 - (size_t)used, "%s%d", i ? ", " : "{", members[i]);
     if (n > SHOWN) used += snprintf(out + used, 256 - (size_t)used, ", ... %d", members[n - 1]);
     snprintf(out + used, 256 - (size_t)used, "}");
     return out;
@@ -61,7 +67,8 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
         for (int rank = 0; rank < g->world; rank++) {
             if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not its group's first */
             int n = group_of(g, rank, axis);
-            tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n, members_text(g->members, n, text));
+            tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n,
+                                members_text(g->members, n, text));
         }
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
@@ -71,9 +78,10 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
 static tri_status print_tables(const tri_cli *cli, const grid *g) {
     char order[TRI_MESH_ORDER_TEXT];
     int machines = (g->world + g->per_node - 1) / g->per_node;
-    fprintf(cli->out, "%d rank%s: pp %d x tp %d x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n", g->world,
-            g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, g->mesh.dp, tri__mesh_order(&g->mesh, order), machines,
-            machines == 1 ? "" : "s", g->per_node);
+    fprintf(cli->out,
+            "%d rank%s: pp %d x tp %d x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
+            g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, g->mesh.dp, tri__mesh_order(&g->mesh, order),
+            machines, machines == 1 ? "" : "s", g->per_node);
     TRI_TRY(print_ranks(cli, g));
     fputc('\n', cli->out);
     return print_groups(cli, g);
@@ -87,7 +95,8 @@ static void put_rank(FILE *out, const char *key, int rank) {
 static void put_json_rank(FILE *out, const grid *g, int rank) {
     tri_coords at = tri__mesh_coords(&g->mesh, rank);
     fprintf(out, "{\"rank\":%d", rank);
-    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), at.of[axis]);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), at.of[axis]);
     fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
         int n = group_of(g, rank, axis);
@@ -97,7 +106,8 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
     }
     fputs("},\"first\":{", out);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
-        fprintf(out, "%s\"%s\":%d", axis ? "," : "", tri__axis_name((tri_axis)axis), tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0));
+        fprintf(out, "%s\"%s\":%d", axis ? "," : "", tri__axis_name((tri_axis)axis),
+                tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0));
     fputc('}', out);
     put_rank(out, "previous", tri__mesh_previous(&g->mesh, rank));
     put_rank(out, "next", tri__mesh_next(&g->mesh, rank));
@@ -109,10 +119,12 @@ static tri_status print_json(const tri_cli *cli, const grid *g) {
     char order[TRI_MESH_ORDER_TEXT], count[32];
     int64_t members = (int64_t)g->world * ((int64_t)g->mesh.pp + g->mesh.tp + g->mesh.dp);
     if (members > MEMBERS_MAX)
-        return tri__fail(TRI_USAGE, "%s group members are too many to list for each rank; leave out --json for a short form",
+        return tri__fail(TRI_USAGE,
+                         "%s group members are too many to list for each rank; leave out --json for a short form",
                          tri__text_count(members, count));
     fprintf(cli->out, "{\"world_size\":%d", g->world);
-    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), g->mesh.size[axis]);
+    for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
+        fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), g->mesh.size[axis]);
     fprintf(cli->out, ",\"order\":\"%s\",\"nproc_per_node\":%d,\"tensor_groups_crossing\":%d,\"ranks\":[",
             tri__mesh_order(&g->mesh, order), g->per_node, tri__mesh_crossing(&g->mesh, TRI_AXIS_TP, g->per_node));
     for (int rank = 0; rank < g->world; rank++) {

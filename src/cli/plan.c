@@ -29,7 +29,8 @@ static tri_json_int whole(const tri_json *object, const char *key) {
 static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tri_json *infer) {
     tri_text_table table = {0};
     char a[32], b[32], c[32];
-    tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes", (long long)whole(train, "rank"));
+    tri__text_table_add(&table, "rank %lld\ttraining step, bytes\t\tevaluation, bytes",
+                        (long long)whole(train, "rank"));
     for (size_t i = 0; i < CLASSES; i++) {
         tri_json_int step = whole(tri__json_get(train, "bytes"), classes[i].key);
         tri_json_int forward = whole(tri__json_get(infer, "bytes"), classes[i].key);
@@ -38,8 +39,9 @@ static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tr
     }
     tri__text_table_add(&table, "instructions\t%lld\t\t%lld", (long long)whole(train, "instructions"),
                    (long long)whole(infer, "instructions"));
-    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g", tri__json_number_value(tri__json_get(train, "flops")) / 1e9,
-                   tri__json_number_value(tri__json_get(infer, "flops")) / 1e9);
+    tri__text_table_add(&table, "GFLOP, at most\t%.4g\t\t%.4g",
+                        tri__json_number_value(tri__json_get(train, "flops")) / 1e9,
+                        tri__json_number_value(tri__json_get(infer, "flops")) / 1e9);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
@@ -89,8 +91,8 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
     char count[4][32];
     fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
-            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]), whole(largest, "samples") == 1 ? "" : "s",
-            tri__text_count(whole(largest, "primary_tokens"), count[2]),
+            whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
+            whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
     const tri_json *ranks = tri__json_get(facts, "ranks");
     if (tri__json_size(ranks) == 1) TRI_TRY(print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")));
@@ -100,7 +102,8 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
           "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
           cli->out);
     if (tri__json_size(ranks) > 1)
-        fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing is\n"
+        fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing "
+              "is\n"
               "touched while it is under way; no rank waits for ever\n",
               cli->out);
     return TRI_OK;

@@ -17,9 +17,12 @@ typedef struct cell {
     double most, busy; /* seconds of that leg, of all legs */
 } cell;
 
-static double real(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static double real(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
 
-/* How times of a step are shown: in seconds from ten on, else in milliseconds, and to as many digits as ranks differ in. */
+/* How times of a step are shown: in seconds from ten on, else in milliseconds, and to as many digits as ranks differ
+ * in. */
 typedef struct time_unit {
     double per_second;
     const char *name;
@@ -54,7 +57,8 @@ static void put_run(const tri_cli *cli, const cell *first, int n) {
     int digits = (int)strlen(number);
     if (digits >= n) digits = 0;
     if (first->kind && cli->out_color) fputs(color_of(first->kind), cli->out);
-    for (int i = 0; i < n; i++) fputc(!first->kind ? '.' : i >= 1 && i <= digits ? number[i - 1] : first->kind, cli->out);
+    for (int i = 0; i < n; i++)
+        fputc(!first->kind ? '.' : i >= 1 && i <= digits ? number[i - 1] : first->kind, cli->out);
     if (first->kind && cli->out_color) fputs("\033[0m", cli->out);
 }
 
@@ -62,7 +66,9 @@ static void put_row(const tri_cli *cli, cell *cells, int n, double each) {
     for (int c = 0; c < n; c++)
         if (cells[c].busy < each / 2) cells[c].kind = 0;
     for (int c = 0, next; c < n; c = next) {
-        for (next = c + 1; next < n && cells[next].kind == cells[c].kind && (!cells[c].kind || cells[next].mb == cells[c].mb);) next++;
+        for (next = c + 1;
+             next < n && cells[next].kind == cells[c].kind && (!cells[c].kind || cells[next].mb == cells[c].mb);)
+            next++;
         put_run(cli, &cells[c], next - c);
     }
     fputc('\n', cli->out);
@@ -71,7 +77,8 @@ static void put_row(const tri_cli *cli, cell *cells, int n, double each) {
 tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     char text[32];
-    int label = snprintf(text, sizeof text, "%zu", tri__json_size(ranks) - 1), n = (cli->width ? cli->width : WIDTH) - label - 6;
+    int label = snprintf(text, sizeof text, "%zu", tri__json_size(ranks) - 1),
+        n = (cli->width ? cli->width : WIDTH) - label - 6;
     if (n < LEAST) n = LEAST;
     double seconds = real(simulation, "step_seconds"), each = seconds / n;
     cell *cells = malloc((size_t)n * sizeof *cells);
@@ -111,13 +118,16 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     char bytes[32];
     time_unit unit = unit_of(simulation);
     fprintf(cli->out,
-            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for others %.1f %%\n",
-            tri__json_string_value(tri__json_get(simulation, "hardware")), unit.digits, unit.per_second * real(simulation, "step_seconds"), unit.name,
-            real(simulation, "samples_per_second"), 100 * real(simulation, "computing"), 100 * real(simulation, "exposed"),
-            100 * real(simulation, "waiting"));
-    fprintf(cli->out, "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
-            100 * real(simulation, "bubble"), (int)real(most, "rank"), tri__text_bytes(real(most, "activation_bytes"), bytes),
-            real(most, "microbatches_held"), real(most, "microbatches_held") == 1 ? "" : "es");
+            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for "
+            "others %.1f %%\n",
+            tri__json_string_value(tri__json_get(simulation, "hardware")), unit.digits,
+            unit.per_second * real(simulation, "step_seconds"), unit.name, real(simulation, "samples_per_second"),
+            100 * real(simulation, "computing"), 100 * real(simulation, "exposed"), 100 * real(simulation, "waiting"));
+    fprintf(cli->out,
+            "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
+            100 * real(simulation, "bubble"), (int)real(most, "rank"),
+            tri__text_bytes(real(most, "activation_bytes"), bytes), real(most, "microbatches_held"),
+            real(most, "microbatches_held") == 1 ? "" : "es");
 }
 
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
@@ -130,12 +140,13 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     double per = unit.per_second;
     int d = unit.digits;
     print_sums(cli, simulation);
-    tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches", unit.name);
-    tri__json_each(ranks, i, rank)
-        tri__text_table_add(&table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"),
-                            d, per * real(rank, "computing_seconds"), d, per * real(rank, "exposed_seconds"), d,
-                            per * real(rank, "waiting_seconds"), d, per * real(rank, "moving_seconds"), tri__text_bytes(real(rank, "activation_bytes"), bytes),
-                            real(rank, "microbatches_held"));
+    tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
+                        unit.name);
+    tri__json_each(ranks, i, rank) tri__text_table_add(
+        &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"), d,
+        per * real(rank, "computing_seconds"), d, per * real(rank, "exposed_seconds"), d,
+        per * real(rank, "waiting_seconds"), d, per * real(rank, "moving_seconds"),
+        tri__text_bytes(real(rank, "activation_bytes"), bytes), real(rank, "microbatches_held"));
     tri__text_table_fold(&table);
     fputc('\n', cli->out);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);

@@ -165,7 +165,8 @@ static tri_status put_object(const writer *w, int64_t i) {
         tri_json *kept = tri__json_object();
         for (int c = 0; c < p->n_columns; c++) {
             tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
-            tri__json_set_new(kept, tri__table_name(p->table, p->column[c]), tri__json_stringn(field.text, field.length));
+            tri__json_set_new(kept, tri__table_name(p->table, p->column[c]),
+                              tri__json_stringn(field.text, field.length));
         }
         tri__json_set_new(row, "kept", kept);
     }
@@ -174,8 +175,8 @@ static tri_status put_object(const writer *w, int64_t i) {
     for (int c = 0; !w->top && c < p->n_classes; c++)
         tri__json_set_new(each, p->label[c], tri__json_real((double)probs[c]));
     for (int k = 0; k < w->top; k++)
-        tri__json_append_new(
-            each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability", (double)probs[w->order[k]]));
+        tri__json_append_new(each, tri__json_pack("{s:s, s:f}", "label", p->label[w->order[k]], "probability",
+                                                  (double)probs[w->order[k]]));
     tri__json_set_new(row, w->top ? "top" : "probabilities", each);
     tri_status status = tri__print_json(w->out, row);
     tri__json_decref(row);
@@ -211,7 +212,11 @@ static tri_status write_file(const char *path, writer *w) {
 }
 
 static tri_status write_all(tri_cli *cli, const tri_settings *settings, form form, const tri_predictions *p) {
-    writer w = {.out = cli->out, .form = form, .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL, .top = (int)settings->top_k, .p = p,
+    writer w = {.out = cli->out,
+                .form = form,
+                .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL,
+                .top = (int)settings->top_k,
+                .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = settings->output ? write_file(settings->output, &w) : put_rows(&w);

@@ -1,7 +1,7 @@
 /* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole
- * job when it is asked to end itself, so a request to stop reaches the ranks as SIGUSR1, which launchers pass on; and it is
- * started again when the job crashed. A launcher may outlive its job (mpirun, when machines lost each other): ranks
- * that failed have written error.json, and then it is ended. */
+ * job when it is asked to end itself, so a request to stop reaches the ranks as SIGUSR1, which launchers pass on; and
+ * it is started again when the job crashed. A launcher may outlive its job (mpirun, when machines lost each other):
+ * ranks that failed have written error.json, and then it is ended. */
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -106,8 +106,8 @@ static void list_children(pid_t pid, char *text, size_t size) {
     tri__file_start(path, text, size);
 }
 
-/* Every process that the launcher has left: one whose parent ended is a child of this process (PR_SET_CHILD_SUBREAPER).
- */
+/* Every process that the launcher has left: one whose parent ended is a child of this process
+ * (PR_SET_CHILD_SUBREAPER). */
 static void end_rest(void) {
     char text[4096];
     for (double begin = tri__clock(); tri__clock() - begin < KILL; usleep(10 * 1000)) {
@@ -148,8 +148,8 @@ static void hasten(job *j) {
     }
 }
 
-/* Its exit code, or that of its ranks when it had to be ended; a request to stop is passed on, once. A second one ends this
- * process, and with it the command. */
+/* Its exit code, or that of its ranks when it had to be ended; a request to stop is passed on, once. A second one ends
+ * this process, and with it the command. */
 static int wait_for(job *j) {
     int status = 0, told = 0;
     for (;; usleep(20 * 1000)) {
@@ -201,7 +201,8 @@ tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args) 
     while (split < n && strcmp(args[split], "--") != 0) split++;
     tri_status status = tri__cli_settings(&settings, "supervise", split, args, NULL, 0, &n_words);
     if (status == TRI_OK && split + 1 >= n)
-        status = tri__fail(TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
+        status = tri__fail(
+            TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
     if (status == TRI_OK) {
         j.argv = (char *const *)(args + split + 1);
         if (settings.given.output_dir) status = tri__path_join(j.error, settings.output_dir, "error.json");

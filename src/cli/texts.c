@@ -49,7 +49,8 @@ static tri_status add_line(const tri_texts_from *from, tri_text_batch *batch, co
     if (length && !from->null && line[length - 1] == '\r') length--;
     size_t fault = tri__utf8_fault(line, length);
     if (fault < length)
-        return tri__fail(TRI_DATA, "%s:%lld:%zu: invalid UTF-8 byte 0x%02x", path, number, fault + 1, (unsigned char)line[fault]);
+        return tri__fail(TRI_DATA, "%s:%lld:%zu: invalid UTF-8 byte 0x%02x", path, number, fault + 1,
+                         (unsigned char)line[fault]);
     return add(batch, path, line, length);
 }
 
@@ -80,7 +81,8 @@ static tri_status read_line(FILE *in, int end, const char *path, long long numbe
     return ferror(in) ? tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno)) : TRI_OK;
 }
 
-static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_text_batch *batch, taker *take, void *to) {
+static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *path, tri_text_batch *batch, taker *take,
+                             void *to) {
     line l = {0};
     long long number = 1;
     int more = 1;
@@ -94,7 +96,8 @@ static tri_status read_lines(const tri_texts_from *from, FILE *in, const char *p
     return status;
 }
 
-static tri_status read_column(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take, void *to) {
+static tri_status read_column(const tri_texts_from *from, const char *path, tri_text_batch *batch, taker *take,
+                              void *to) {
     tri_table *table;
     int column;
     tri_table_options options = {.threads = from->threads, .separator = from->separator};

@@ -21,10 +21,13 @@ typedef struct tri_text_batch {
     int n, starts;   /* starts: room of start */
 } tri_text_batch;
 
-static inline size_t tri__batch_length(const tri_text_batch *batch, int i) { return batch->start[i + 1] - batch->start[i] - 1; }
+static inline size_t tri__batch_length(const tri_text_batch *batch, int i) {
+    return batch->start[i + 1] - batch->start[i] - 1;
+}
 
-/* Gives all texts to `take`, some thousand at a time; the batch is used again. Texts are valid UTF-8 (else TRI_DATA: file, line, byte),
- * of at most TRI_LIMIT_CSV_ROW bytes; a line's carriage return is cut. */
-tri_status tri__texts_read(const tri_texts_from *from, tri_status (*take)(void *to, const tri_text_batch *batch), void *to);
+/* Gives all texts to `take`, some thousand at a time; the batch is used again. Texts are valid UTF-8 (else TRI_DATA:
+ * file, line, byte), of at most TRI_LIMIT_CSV_ROW bytes; a line's carriage return is cut. */
+tri_status tri__texts_read(const tri_texts_from *from, tri_status (*take)(void *to, const tri_text_batch *batch),
+                           void *to);
 
 #endif

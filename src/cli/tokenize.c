@@ -1,4 +1,5 @@
-/* tokenize.c - `trident tokenize`: texts in, one line of token ids out for each, in order. Threads share a batch of texts. */
+/* tokenize.c - `trident tokenize`: texts in, one line of token ids out for each, in order. Threads share a batch of
+ * texts. */
 #include "cli/texts.h"
 
 #include "base/clock.h"
@@ -20,7 +21,8 @@ typedef struct job {
     int64_t texts, ids;
 } job;
 
-/* One text's ids; the caller frees them. Without --max-len there is room for all: normalisation makes 11 bytes of one at most. */
+/* One text's ids; the caller frees them. Without --max-len there is room for all: normalisation makes 11 bytes of one
+ * at most. */
 static int32_t *encode(const job *j, const char *text, size_t length, int *n) {
     int64_t room = j->settings->max_len ? j->settings->max_len : 11 * (int64_t)length + 256;
     int32_t *ids = malloc((size_t)room * sizeof *ids);
@@ -43,10 +45,12 @@ static tri_status print_json(const job *j, const int32_t *ids, int n) {
     int failed = !line;
     for (int i = 0; i < n; i++) {
         failed |= tri__json_append_new(numbers, tri__json_integer(ids[i]));
-        if (j->settings->pieces) failed |= tri__json_append_new(pieces, tri__json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
+        if (j->settings->pieces)
+            failed |= tri__json_append_new(pieces, tri__json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
     }
     failed |= tri__json_set(line, "ids", numbers) || (j->settings->pieces && tri__json_set(line, "pieces", pieces));
-    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON") : tri__print_json(j->cli->out, line);
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON")
+                               : tri__print_json(j->cli->out, line);
     tri__json_decref(numbers);
     tri__json_decref(pieces);
     tri__json_decref(line);
@@ -80,7 +84,8 @@ static tri_status take(void *to, const tri_text_batch *batch) {
 static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri_texts_from *from) {
     char folder[TRI_PATH_MAX], texts[32], ids[32], seconds[32];
     tri_tokenizer *tokenizer;
-    if (!settings->tokenizer) return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
+    if (!settings->tokenizer)
+        return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
     if (tri__is_folder(settings->tokenizer)) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
     else TRI_TRY(tri__assets_folder(settings->models_dir, settings->tokenizer, "--tokenizer", folder));
     TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
@@ -88,8 +93,9 @@ static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri
     double begin = tri__clock();
     tri_status status = tri__texts_read(from, take, &j);
     if (status == TRI_OK && !settings->quiet)
-        fprintf(cli->err, "%s: %s texts, %s ids in %s\n", tri__tokenizer_describe(tokenizer), tri__text_count(j.texts, texts),
-                tri__text_count(j.ids, ids), tri__text_seconds(tri__clock() - begin, seconds));
+        fprintf(cli->err, "%s: %s texts, %s ids in %s\n", tri__tokenizer_describe(tokenizer),
+                tri__text_count(j.texts, texts), tri__text_count(j.ids, ids),
+                tri__text_seconds(tri__clock() - begin, seconds));
     tri__tokenizer_free(tokenizer);
     return status;
 }

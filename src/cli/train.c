@@ -54,7 +54,8 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
         return TRI_OK;
     }
     if (outcome->unchanged) fprintf(out, "finished before: %s is as it was\n", settings->output_dir);
-    int elsewhere = !tri__text_begins(outcome->checkpoint, settings->output_dir); /* --resume DIR, and no step was left to take */
+    int elsewhere = !tri__text_begins(outcome->checkpoint,
+                                      settings->output_dir); /* --resume DIR, and no step was left to take */
     if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);
     else print_model(out, settings->output_dir, outcome->checkpoint);
     return print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
@@ -71,7 +72,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     return tri__launch_leave(cli, launch, world, status);
 }
 
-/* A rank that is started again goes on from what its run has committed, whatever the command line said of the first start. */
+/* A rank that is started again goes on from what its run has committed, whatever the command line said of the first
+ * start. */
 static tri_status resolve_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
     const char *again = launch->launcher == TRI_LAUNCHER_OWN ? cli->lookup(TRI_RESUME_VARIABLE) : NULL;
     if (!again) return TRI_OK;
@@ -96,7 +98,9 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__run_prepare(&settings, cli->stop);
-    if (status == TRI_OK) status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0) : train_here(cli, &settings, &launch);
+    if (status == TRI_OK)
+        status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0)
+                        : train_here(cli, &settings, &launch);
     tri__settings_free(&settings);
     return status;
 }

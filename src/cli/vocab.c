@@ -50,8 +50,8 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
     TRI_TRY(tri__tokenizer_load(settings->output, &tokenizer));
     tri_status status = TRI_OK;
     if (settings->json) {
-        tri_json *facts = tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces", tri__tokenizer_size(tokenizer), "texts",
-                                  (tri_json_int)c->n);
+        tri_json *facts = tri__json_pack("{s:s, s:i, s:I}", "folder", settings->output, "pieces",
+                                         tri__tokenizer_size(tokenizer), "texts", (tri_json_int)c->n);
         status = tri__print_json(cli->out, facts);
         tri__json_decref(facts);
     } else {

@@ -43,8 +43,13 @@ tri_status tri__device_get(const char *name, const tri_device **device) {
 void tri__device_target(const tri_device *device, tri_target *target) {
     tri_kernel_table table;
     device->kernels(&table);
-    *target = (tri_target){.name = device->name, .granule = device->granule, .short_flops = device->short_flops, .ahead = device->ahead,
-                           .lanes = device->lanes, .flops = device->flops, .bytes = device->bytes};
+    *target = (tri_target){.name = device->name,
+                           .granule = device->granule,
+                           .short_flops = device->short_flops,
+                           .ahead = device->ahead,
+                           .lanes = device->lanes,
+                           .flops = device->flops,
+                           .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
             target->has[op][dtype] = table.run[op][dtype] != NULL;

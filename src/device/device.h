@@ -23,7 +23,7 @@ typedef struct tri_call {
     const tri_kernel_table *table; /* the device's, for rows that run others */
     unsigned acc;               /* bit k: operand k is added to, not overwritten */
     const tri_attr *attr;
-    uint32_t seed, step;        /* of random numbers; of devices apart, `start` was told the step, and this is the same */
+    uint32_t seed, step; /* of random numbers; of devices apart, `start` was told the step, and this is the same */
     int threads;
     void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
     void *context;              /* the device's own: streams, libraries; NULL on a CPU */
@@ -58,7 +58,8 @@ enum { TRI_GROUP_NAME = 128 }; /* bytes */
 /* Bytes that an input takes of a run's: the next begins at a multiple of 64. */
 static inline size_t tri__input_bytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* What a device asks again and again while it waits for other ranks: takes a short pause, and returns TRI_OK to go on, or why to give up. */
+/* What a device asks again and again while it waits for other ranks: takes a short pause, and returns TRI_OK to go on,
+ * or why to give up. */
 typedef struct tri_wait_poll {
     tri_status (*ask)(void *argument);
     void *argument;
@@ -67,69 +68,79 @@ typedef struct tri_wait_poll {
 /* Makes bytes [at, at + bytes) of something, at `out`; both are multiples of 4096, but for the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
 
-/* What becomes of a run: it is to be queued; the same, and the device keeps it; it is queued, since the device had kept it. */
+/* What becomes of a run: it is to be queued; the same, and the device keeps it; it is queued, since the device had kept
+ * it. */
 typedef enum tri_again { TRI_AGAIN_QUEUE, TRI_AGAIN_KEEP, TRI_AGAIN_DONE } tri_again;
 
-/* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns. Everything queued is
- * done in the order of queueing, lane by lane. Whatever a queued call meets is told by the next `finish`. */
+/* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns.
+ * Everything queued is done in the order of queueing, lane by lane. Whatever a queued call meets is told by the next
+ * `finish`. */
 typedef struct tri_apart {
     /* Between the host's memory and the device's, either way; after all that was queued, and done when it returns. */
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
-    /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of it. */
+    /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of
+     * it. */
     tri_status (*fill)(void *context, void *to, size_t bytes, tri_make *make, void *maker);
-    /* What the host brings to a run; each takes tri__input_bytes of those that `open` was told. `bring` takes it, in the order in which the run's inputs will ask for it; `from` may change when it
-     * returns. `start` begins the run: it queues one copy of all that was brought; and the
-     * run's kernels draw random numbers of `step`. Then `input` queues the next of what was brought to its place. */
+    /* What the host brings to a run; each takes tri__input_bytes of those that `open` was told. `bring` takes it, in
+     * the order in which the run's inputs will ask for it; `from` may change when it returns. `start` begins the run:
+     * it queues one copy of all that was brought; and the run's kernels draw random numbers of `step`. Then `input`
+     * queues the next of what was brought to its place. */
     void (*bring)(void *context, const void *from, size_t bytes);
     void (*start)(void *context, uint32_t step);
     void (*input)(void *context, void *to, size_t bytes);
-    /* Of devices that can keep what a run queues and queue it again at once; NULL of others. Asked after `start`: runs of the same key [n]
-     * queue the same, but for what was brought and the step. After KEEP all that the run queues is only kept, and `kept` queues it; 0: it
-     * could not be kept, and nothing was queued. */
+    /* Of devices that can keep what a run queues and queue it again at once; NULL of others. Asked after `start`: runs
+     * of the same key [n] queue the same, but for what was brought and the step. After KEEP all that the run queues is
+     * only kept, and `kept` queues it; 0: it could not be kept, and nothing was queued. */
     tri_again (*again)(void *context, const int64_t *key, int n);
     int (*kept)(void *context);
     tri_status (*finish)(void *context);
-    /* Of devices with several queues of kernels, lanes; NULL of others. What is queued from now on goes to this one, also inputs, and a
-     * transfer or copy begins behind it, a wait for one holds it back. `signal` numbers the point that the lane in use has come to; what is
-     * queued in the lane in use after `await` begins when the last signal of that number is reached. Outside of runs lane 0 is in use, and
-     * behind all others. */
+    /* Of devices with several queues of kernels, lanes; NULL of others. What is queued from now on goes to this one,
+     * also inputs, and a transfer or copy begins behind it, a wait for one holds it back. `signal` numbers the point
+     * that the lane in use has come to; what is queued in the lane in use after `await` begins when the last signal of
+     * that number is reached. Outside of runs lane 0 is in use, and behind all others. */
     void (*lane)(void *context, int lane);
     void (*signal)(void *context, int number);
     void (*await)(void *context, int number);
-    /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it has then reached more
-     * of the points that `pulse` set between queued kernels. */
+    /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it
+     * has then reached more of the points that `pulse` set between queued kernels. */
     int (*idle)(void *context, uint64_t *passed);
     void (*pulse)(void *context);
-    /* Queues a copy between the device's memory and its second one (out 1: to the second) on a queue for each way: it begins when the kernels
-     * queued so far are done; kernels queued after the `moved` of the same number begin when it is. Numbers are as those of `post`. */
+    /* Queues a copy between the device's memory and its second one (out 1: to the second) on a queue for each way: it
+     * begins when the kernels queued so far are done; kernels queued after the `moved` of the same number begin when it
+     * is. Numbers are as those of `post`. */
     void (*move)(void *context, void *to, const void *from, size_t bytes, int out, int number);
     void (*moved)(void *context, int number);
-    /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells the others; then all
-     * join at once; oneway 1: two of them, and only the first will send, the second receive. What waits for other ranks asks `poll`,
-     * which outlives the group. A group's transfers are done one after another, those of several groups beside one another. `leave` leaves
-     * all n groups that this rank is in, and ends what can no longer end by itself, after a failure (abort 1). */
+    /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells
+     * the others; then all join at once; oneway 1: two of them, and only the first will send, the second receive. What
+     * waits for other ranks asks `poll`, which outlives the group. A group's transfers are done one after another,
+     * those of several groups beside one another. `leave` leaves all n groups that this rank is in, and ends what can
+     * no longer end by itself, after a failure (abort 1). */
     tri_status (*name)(void *context, char *name); /* [TRI_GROUP_NAME] */
-    tri_status (*join)(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **group);
+    tri_status (*join)(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll,
+                       void **group);
     void (*leave)(void *context, void *const *groups, int n, int abort);
-    /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same number begin when
-     * it is. Numbers are small, and come again only after their wait. */
+    /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same
+     * number begin when it is. Numbers are small, and come again only after their wait. */
     void (*post)(void *context, void *group, const tri_collective *what, int number);
     void (*wait)(void *context, int number);
     /* What a group's transfers met so far that they will not get over, by name. Never blocks. */
     tri_status (*check)(void *context, void *group);
-    /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where both were made. */
+    /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where
+     * both were made. */
     void (*mark)(void *context, int index);
     void (*times)(void *context, int n, tri_time *times);
     /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
     void (*transfer_time)(void *context, int number, tri_time *time);
-    /* Choosing algorithms by timing them, before a run's first step; NULL where there is nothing to choose. `kind` is what choices are good
-     * for: the device and its library. `tune` times those of a call's products that are not in the wisdom, on the call's operands, which
-     * hold nothing yet (zeros) and are left so, and adds the fastest; a call without products: nothing. `row` is the call's row. `follow`
-     * copies what is known: products use it from now on. What goes wrong the next `finish` tells. */
+    /* Choosing algorithms by timing them, before a run's first step; NULL where there is nothing to choose. `kind` is
+     * what choices are good for: the device and its library. `tune` times those of a call's products that are not in
+     * the wisdom, on the call's operands, which hold nothing yet (zeros) and are left so, and adds the fastest; a call
+     * without products: nothing. `row` is the call's row. `follow` copies what is known: products use it from now on.
+     * What goes wrong the next `finish` tells. */
     const char *(*kind)(void *context);
     void (*tune)(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
     void (*follow)(void *context, const tri_wisdom *wisdom);
-    /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for it. */
+    /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for
+     * it. */
     double (*worked)(void *context);
     /* Bytes of the device's memory that are in use now, by this rank and by others. */
     int64_t (*used)(void *context);
@@ -146,8 +157,8 @@ struct tri_device {
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
-    /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes that the host brings to a
-     * run. Where a device needs none it is NULL. */
+    /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes that
+     * the host brings to a run. Where a device needs none it is NULL. */
     tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
     void (*close)(void *context);
     /* Bytes that a rank could allocate now; looked at before its context is opened. */
@@ -157,16 +168,16 @@ struct tri_device {
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);
-    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now; on a GPU memory of the
-     * host, which its kernels reach, but slowly. */
+    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now;
+     * on a GPU memory of the host, which its kernels reach, but slowly. */
     tri_status (*alloc_second)(void *context, const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void *context);
     const tri_apart *apart; /* NULL: kernels work in the host's memory, and are done when they return */
 };
 
-/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing): those that are always there. NULL when there is
- * none of that name. */
+/* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing): those that are always there.
+ * NULL when there is none of that name. */
 const tri_device *tri__device_find(const char *name);
 /* The names there are, for messages: "cpu, reference, null, timed". */
 const char *tri__device_names(void);

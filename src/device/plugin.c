@@ -11,13 +11,16 @@ tri_status tri__device_load(const tri_device **device) {
     void *library = tri__library_open(TRI_CUDA_PLUGIN_NAME, 0, &why);
     if (!library)
         return tri__fail(TRI_USAGE,
-                         "--device cuda: the CUDA plug-in does not load (%s). Install CUDA 12 or 13 with its compiler and run make cuda, "
+                         "--device cuda: the CUDA plug-in does not load (%s). Install CUDA 12 or 13 with its compiler "
+                         "and run make cuda, "
                          "which builds %s; trident doctor says what is missing",
                          why, TRI_CUDA_PLUGIN_NAME);
     const tri_cuda_plugin *plugin = dlsym(library, "tri_cuda_plugin_table");
     if (!plugin || plugin->version != TRI_CUDA_PLUGIN_VERSION)
-        return tri__fail(TRI_USAGE, "--device cuda: %s is of another version than this program: run make cuda again, or install both together",
-                         TRI_CUDA_PLUGIN_NAME);
+        return tri__fail(
+            TRI_USAGE,
+            "--device cuda: %s is of another version than this program: run make cuda again, or install both together",
+            TRI_CUDA_PLUGIN_NAME);
     *device = plugin->device;
     return TRI_OK;
 }

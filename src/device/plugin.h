@@ -1,5 +1,5 @@
-/* plugin.h - all that the CUDA plug-in and Trident know of each other: a table, exported as `tri_cuda_plugin_table`, and what the plug-in
- * is given when it is opened (tri_core). */
+/* plugin.h - all that the CUDA plug-in and Trident know of each other: a table, exported as `tri_cuda_plugin_table`,
+ * and what the plug-in is given when it is opened (tri_core). */
 #ifndef TRI_DEVICE_PLUGIN_H
 #define TRI_DEVICE_PLUGIN_H
 

@@ -1,5 +1,5 @@
-/* wisdom.h - which of a library's algorithms multiplies matrices of a shape fastest, as timed on a device: the table, and the file that
- * keeps it. What an algorithm is only the device knows: here it is words. */
+/* wisdom.h - which of a library's algorithms multiplies matrices of a shape fastest, as timed on a device: the table,
+ * and the file that keeps it. What an algorithm is only the device knows: here it is words. */
 #ifndef TRI_DEVICE_WISDOM_H
 #define TRI_DEVICE_WISDOM_H
 

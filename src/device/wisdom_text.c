@@ -5,8 +5,8 @@
  *     product 3072 32768 768 tn bf16 bf16 bias set 256 512.250 498.125 0000000000000042 ... (8 words)
  *     end 0123456789abcdef
  *
- * A product's line: m n k, which of A and B are turned (t) or not (n), types of A and B and of D, bias or plain, set or add, alignment,
- * microseconds of the first guess and of the chosen algorithm, and the algorithm. */
+ * A product's line: m n k, which of A and B are turned (t) or not (n), types of A and B and of D, bias or plain, set or
+ * add, alignment, microseconds of the first guess and of the chosen algorithm, and the algorithm. */
 #include "base/hash.h"
 #include "device/wisdom.h"
 #include "layout/dtype.h"
@@ -18,7 +18,11 @@
 #include <string.h>
 
 #define FIRST_LINE "trident-products 1"
-enum { LINE_MAX = 512, WORDS = 11 + TRI_ALGORITHM_WORDS, HASH_SEED = 1 }; /* WORDS: of a product's line, after its first */
+enum {
+    LINE_MAX = 512,
+    WORDS = 11 + TRI_ALGORITHM_WORDS,
+    HASH_SEED = 1
+}; /* WORDS: of a product's line, after its first */
 
 void tri__wisdom_end(const char *text, size_t size, char end[TRI_WISDOM_END]) {
     snprintf(end, TRI_WISDOM_END, "end %016llx\n", (unsigned long long)tri__hash64(HASH_SEED, text, size));
@@ -26,11 +30,13 @@ void tri__wisdom_end(const char *text, size_t size, char end[TRI_WISDOM_END]) {
 
 static int print_entry(char *to, size_t room, const tri_wisdom_entry *e) {
     const tri_product_shape *s = &e->shape;
-    int n = snprintf(to, room, "product %lld %lld %lld %c%c %s %s %s %s %d %.3f %.3f", (long long)s->m, (long long)s->n, (long long)s->k,
-                     s->a_turned ? 't' : 'n', s->b_turned ? 't' : 'n', tri__dtype_name((tri_dtype)s->type),
-                     tri__dtype_name((tri_dtype)s->out), s->bias ? "bias" : "plain", s->add ? "add" : "set", (int)s->align,
-                     (double)e->guess_us, (double)e->best_us);
-    for (int i = 0; i < TRI_ALGORITHM_WORDS; i++) n += snprintf(to + n, room - (size_t)n, " %016llx", (unsigned long long)e->algorithm[i]);
+    int n = snprintf(to, room, "product %lld %lld %lld %c%c %s %s %s %s %d %.3f %.3f", (long long)s->m, (long long)s->n,
+                     (long long)s->k, s->a_turned ? 't' : 'n', s->b_turned ? 't' : 'n',
+                     tri__dtype_name((tri_dtype)s->type), tri__dtype_name((tri_dtype)s->out),
+                     s->bias ? "bias" : "plain", s->add ? "add" : "set", (int)s->align, (double)e->guess_us,
+                     (double)e->best_us);
+    for (int i = 0; i < TRI_ALGORITHM_WORDS; i++)
+        n += snprintf(to + n, room - (size_t)n, " %016llx", (unsigned long long)e->algorithm[i]);
     return n + snprintf(to + n, room - (size_t)n, "\n");
 }
 
@@ -54,7 +60,8 @@ typedef struct reader {
 } reader;
 
 static tri_status bad(const reader *r, const char *what) {
-    return tri__fail(TRI_DATA, "%s: line %d: %s; remove the file, and products are timed again", r->path, r->line, what);
+    return tri__fail(TRI_DATA, "%s: line %d: %s; remove the file, and products are timed again", r->path, r->line,
+                     what);
 }
 
 /* The next line without its end; TRI_DATA where there is none, or it is long or not plain text. */
@@ -88,7 +95,8 @@ static int microseconds(const char *word, float *out) {
     char again[64], *end;
     if (!isdigit((unsigned char)*word)) return 0;
     *out = strtof(word, &end);
-    return !*end && isfinite(*out) && *out < 1e9f && snprintf(again, sizeof again, "%.3f", (double)*out) > 0 && strcmp(again, word) == 0;
+    return !*end && isfinite(*out) && *out < 1e9f && snprintf(again, sizeof again, "%.3f", (double)*out) > 0 &&
+           strcmp(again, word) == 0;
 }
 
 static int hexadecimal(const char *word, uint64_t *out) {
@@ -114,7 +122,8 @@ static int turns(const char *word, tri_product_shape *s) {
 
 static int type(const char *word, int32_t *out) {
     *out = tri__dtype_find(word);
-    return (*out == TRI_F32 || *out == TRI_BF16 || *out == TRI_F16) && strcmp(word, tri__dtype_name((tri_dtype)*out)) == 0;
+    return (*out == TRI_F32 || *out == TRI_BF16 || *out == TRI_F16) &&
+           strcmp(word, tri__dtype_name((tri_dtype)*out)) == 0;
 }
 
 static int split(char *line, char *word[WORDS]) {
@@ -134,18 +143,21 @@ static tri_status parse_entry(const reader *r, char *line, tri_wisdom_entry *e) 
     memset(e, 0, sizeof *e);
     tri_product_shape *s = &e->shape;
     if (!split(line, word)) return bad(r, "a product's line has another number of words");
-    if (!whole(word[0], INT32_MAX, &s->m) || !whole(word[1], INT32_MAX, &s->n) || !whole(word[2], INT32_MAX, &s->k) || !s->m || !s->n ||
-        !s->k)
+    if (!whole(word[0], INT32_MAX, &s->m) || !whole(word[1], INT32_MAX, &s->n) || !whole(word[2], INT32_MAX, &s->k) ||
+        !s->m || !s->n || !s->k)
         return bad(r, "m, n and k are not whole numbers above 0");
     if (!turns(word[3], s)) return bad(r, "what is turned is none of nn, tn, nt, tt");
     if (!type(word[4], &s->type) || !type(word[5], &s->out)) return bad(r, "a type is none of f32, bf16, f16");
     if (!either(word[6], "plain", "bias", &s->bias)) return bad(r, "there is neither bias nor plain");
     if (!either(word[7], "set", "add", &s->add)) return bad(r, "there is neither set nor add");
-    if (!whole(word[8], 256, &align) || !align || align & (align - 1)) return bad(r, "the alignment is no power of 2 up to 256");
+    if (!whole(word[8], 256, &align) || !align || align & (align - 1))
+        return bad(r, "the alignment is no power of 2 up to 256");
     s->align = (int32_t)align;
-    if (!microseconds(word[9], &e->guess_us) || !microseconds(word[10], &e->best_us)) return bad(r, "a time is no number of microseconds");
+    if (!microseconds(word[9], &e->guess_us) || !microseconds(word[10], &e->best_us))
+        return bad(r, "a time is no number of microseconds");
     for (int i = 0; i < TRI_ALGORITHM_WORDS; i++)
-        if (!hexadecimal(word[11 + i], &e->algorithm[i])) return bad(r, "the algorithm is not 8 words of 16 hexadecimal digits");
+        if (!hexadecimal(word[11 + i], &e->algorithm[i]))
+            return bad(r, "the algorithm is not 8 words of 16 hexadecimal digits");
     return TRI_OK;
 }
 
@@ -165,7 +177,8 @@ tri_status tri__wisdom_parse(const char *text, size_t size, const char *path, tr
     if (strcmp(line, FIRST_LINE) != 0) return bad(&r, "this is not a file of products (" FIRST_LINE ")");
     TRI_TRY(next_line(&r, line));
     size_t n = strlen(line);
-    if (strncmp(line, "kind ", 5) != 0 || n - 5 >= sizeof wisdom->kind) return bad(&r, "the kind of device is missing or too long");
+    if (strncmp(line, "kind ", 5) != 0 || n - 5 >= sizeof wisdom->kind)
+        return bad(&r, "the kind of device is missing or too long");
     memcpy(wisdom->kind, line + 5, n - 5 + 1);
     for (;;) {
         tri_wisdom_entry entry;

@@ -1,4 +1,5 @@
-/* assets.c - an encoder's architecture is, in this order: the known name, the folder's config.json, the *_encoder object. */
+/* assets.c - an encoder's architecture is, in this order: the known name, the folder's config.json, the *_encoder
+ * object. */
 #include "engine/assets.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
@@ -6,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]) {
+tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key,
+                              char out[static TRI_PATH_MAX]) {
     if (name[0] == '/') {
         TRI_TRY(tri__path_join(out, "", name));
         if (tri__is_folder(out)) return TRI_OK;
@@ -19,14 +21,17 @@ tri_status tri__assets_folder(const char *models_dir, const char *name, const ch
     TRI_TRY(tri__path_join(out, "", name));
     if (strchr(name, '/') && tri__is_folder(out)) return TRI_OK;
     out[0] = 0;
-    if (models_dir) return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, models_dir, name);
-    return tri__fail(TRI_NOINPUT,
-                     "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key,
-                     name);
+    if (models_dir)
+        return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, models_dir, name);
+    return tri__fail(
+        TRI_NOINPUT,
+        "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key,
+        name);
 }
 
 /* The architecture; *fixed: config.json or the object says how large the vocabulary is. */
-static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key, tri_encoder *e, int *fixed) {
+static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key,
+                               tri_encoder *e, int *fixed) {
     char path[TRI_PATH_MAX] = "";
     const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
     int known = tri__encoder_preset(base, e);
@@ -47,13 +52,15 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
         *fixed |= tri__json_get(object, "vocab_size") != NULL;
     }
     if (!known && !has_file && !object)
-        return tri__fail(TRI_USAGE, "%s: %s has no config.json and is no known name; add one or give the %s object", key, folder, key);
+        return tri__fail(TRI_USAGE, "%s: %s has no config.json and is no known name; add one or give the %s object",
+                         key, folder, key);
     return TRI_OK;
 }
 
-/* A branch's own folder, "" where it has none, and the one that its vocabulary comes from. TRI_NOINPUT when there is neither. */
-static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log, char own[static TRI_PATH_MAX],
-                               char vocabulary[static TRI_PATH_MAX]) {
+/* A branch's own folder, "" where it has none, and the one that its vocabulary comes from. TRI_NOINPUT when there is
+ * neither. */
+static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log,
+                               char own[static TRI_PATH_MAX], char vocabulary[static TRI_PATH_MAX]) {
     char why[1024];
     tri_status found = tri__assets_folder(s->models_dir, name, key, own);
     if (found == TRI_OK) return tri__path_join(vocabulary, "", own);
@@ -74,7 +81,8 @@ static void check_pad(int branch, const tri_log *log, const tri_assets *a) {
     const char *piece = tri__tokenizer_piece(a->tokenizer[branch], (int32_t)pad);
     if (!strcasestr(piece, "pad"))
         tri__say(log, TRI_LOG_WARN,
-                 "%s text: pad_token_id %lld is \"%.80s\": as in transformers its embedding starts at zero and is not trained; "
+                 "%s text: pad_token_id %lld is \"%.80s\": as in transformers its embedding starts at zero and is not "
+                 "trained; "
                  "if that is not meant, set pad_token_id of the encoder",
                  tri__branch_name(branch), (long long)pad, piece);
 }
@@ -82,30 +90,34 @@ static void check_pad(int branch, const tri_log *log, const tri_assets *a) {
 static tri_status load_vocabulary(const char *folder, int branch, int fixed, const tri_log *log, tri_assets *a) {
     tri_encoder *e = &a->encoder[branch];
     TRI_TRY(tri__tokenizer_load(folder, &a->tokenizer[branch]));
-    tri__say(log, TRI_LOG_INFO, "%s text: %s, from %s", tri__branch_name(branch), tri__tokenizer_describe(a->tokenizer[branch]), folder);
+    tri__say(log, TRI_LOG_INFO, "%s text: %s, from %s", tri__branch_name(branch),
+             tri__tokenizer_describe(a->tokenizer[branch]), folder);
     int size = tri__tokenizer_size(a->tokenizer[branch]);
     if (!fixed) e->vocab_size = size;
     if (size > e->vocab_size)
-        return tri__fail(TRI_USAGE,
-                         "%s: the vocabulary has %d pieces, the last is \"%.80s\", but the encoder's vocab_size is %lld",
-                         folder, size, tri__tokenizer_piece(a->tokenizer[branch], size - 1), (long long)e->vocab_size);
+        return tri__fail(
+            TRI_USAGE, "%s: the vocabulary has %d pieces, the last is \"%.80s\", but the encoder's vocab_size is %lld",
+            folder, size, tri__tokenizer_piece(a->tokenizer[branch], size - 1), (long long)e->vocab_size);
     check_pad(branch, log, a);
     return TRI_OK;
 }
 
-/* --tiny: as many layers as the stages of a pipeline need, as many heads as the ranks that share a layer; weights of the real size are of
- * no use. */
+/* --tiny: as many layers as the stages of a pipeline need, as many heads as the ranks that share a layer; weights of
+ * the real size are of no use. */
 static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_assets *a) {
     tri_encoder *e = &a->encoder[branch];
-    int64_t chunks = s->virtual_stages ? s->virtual_stages : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2 : 1;
+    int64_t chunks = s->virtual_stages                                          ? s->virtual_stages
+                     : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2
+                                                                                : 1;
     int64_t layers = (s->pp_size * chunks + a->n_texts - 1) / a->n_texts;
     tri__encoder_shrink(e, layers > 2 ? layers : 2, s->tp_size);
     a->folder[branch][0] = 0;
-    tri__say(log, TRI_LOG_INFO, "--tiny: the %s encoder has %lld layers, %lld wide, instead of its own", tri__branch_name(branch),
-             (long long)e->num_hidden_layers, (long long)e->hidden_size);
+    tri__say(log, TRI_LOG_INFO, "--tiny: the %s encoder has %lld layers, %lld wide, instead of its own",
+             tri__branch_name(branch), (long long)e->num_hidden_layers, (long long)e->hidden_size);
 }
 
-static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log, tri_assets *a) {
+static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log,
+                              tri_assets *a) {
     const tri_model_config *m = &s->model;
     const char *name = branch && m->secondary_tokenizer ? m->secondary_tokenizer : m->primary_tokenizer;
     const char *name_key = branch ? "secondary_tokenizer" : "primary_tokenizer";
@@ -140,7 +152,8 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
         const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
         tri_status status = tri__path_join(assets->folder[branch], checkpoint, tri__branch_name(branch));
         if (status == TRI_OK) status = tri__tokenizer_load(assets->folder[branch], &assets->tokenizer[branch]);
-        if (status == TRI_OK && !object) status = tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);
+        if (status == TRI_OK && !object)
+            status = tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);
         if (status == TRI_OK) status = tri__encoder_parse(object, checkpoint, &assets->encoder[branch]);
         if (status == TRI_OK) status = tri__encoder_check(&assets->encoder[branch], checkpoint, m->max_sen_len);
         if (status != TRI_OK) {

@@ -15,11 +15,12 @@ typedef struct tri_assets {
     tri_encoder encoder[2];
 } tri_assets;
 
-/* A folder named by a configuration's `key`: an absolute path, a folder of models_dir (NULL: none), or a path with a slash. */
+/* A folder named by a configuration's `key`: an absolute path, a folder of models_dir (NULL: none), or a path with a
+ * slash. */
 tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]);
-/* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. A known name without a folder
- * takes the vocabulary of another with the same one, said aloud; without need_tokenizers it does without. --tiny shrinks the encoders: the
- * folder's weights then do not count. */
+/* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. A known
+ * name without a folder takes the vocabulary of another with the same one, said aloud; without need_tokenizers it does
+ * without. --tiny shrinks the encoders: the folder's weights then do not count. */
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
 /* The ones kept in a checkpoint; settings are the checkpoint's. */
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);

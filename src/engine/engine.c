@@ -28,7 +28,10 @@ static unsigned offload_of(const tri_settings *s) {
     static const struct {
         const char *name;
         tri_mem mem;
-    } rows[] = {{"optimizer", TRI_MEM_STATE}, {"gradients", TRI_MEM_GRAD}, {"params", TRI_MEM_PARAM}, {"activations", TRI_MEM_ACT}};
+    } rows[] = {{"optimizer", TRI_MEM_STATE},
+                {"gradients", TRI_MEM_GRAD},
+                {"params", TRI_MEM_PARAM},
+                {"activations", TRI_MEM_ACT}};
     unsigned classes = 0;
     for (int i = 0; i < s->offload.n; i++)
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
@@ -39,7 +42,10 @@ static unsigned offload_of(const tri_settings *s) {
 static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
     int64_t here = s->nproc_per_node / (place->mesh.pp * place->mesh.tp);
     return (tri_sharding){.kind = (tri_shard_kind)s->shard,
-                          .size = (int)(s->shard_size ? s->shard_size : here < 1 ? 1 : here < place->mesh.dp ? here : place->mesh.dp),
+                          .size = (int)(s->shard_size           ? s->shard_size
+                                        : here < 1              ? 1
+                                        : here < place->mesh.dp ? here
+                                                                : place->mesh.dp),
                           .bucket_mb = s->bucket_mb,
                           .prefetch = (int)s->prefetch,
                           .reshard = (tri_reshard)s->reshard_after_forward,
@@ -63,14 +69,16 @@ static tri_status plan_engine(void *data) {
     tri_engine *engine = p->engine;
     TRI_TRY(tri__device_get(s->device, &engine->device));
     if (engine->device->hollow && !p->train)
-        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu", s->device);
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
+                         s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
     tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->n_columns, s->no_decay, &engine->model);
 
-    engine->class_weights = tri__arena_alloc(&engine->arena, (size_t)s->model.num_classes * sizeof *engine->class_weights);
+    engine->class_weights = tri__arena_alloc(&engine->arena,
+                                             (size_t)s->model.num_classes * sizeof *engine->class_weights);
     for (int c = 0; c < s->model.num_classes; c++)
         engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
 
@@ -100,8 +108,8 @@ static tri_status plan_engine(void *data) {
     return TRI_OK;
 }
 
-tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns, int train,
-                            const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
+tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns,
+                            int train, const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
     planning p = {s, place, assets, n_columns, train, max, max_infer, engine};
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
@@ -124,7 +132,8 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
 static tri_status check_all(tri_engine *engine, const tri_classes *all, const tri_program *own) {
     TRI_TRY(tri__check_all(all));
     if (tri__program_equal(tri__classes_program(all, &engine->arena, engine->place.rank), own)) return TRI_OK;
-    return tri__fail(TRI_INTERNAL, "rank %d runs another program than the one that was checked: a bug in Trident", engine->place.rank);
+    return tri__fail(TRI_INTERNAL, "rank %d runs another program than the one that was checked: a bug in Trident",
+                     engine->place.rank);
 }
 
 typedef struct planning_all {
@@ -138,7 +147,8 @@ static tri_status plan_all(void *data) {
     int training = engine->train >= 0;
     const tri_program *train = engine->plan.train.program, *infer = engine->plan.infer.program;
     *all = (tri_programs){.world = tri__mesh_world(&engine->place.mesh)};
-    if (all->world > 1) TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, training ? &all->train : NULL, &all->infer));
+    if (all->world > 1)
+        TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, training ? &all->train : NULL, &all->infer));
     if (all->world == 1 && training) TRI_TRY(tri__classes_list(&all->train, &engine->arena, &train, 1));
     if (all->world == 1) TRI_TRY(tri__classes_list(&all->infer, &engine->arena, &infer, 1));
     if (training) TRI_TRY(check_all(engine, &all->train, train));
@@ -150,8 +160,8 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
     return tri__arena_guard(plan_all, &p);
 }
 
-/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements `held`. Returns how
- * many were added to into[n]. */
+/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
+ * `held`. Returns how many were added to into[n]. */
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
                      const char *prefix) {
     int n = 0;
@@ -204,31 +214,35 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     int64_t need = tri__room_need(engine->program, n), have;
     TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
-        return tri__fail(TRI_RESOURCE,
-                         "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
-                         "--max-sen-len",
-                         tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(
-        tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard, engine->place.world, folder, &engine->exec));
+        return tri__fail(
+            TRI_RESOURCE,
+            "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
+            "--max-sen-len",
+            tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
+    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard,
+                           engine->place.world, folder, &engine->exec));
     return tri__arena_guard(list_pieces, engine);
 }
 
-/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units is cut as a whole,
- * so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
+/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units
+ * is cut as a whole, so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
 static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
     const tri_planned *p = &engine->plan.train;
     tri_range own = p->state_part[unit], all = p->param_part[unit];
     int64_t count = own.end - own.begin;
     char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
     TRI_TRY(tri_all_gather(group, &count, counts, 1, NULL, TRI_I64));
-    return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts, engine->in.precision);
+    return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts,
+                          engine->in.precision);
 }
 
 /* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
-static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end, float *w) {
+static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end,
+                     float *w) {
     const tri_slice *part = &param->part;
     int last = param->shape.n - 1;
-    int64_t first = last ? part->start[0] : 0, width = part->extent[last], shift = part->start[last], cols = param->shape.dim[last];
+    int64_t first = last ? part->start[0] : 0, width = part->extent[last], shift = part->start[last],
+            cols = param->shape.dim[last];
     for (int64_t e = begin, next; e < end; e = next) {
         next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
         int64_t at = (first + e / width) * cols + shift + e % width;
@@ -242,7 +256,8 @@ static void draw_normal(const tri_engine *engine, const tri_param *param, int64_
     enum { RUN = 1 << 16 };
     uint32_t id = tri__random_id(param->name);
 #pragma omp parallel for num_threads(engine->threads)
-    for (int64_t at = begin; at < end; at += RUN) draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
+    for (int64_t at = begin; at < end; at += RUN)
+        draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
 }
 
 /* A unit whose initial weights are made. */
@@ -267,8 +282,10 @@ static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
         float *w = (float *)out + here.begin - part.begin; /* [here] */
         memset(next, 0, (size_t)((char *)w - (char *)next));
         next = w + here.end - here.begin;
-        if (param->init == TRI_INIT_NORMAL) draw_normal(d->engine, param, here.begin - param->at, here.end - param->at, w);
-        for (int64_t e = here.begin; e < here.end && param->init != TRI_INIT_NORMAL; e++) w[e - here.begin] = param->init == TRI_INIT_ONE;
+        if (param->init == TRI_INIT_NORMAL)
+            draw_normal(d->engine, param, here.begin - param->at, here.end - param->at, w);
+        for (int64_t e = here.begin; e < here.end && param->init != TRI_INIT_NORMAL; e++)
+            w[e - here.begin] = param->init == TRI_INIT_ONE;
     }
     memset(next, 0, bytes - (size_t)((char *)next - (char *)out));
 }
@@ -310,7 +327,8 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
     tri_range part = p->master ? p->state_part[unit] : (tri_range){0};
-    if (part.begin < part.end) tri__exec_cast(engine->exec, 0, p->param[unit], part.begin - p->param_part[unit].begin, filled);
+    if (part.begin < part.end)
+        tri__exec_cast(engine->exec, 0, p->param[unit], part.begin - p->param_part[unit].begin, filled);
     if (!engine->has_state) return TRI_OK; /* it is 0 here and there */
     TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
     return tri__exec_push(engine->exec, 0, p->v[unit]);
@@ -342,7 +360,8 @@ static void draw_here(tri_engine *engine) {
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
         drawing d = drawing_of(engine, unit);
         if (d.held.begin < d.held.end)
-            draw_part(&d, 0, (size_t)tri__range_count(d.held) * sizeof(float), tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
+            draw_part(&d, 0, (size_t)tri__range_count(d.held) * sizeof(float),
+                      tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
     }
 }
 
@@ -360,7 +379,8 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)", tri__branch_name(branch), folder);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)",
+                     tri__branch_name(branch), folder);
             continue;
         }
         draw_here(engine);
@@ -377,6 +397,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
     for (int i = 0; i < engine->n_weights; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->weights[i]));
     engine->has_state = optimizer && engine->train >= 0;
-    for (int i = 0; i < engine->n_optimizer && optimizer; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
+    for (int i = 0; i < engine->n_optimizer && optimizer; i++)
+        TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
     return TRI_OK;
 }

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper, tri_feed *feed) {
+void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
+               tri_feed *feed) {
     const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     *feed = (tri_feed){.counts = tri__counts_rounded(&counts, tri__plan_granule(&engine->in))};
@@ -38,7 +39,8 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
     return TRI_OK;
 }
 
-tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len, tri_counts *max) {
+tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len,
+                           tri_counts *max) {
     tri_sampler sampler;
     TRI_TRY(tri__sampler_open(&sampler, data, batch, parts, 0, 0));
     tri_status status = tri__largest(&sampler, 1, max_tokens, max_len, max);
@@ -58,15 +60,17 @@ static void collect(const tri_engine *engine, const tri_micro *micro, float *pro
 static tri_status check_room(const tri_program *program, const tri_counts *counts) {
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
         if (counts->of[sym] > program->max.of[sym])
-            return tri__fail(TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
-                             (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+            return tri__fail(
+                TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
+                (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
     return TRI_OK;
 }
 
 /* Each row comes from one rank, and is 0 on all others. */
 static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
     if (tri__mesh_world(&engine->place.mesh) == 1) return TRI_OK;
-    return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32, TRI_SUM);
+    return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32,
+                          TRI_SUM);
 }
 
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs) {

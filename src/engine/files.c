@@ -21,7 +21,8 @@ static tri_status find(const char *folder, const char *const *names, char out[st
             snprintf(file, sizeof file, "%s.%s", *names, endings[i]);
             TRI_TRY(tri__path_join(path, folder, file));
             if (!tri__is_file(path)) continue;
-            if (out[0]) return tri__fail(TRI_USAGE, "%s and %s: which one is meant? Keep one, or name the file", out, file);
+            if (out[0])
+                return tri__fail(TRI_USAGE, "%s and %s: which one is meant? Keep one, or name the file", out, file);
             memcpy(out, path, sizeof path);
         }
     return TRI_OK;
@@ -46,9 +47,11 @@ static tri_status none_found(const char *folder) {
 }
 
 tri_status tri__data_files(const char *path, tri_data_files *files) {
-    static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", NULL}, *const test[] = {"test", NULL};
+    static const char *const train[] = {"train", NULL}, *const valid[] = {"valid", "val", NULL},
+                             *const test[] = {"test", NULL};
     *files = (tri_data_files){0};
-    if (!path) return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
+    if (!path)
+        return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
     if (tri__is_file(path)) {
         TRI_TRY(tri__path_join(files->train, "", path));
         TRI_TRY(tri__path_join(files->valid, "", path));
@@ -74,8 +77,8 @@ static tri_status held(int fd, const char *folder) {
     ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
     holder[n > 0 ? n : 0] = 0;
     holder[strcspn(holder, "\n")] = 0;
-    return tri__fail(TRI_BUSY, "%s is in use by another run (process %s): choose another --output-dir or wait for it", folder,
-                     holder[0] ? holder : "unknown");
+    return tri__fail(TRI_BUSY, "%s is in use by another run (process %s): choose another --output-dir or wait for it",
+                     folder, holder[0] ? holder : "unknown");
 }
 
 /* Fails as the lock's result says; cause: errno of it. */

@@ -14,8 +14,8 @@ int tri__workers(const tri_settings *settings) {
     return left < 1 || asked < 1 ? 1 : asked < left ? asked : left;
 }
 
-tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log, const char *beside,
-                            tri_inputs *out) {
+tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
+                            const char *beside, tri_inputs *out) {
     *out = (tri_inputs){.settings = settings, .assets = assets, .log = log};
     if (!settings->cache_dir) return beside ? tri__path_join(out->cache, beside, "cache") : TRI_OK;
     return strcmp(settings->cache_dir, "none") == 0 ? TRI_OK : tri__path_join(out->cache, "", settings->cache_dir);
@@ -43,17 +43,18 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
     if (!out->text) return tri__fail(TRI_RESOURCE, "out of memory");
     out->text[0] = m->primary_text_name, out->text[1] = m->secondary_text_name;
     if (further) memcpy(out->text + 2, m->secondary_text_list.at, further * sizeof *out->text);
-    out->spec = (tri_preprocess_spec){.label_name = m->label_name,
-                                      .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
-                                      .columns = m->tab_field_list,
-                                      .categorical = m->cat_field_list,
-                                      .label_list = m->label_list,
-                                      .positive_label = m->positive_label,
-                                      .n_classes = (int)m->num_classes,
-                                      .missing = (tri_missing)m->numeric_missing,
-                                      .transform = (tri_transform)m->numeric_transform,
-                                      .reading = {tri__settings_decimal(settings), m->missing},
-                                      .bad_rows = (tri_bad_rows)settings->bad_rows};
+    out->spec = (tri_preprocess_spec){
+        .label_name = m->label_name,
+        .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
+        .columns = m->tab_field_list,
+        .categorical = m->cat_field_list,
+        .label_list = m->label_list,
+        .positive_label = m->positive_label,
+        .n_classes = (int)m->num_classes,
+        .missing = (tri_missing)m->numeric_missing,
+        .transform = (tri_transform)m->numeric_transform,
+        .reading = {tri__settings_decimal(settings), m->missing},
+        .bad_rows = (tri_bad_rows)settings->bad_rows};
     return TRI_OK;
 }
 
@@ -79,7 +80,8 @@ tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preproces
     return tri__fail(TRI_DATA, "%s: no rows to train on", path);
 }
 
-tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_preprocess *preprocess, int need_labels, tri_dataset **out) {
+tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_preprocess *preprocess, int need_labels,
+                            tri_dataset **out) {
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.need_labels = need_labels;
     return tri__dataset_open(&spec, out);

@@ -1,5 +1,5 @@
-/* memory_fit.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so layouts that need less are
- * planned too, until one fits. */
+/* memory_fit.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so
+ * layouts that need less are planned too, until one fits. */
 #include "engine/memory_fit.h"
 
 #include "base/text.h"
@@ -22,7 +22,9 @@ tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
     *bytes = 0;
     if (!settings->memory_limit) return TRI_OK;
     *bytes = tri__text_size(settings->memory_limit);
-    return *bytes > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
+    return *bytes > 0
+               ? TRI_OK
+               : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
 }
 
 /* Who shares memory with whom: machines are runs of `here` ranks, which take the machine's `memories` in turn. */
@@ -94,12 +96,14 @@ static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, in
     while (next_layout(&other.in, words)) {
         TRI_TRY(tri__arena_scratch(need_planned, &other));
         if (other.need <= have)
-            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words, tri__text_bytes((double)other.need, c));
+            return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words,
+                             tri__text_bytes((double)other.need, c));
     }
-    return tri__fail(TRI_RESOURCE,
-                     "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
-                     "a shorter --max-sen-len or fewer ranks",
-                     who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
+    return tri__fail(
+        TRI_RESOURCE,
+        "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
+        "a shorter --max-sen-len or fewer ranks",
+        who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
 }
 
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {

@@ -20,8 +20,8 @@ static int descending(const void *a, const void *b) {
 
 enum { PR, AP, ROC, AREAS }; /* trapezoids and steps under precision against recall; ROC */
 
-/* Areas of one class against the rest. points [n], sorted here. Both classes must have rows for ROC, the class itself for
- * the others; what is undefined is NaN. */
+/* Areas of one class against the rest. points [n], sorted here. Both classes must have rows for ROC, the class itself
+ * for the others; what is undefined is NaN. */
 static void find_areas(point *points, int64_t n, double area[static AREAS]) {
     int64_t hits = 0;
     for (int64_t i = 0; i < n; i++) hits += points[i].hit;
@@ -120,13 +120,14 @@ static tri_status check_rows(const float *probs, const int32_t *labels, int64_t 
         TRI_ASSERT(labels[i] >= 0 && labels[i] < classes->n);
         for (int c = 0; c < classes->n; c++)
             if (!isfinite(probs[i * classes->n + c]))
-                return tri__fail(TRI_NOTFINITE, "the probability of class %s in row %lld is not finite", classes->label[c],
-                                 (long long)i + 1);
+                return tri__fail(TRI_NOTFINITE, "the probability of class %s in row %lld is not finite",
+                                 classes->label[c], (long long)i + 1);
     }
     return TRI_OK;
 }
 
-tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes, tri_scores *out) {
+tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
+                       tri_scores *out) {
     *out = (tri_scores){.rows = n, .n_classes = classes->n, .positive = classes->positive};
     TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
     TRI_TRY(check_rows(probs, labels, n, classes));
@@ -183,7 +184,8 @@ static tri_json *confusion_json(const tri_scores *scores) {
     for (int label = 0; label < scores->n_classes; label++) {
         tri_json *one = tri__json_object();
         for (int c = 0; c < scores->n_classes; c++)
-            tri__json_set_new(one, scores->label[c], tri__json_integer(scores->confusion[label * scores->n_classes + c]));
+            tri__json_set_new(one, scores->label[c],
+                              tri__json_integer(scores->confusion[label * scores->n_classes + c]));
         tri__json_set_new(all, scores->label[label], one);
     }
     return all;

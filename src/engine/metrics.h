@@ -14,14 +14,16 @@ typedef struct tri_label_set {
 
 enum { TRI_CONFUSION_MAX = 256 }; /* classes: the matrix of more is not kept */
 
-/* probs [n, classes->n], labels [n]. As scikit-learn has them: pr_auc is auc(recall, precision) of precision_recall_curve,
- * average_precision its average_precision_score, roc_auc its roc_auc_score, each of the positive class; beyond two classes
- * the mean of one against the rest, over classes that have rows. f1_macro is the mean over classes that are the label or
- * the prediction of some row. An area that is undefined (no rows of the class, or of no other) is NaN here and null in JSON. */
-tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes, tri_scores *out);
+/* probs [n, classes->n], labels [n]. As scikit-learn has them: pr_auc is auc(recall, precision) of
+ * precision_recall_curve, average_precision its average_precision_score, roc_auc its roc_auc_score, each of the
+ * positive class; beyond two classes the mean of one against the rest, over classes that have rows. f1_macro is the
+ * mean over classes that are the label or the prediction of some row. An area that is undefined (no rows of the class,
+ * or of no other) is NaN here and null in JSON. */
+tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
+                       tri_scores *out);
 void tri__scores_free(tri_scores *scores);
-/* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes, confusion,
- * rows; classes by name. */
+/* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes,
+ * confusion, rows; classes by name. */
 tri_json *tri__scores_json(const tri_scores *scores);
 /* The single figures of it, under the names that an epoch event of metrics.jsonl has. */
 tri_json *tri__scores_figures(const tri_scores *scores);

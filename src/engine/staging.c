@@ -1,4 +1,5 @@
-/* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by simulating a pipeline. */
+/* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by
+ * simulating a pipeline. */
 #include "engine/staging.h"
 
 #include "base/json.h"
@@ -16,8 +17,8 @@ static tri_status read_times(const tri_json *units, const char *path, const tri_
         for (int k = 0; k < 3; k++) {
             const tri_json *value = tri__json_get(row, keys[k]);
             if (!tri__json_is_number(value) || tri__json_number_value(value) < 0)
-                return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or no stage profile", path, keys[k],
-                                 model->unit[u].name);
+                return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or no stage profile",
+                                 path, keys[k], model->unit[u].name);
             *fields[k] = tri__json_number_value(value);
         }
     }
@@ -86,7 +87,8 @@ static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri
 /* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
 static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape_kind *shape) {
     double chain, branch;
-    tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch), in_a_row = seconds_of(s, in, TRI_SHAPE_CHAIN, &chain);
+    tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch),
+               in_a_row = seconds_of(s, in, TRI_SHAPE_CHAIN, &chain);
     *shape = side_by_side == TRI_OK && (in_a_row != TRI_OK || branch < chain) ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
     return side_by_side == TRI_OK ? TRI_OK : in_a_row;
 }
@@ -109,7 +111,8 @@ static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan
 
 tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
-    in->staging = (tri_staging){.schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
+    in->staging = (tri_staging){
+        .schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));
     return choose_shape(s, world, in);
 }
@@ -135,7 +138,8 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
     for (int u = 0, last; u < model->n_units; u = last + 1) {
         last = u;
         if (stages->of_unit[u] != stage) continue;
-        while (last + 1 < model->n_units && stages->of_unit[last + 1] == stage && follows(model->unit[last].name, model->unit[last + 1].name))
+        while (last + 1 < model->n_units && stages->of_unit[last + 1] == stage &&
+               follows(model->unit[last].name, model->unit[last + 1].name))
             last++;
         size_t length;
         text = tri__arena_print(arena, "%s%s%s", text, *text ? " " : "", model->unit[u].name);
@@ -160,7 +164,8 @@ const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_s
     return runs > SHOWN ? tri__arena_print(arena, "%s,...,%s", text, run) : text;
 }
 
-static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble, const tri_log *log) {
+static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble,
+                             const tri_log *log) {
     int twice = 2 * in->mesh.pp;
     double better[2];
     if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
@@ -172,8 +177,10 @@ static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_
         better[i] = staged.bubble;
     }
     tri__say(log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
-             "%d microbatch%s in a pipeline of %d: ranks wait %.0f %% of the step; with --num-microbatches %d %.0f %%, with %d %.0f %%",
-             in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice, 100 * better[1]);
+             "%d microbatch%s in a pipeline of %d: ranks wait %.0f %% of the step; with --num-microbatches %d %.0f %%, "
+             "with %d %.0f %%",
+             in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice,
+             100 * better[1]);
     return TRI_OK;
 }
 
@@ -186,9 +193,11 @@ static tri_status say_stages(tri_arena *arena, void *data) {
     TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
     const tri_pipeline *p = &staged.stages.pipeline;
     int chosen = is_open(s, in);
-    tri__say(log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
-             p->n_ranks, tri__shape_name(in->staging.shape), chosen ? " (the faster one)" : "",
-             tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
+    tri__say(
+        log, TRI_LOG_INFO,
+        "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
+        p->n_ranks, tri__shape_name(in->staging.shape), chosen ? " (the faster one)" : "",
+        tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
     for (int stage = 0; stage < p->n_stages; stage++) {
         const char *ranks = tri__stage_ranks(arena, &in->mesh, &staged.stages, stage);
         tri__say(log, TRI_LOG_INFO, "stage %d on rank%s %s: %s", stage, strpbrk(ranks, "-,") ? "s" : "", ranks,

@@ -8,22 +8,26 @@
 #include "sim/timeline.h"
 #include "settings/settings.h"
 
-/* Fills in->staging and in->sequence_parallel, all else of `in` is there: reads --stage-profile, and for --pipeline-shape auto takes the
- * shape whose step is shorter. Every rank of a world calls it: the first one chooses for all. world NULL: this one. */
+/* Fills in->staging and in->sequence_parallel, all else of `in` is there: reads --stage-profile, and for
+ * --pipeline-shape auto takes the shape whose step is shorter. Every rank of a world calls it: the first one chooses
+ * for all. world NULL: this one. */
 tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
 
-/* A step of one pipeline of a plan, without the other axes, simulated: on --hardware, and by measured times where in->staging has them. */
+/* A step of one pipeline of a plan, without the other axes, simulated: on --hardware, and by measured times where
+ * in->staging has them. */
 typedef struct tri_staged {
     tri_stages stages;  /* in the arena */
     double seconds;     /* of the step */
     double bubble;      /* share of the ranks' time in which nothing is computed */
 } tri_staged;
-tri_status tri__staging_simulate(const tri_settings *settings, tri_arena *arena, const tri_plan_in *in, tri_staged *out);
+tri_status tri__staging_simulate(const tri_settings *settings, tri_arena *arena, const tri_plan_in *in,
+                                 tri_staged *out);
 
 /* What a step of `in` costs: measured times where in->staging has them, else as the hardware says. In the arena. */
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);
 
-/* Says shape, stages and the share of the step that ranks wait; a warning where few microbatches make it large. One rank: nothing. */
+/* Says shape, stages and the share of the step that ranks wait; a warning where few microbatches make it large. One
+ * rank: nothing. */
 tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_log *log);
 
 /* The units of a stage as --stages writes them: "primary.embeddings primary.layer.0-5". In the arena. */

@@ -51,7 +51,8 @@ tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
     if (status == TRI_OK) {
         tidy(s);
         text[0] = 0;
-        for (int i = 0; i < s->n; i++) snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
+        for (int i = 0; i < s->n; i++)
+            snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
         *out = tri__json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
         if (!*out) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
@@ -73,7 +74,8 @@ static tri_status parse(const tri_json *trained, const char *name, sample *s) {
         s->hash[s->n] = strtoull(digits, NULL, 16);
         good = !s->n || s->hash[s->n] > s->hash[s->n - 1];
     }
-    return good ? TRI_OK : tri__fail(TRI_DATA, "%s: trained_rows of its manifest's state must be hashes in rising order", name);
+    return good ? TRI_OK
+                : tri__fail(TRI_DATA, "%s: trained_rows of its manifest's state must be hashes in rising order", name);
 }
 
 typedef struct search {

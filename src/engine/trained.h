@@ -11,8 +11,8 @@ enum { TRI_TRAINED_MAX = 4096 }; /* hashes that are kept; of fewer different row
  * reference. The data has labels. */
 tri_status tri__trained_json(const tri_dataset *data, tri_json **out);
 
-/* Rows of a table against it. Those whose hash is above the largest kept one are not looked at: whether they were trained
- * on is not known, but those that are looked at are a fair sample. */
+/* Rows of a table against it. Those whose hash is above the largest kept one are not looked at: whether they were
+ * trained on is not known, but those that are looked at are a fair sample. */
 typedef struct tri_trained {
     int64_t seen, found; /* rows looked at; of these, rows that were trained on */
 } tri_trained;

@@ -21,7 +21,8 @@ static tri_status read_known(const char *path, const char *kind, tri_wisdom *wis
     free(text);
     TRI_TRY(status);
     if (strcmp(wisdom->kind, kind) == 0) return TRI_OK;
-    tri__say(log, TRI_LOG_WARN, "%s was made on %s, this is %s: products are timed again, and the last bits of results may differ", path,
+    tri__say(log, TRI_LOG_WARN,
+             "%s was made on %s, this is %s: products are timed again, and the last bits of results may differ", path,
              wisdom->kind, kind);
     wisdom->n = 0;
     return TRI_OK;
@@ -61,19 +62,23 @@ static tri_status share(tri_world *world, tri_wisdom *wisdom) {
 }
 
 /* Rank 0's file is what all begin with. */
-static tri_status take_known(tri_world *world, int lead, const char *path, const char *kind, tri_wisdom *wisdom, const tri_log *log) {
+static tri_status take_known(tri_world *world, int lead, const char *path, const char *kind, tri_wisdom *wisdom,
+                             const tri_log *log) {
     if (lead) TRI_TRY(read_known(path, kind, wisdom, log));
     memset(wisdom->kind, 0, sizeof wisdom->kind);
     memcpy(wisdom->kind, kind, strnlen(kind, sizeof wisdom->kind - 1));
     if (!world) return TRI_OK;
-    TRI_TRY(tri__world_agree(world, tri__hash64(0, wisdom->kind, sizeof wisdom->kind), "the kinds of GPU or versions of cuBLASLt"));
+    TRI_TRY(tri__world_agree(world, tri__hash64(0, wisdom->kind, sizeof wisdom->kind),
+                             "the kinds of GPU or versions of cuBLASLt"));
     return share(world, wisdom);
 }
 
 static void say(const tri_wisdom *wisdom, int before, double seconds, const tri_log *log) {
     double guess = 0, best = 0;
-    for (int i = 0; i < wisdom->n; i++) guess += (double)wisdom->entry[i].guess_us, best += (double)wisdom->entry[i].best_us;
-    tri__say(log, TRI_LOG_INFO, "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by first guesses %.3f ms",
+    for (int i = 0; i < wisdom->n; i++)
+        guess += (double)wisdom->entry[i].guess_us, best += (double)wisdom->entry[i].best_us;
+    tri__say(log, TRI_LOG_INFO,
+             "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by first guesses %.3f ms",
              before, wisdom->n - before, seconds, best / 1e3, guess / 1e3);
 }
 

@@ -1,6 +1,6 @@
-/* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. Classes that
- * transfers touch lie in the rank's shared memory, so that peers reach into them and nothing is copied. A device apart from the host has
- * the same classes in its own memory, and the host copies of those that it fills and reads. */
+/* exec.c - one allocation per memory class, one prepared call per instruction; running walks them in order. Classes
+ * that transfers touch lie in the rank's shared memory, so that peers reach into them and nothing is copied. A device
+ * apart from the host has the same classes in its own memory, and the host copies of those that it fills and reads. */
 #include "exec/exec.h"
 #include "base/clock.h"
 #include "comm/world/world.h"
@@ -60,7 +60,8 @@ static int has_copy(const tri_exec *exec, int mem) { return exec->host[mem] && e
 tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     if (!has_copy(exec, p->slot[slot].mem)) return TRI_OK;
-    return exec->device->apart->copy(exec->context, slot_memory(exec, program, slot), tri__exec_slot(exec, program, slot),
+    return exec->device->apart->copy(exec->context, slot_memory(exec, program, slot),
+                                     tri__exec_slot(exec, program, slot),
                                      (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
 }
 
@@ -86,7 +87,8 @@ void tri__exec_cast(tri_exec *exec, int program, int y, int64_t at, int x) {
     tri_call call = {.op = TRI_OP_cast, .attr = &like.attr, .threads = exec->threads, .table = exec->table,
                      .work = exec->memory[TRI_MEM_WORK], .context = exec->context,
                      .dtype = {(uint8_t)to->dtype, (uint8_t)from->dtype}};
-    call.t[0] = (tri_tensor){(char *)slot_memory(exec, program, y) + at * (int64_t)tri__dtype_bytes(to->dtype), 1, from->cols};
+    call.t[0] = (tri_tensor){(char *)slot_memory(exec, program, y) + at * (int64_t)tri__dtype_bytes(to->dtype), 1,
+                             from->cols};
     call.t[1] = (tri_tensor){slot_memory(exec, program, x), 1, from->cols};
     exec->table->run[TRI_OP_cast][tri__instr_dtype(p, &like)](&call);
 }
@@ -113,8 +115,14 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
         bound *b = &exec->bound[index][i];
         b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
         TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
-        b->call = (tri_call){.op = (tri_op)instr->op, .acc = instr->acc, .attr = &instr->attr, .seed = seed, .threads = threads,
-                             .table = table, .work = exec->memory[TRI_MEM_WORK] + tri__instr_lane(p, i) * work, .context = exec->context};
+        b->call = (tri_call){.op = (tri_op)instr->op,
+                             .acc = instr->acc,
+                             .attr = &instr->attr,
+                             .seed = seed,
+                             .threads = threads,
+                             .table = table,
+                             .work = exec->memory[TRI_MEM_WORK] + tri__instr_lane(p, i) * work,
+                             .context = exec->context};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
             const tri_slot *slot = &p->slot[instr->slot[k]];
@@ -124,7 +132,9 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
     }
 }
 
-static void *memory_of(const tri_exec *exec, int program, int slot) { return slot < 0 ? NULL : slot_memory(exec, program, slot); }
+static void *memory_of(const tri_exec *exec, int program, int slot) {
+    return slot < 0 ? NULL : slot_memory(exec, program, slot);
+}
 
 static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
     int post = tri__transfer_post_of(exec->program[program], wait);
@@ -135,7 +145,8 @@ static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
 static tri_status bind_transfers(tri_exec *exec) {
     size_t posts = 0, used = 0, world = exec->world ? (size_t)tri_world_size(exec->world) : 1;
     for (int p = 0; p < exec->n; p++)
-        for (int i = 0; i < exec->program[p]->n_instrs; i++) posts += (size_t)tri__is_post(exec->program[p]->instr[i].op);
+        for (int i = 0; i < exec->program[p]->n_instrs; i++)
+            posts += (size_t)tri__is_post(exec->program[p]->instr[i].op);
     exec->transfer = calloc(posts + 1, sizeof *exec->transfer);
     exec->counts = calloc(posts * world + 1, sizeof *exec->counts);
     if (!exec->transfer || !exec->counts) return tri__fail(TRI_RESOURCE, "out of memory for an executor's transfers");
@@ -146,8 +157,8 @@ static tri_status bind_transfers(tri_exec *exec) {
             if (!tri__is_post(instr->op)) continue;
             tri_ends ends = tri__transfer_ends(instr);
             tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
-            tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y), memory_of(exec, p, ends.x),
-                               exec->counts + used * world, (int)used, to);
+            tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y),
+                               memory_of(exec, p, ends.x), exec->counts + used * world, (int)used, to);
             used++;
         }
     return TRI_OK;
@@ -159,7 +170,8 @@ static void bind_copies(tri_exec *exec) {
         for (int i = 0; i < exec->program[p]->n_instrs; i++) {
             bound *b = &exec->bound[p][i];
             if (exec->program[p]->instr[i].op == TRI_OP_copy_post) b->copy = used++;
-            if (exec->program[p]->instr[i].op == TRI_OP_copy_wait) b->copy = exec->bound[p][tri__transfer_post_of(exec->program[p], i)].copy;
+            if (exec->program[p]->instr[i].op == TRI_OP_copy_wait)
+                b->copy = exec->bound[p][tri__transfer_post_of(exec->program[p], i)].copy;
         }
 }
 
@@ -198,19 +210,21 @@ static size_t input_bytes(const tri_program *const *programs, int n) {
         for (int k = 0; k < programs[i]->n_instrs; k++) {
             const tri_instr *instr = &programs[i]->instr[k];
             if (instr->op == TRI_OP_input)
-                bytes += tri__input_bytes((size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max));
+                bytes += tri__input_bytes(
+                    (size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max));
         }
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads, uint32_t seed,
-                          size_t guard, tri_world *world, const char *folder, tri_exec **out) {
+tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
+                          uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out) {
     tri_exec *exec = calloc(1, sizeof *exec);
     tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
     if (!exec) goto fail;
-    *exec = (tri_exec){.device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
+    *exec = (tri_exec){
+        .device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
     exec->lanes = calloc((size_t)n, sizeof *exec->lanes);
@@ -271,13 +285,17 @@ static const char *input_of(const tri_program *p, const tri_instr *instr, const 
     return *bytes ? field + (size_t)instr->attr.part * *bytes : NULL;
 }
 
-static const tri_feed *feed_of(const tri_instr *instr, const tri_feed *feed) { return &feed[instr->mb < 0 ? 0 : instr->mb]; }
+static const tri_feed *feed_of(const tri_instr *instr, const tri_feed *feed) {
+    return &feed[instr->mb < 0 ? 0 : instr->mb];
+}
 
-static void run_input(const tri_exec *exec, const bound *b, const tri_program *p, const tri_instr *instr, const tri_feed *feed) {
+static void run_input(const tri_exec *exec, const bound *b, const tri_program *p, const tri_instr *instr,
+                      const tri_feed *feed) {
     size_t bytes;
     const char *from = input_of(p, instr, feed, &bytes);
     if (!bytes) return;
-    if (exec->device->apart) exec->device->apart->input(exec->context, b->call.t[0].data, bytes); /* `start_apart` has brought it */
+    if (exec->device->apart)
+        exec->device->apart->input(exec->context, b->call.t[0].data, bytes); /* `start_apart` has brought it */
     else memcpy(b->call.t[0].data, from, bytes);
 }
 
@@ -348,7 +366,8 @@ static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uin
 }
 
 /* The device's own marks say when kernels ran. All are in one lane, where each has its own time. */
-static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                               tri_time *times) {
     const tri_apart *apart = exec->device->apart;
     for (int i = begin; i < end; i++) {
         apart->mark(exec->context, i);
@@ -360,12 +379,14 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
 }
 
 /* Kernels are only queued here. */
-static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                            tri_time *times) {
     const tri_apart *apart = exec->device->apart;
     start_apart(exec, program, begin, end, step, feed);
     if (times) return queue_marked(exec, program, begin, end, step, feed, times);
     tri_again again = exec->groups.n ? TRI_AGAIN_QUEUE /* the host looks how they get on */
-                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, apart, exec->context);
+                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, apart,
+                                                       exec->context);
     if (again == TRI_AGAIN_DONE) return TRI_OK;
     tri_status status = queue_all(exec, program, begin, end, step, feed);
     if (again == TRI_AGAIN_KEEP && !apart->kept(exec->context) && status == TRI_OK)
@@ -373,7 +394,8 @@ static tri_status run_apart(tri_exec *exec, int program, int begin, int end, uin
     return status;
 }
 
-tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed, tri_time *times) {
+tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                         tri_time *times) {
     if (exec->device->apart) return run_apart(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) times[i].begin = tri__clock();
@@ -406,12 +428,14 @@ void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->
 
 double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
 
-int64_t tri__exec_used(const tri_exec *exec) { return exec->device->apart ? exec->device->apart->used(exec->context) : 0; }
+int64_t tri__exec_used(const tri_exec *exec) {
+    return exec->device->apart ? exec->device->apart->used(exec->context) : 0;
+}
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
 
-/* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers; or some rank failed:
- * then its own transfers may never end, and are given up. */
+/* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers;
+ * or some rank failed: then its own transfers may never end, and are given up. */
 static tri_status await(tri_exec *exec, int compared) {
     tri_world *world = exec->world;
     tri_idle idle = {.awake = 1};
@@ -445,7 +469,8 @@ tri_status tri__exec_finish(tri_exec *exec) {
     const tri_apart *apart = exec->device->apart;
     if (!apart) return TRI_OK;
     TRI_TRY(await(exec, 1));
-    tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT) : apart->finish(exec->context);
+    tri_status status = has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT)
+                                                       : apart->finish(exec->context);
     if (status == TRI_OK && exec->times) take_times(exec);
     exec->times = NULL;
     return status;

@@ -1,10 +1,12 @@
-/* group.c - groups that programs name, made on the transport and, where devices carry transfers themselves, among the devices.
+/* group.c - groups that programs name, made on the transport and, where devices carry transfers themselves, among the
+ * devices.
  *
- * Devices do what a group was told in that order, one after another, and a receive waits for its send. So that no transfer waits behind one
- * that waits for it, each group has a queue of its own, and so has each direction between two members that send to one another:
+ * Devices do what a group was told in that order, one after another, and a receive waits for its send. So that no
+ * transfer waits behind one that waits for it, each group has a queue of its own, and so has each direction between two
+ * members that send to one another:
  *
- *     rank 0:  send x   recv dx   send y          one queue: recv dx before send y here, recv y before send dx there: both wait for ever
- *     rank 1:  recv x   recv y    send dx
+ *     rank 0:  send x   recv dx   send y          one queue: recv dx before send y here, recv y before send dx there:
+ * both wait for ever rank 1:  recv x   recv y    send dx
  */
 #include "exec/group.h"
 
@@ -15,7 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const double BLAME_SECONDS = 2; /* for the rank that failed first to be known, when a device only saw its peers go */
+static const double BLAME_SECONDS =
+    2; /* for the rank that failed first to be known, when a device only saw its peers go */
 
 /* ---- Waiting of devices for other ranks ---- */
 
@@ -127,21 +130,25 @@ static void mark_used(const tri_program *program, tri_named_group *entry) {
         const tri_named_group key = {.attr = instr->attr};
         if (!tri__is_post(instr->op) || compare(entry, &key) != 0) continue;
         tri_collective_kind kind = tri__post_kind(instr->op);
-        if (kind == TRI_SEND || kind == TRI_RECV) entry->used[(kind == TRI_RECV) * tri_group_size(entry->group) + instr->attr.root] = 1;
+        if (kind == TRI_SEND || kind == TRI_RECV)
+            entry->used[(kind == TRI_RECV) * tri_group_size(entry->group) + instr->attr.root] = 1;
         else entry->collects = 1;
     }
 }
 
-/* Pairs in an order that is the same for all, so that the first of those still to be made has both ends waiting for it. */
+/* Pairs in an order that is the same for all, so that the first of those still to be made has both ends waiting for
+ * it. */
 static tri_status join_pairs(tri_group_table *table, tri_named_group *entry) {
     int n = tri_group_size(entry->group), me = tri_group_rank(entry->group);
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++)
-            if ((from == me && entry->used[to]) || (to == me && entry->used[n + from])) TRI_TRY(join_pair(table, entry, from, to));
+            if ((from == me && entry->used[to]) || (to == me && entry->used[n + from]))
+                TRI_TRY(join_pair(table, entry, from, to));
     return TRI_OK;
 }
 
-static tri_status join_devices(tri_group_table *table, tri_named_group *entry, const tri_program *const *programs, int n) {
+static tri_status join_devices(tri_group_table *table, tri_named_group *entry, const tri_program *const *programs,
+                               int n) {
     size_t size = 2 * (size_t)tri_group_size(entry->group);
     if (!table->apart) return TRI_OK;
     entry->used = calloc(size, sizeof *entry->used);
@@ -161,8 +168,9 @@ tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group
     for (int i = 0; i < n; i++) posts += count_posts(programs[i]);
     if (!posts) return TRI_OK;
     if (!world || tri_world_size(world) != tri__mesh_world(&p->mesh) || tri_world_rank(world) != p->rank)
-        return tri__fail(TRI_INTERNAL, "a program of rank %d of %d was given to rank %d of %d", p->rank, tri__mesh_world(&p->mesh),
-                         world ? tri_world_rank(world) : 0, world ? tri_world_size(world) : 1);
+        return tri__fail(TRI_INTERNAL, "a program of rank %d of %d was given to rank %d of %d", p->rank,
+                         tri__mesh_world(&p->mesh), world ? tri_world_rank(world) : 0,
+                         world ? tri_world_size(world) : 1);
     int *ranks = malloc((size_t)tri_world_size(world) * sizeof *ranks);
     out->entry = calloc((size_t)posts, sizeof *out->entry);
     if (!ranks || !out->entry) {

@@ -1,4 +1,5 @@
-/* group.h - the groups of ranks that programs name; where devices carry transfers themselves, those of the devices, too. */
+/* group.h - the groups of ranks that programs name; where devices carry transfers themselves, those of the devices,
+ * too. */
 #ifndef TRI_EXEC_GROUP_H
 #define TRI_EXEC_GROUP_H
 
@@ -19,7 +20,8 @@ typedef struct tri_named_group {
 typedef struct tri_group_table {
     tri_named_group *entry;
     int n;
-    const tri_apart *apart;   /* what carries transfers between devices apart from their hosts; NULL: the transport does */
+    const tri_apart
+        *apart; /* what carries transfers between devices apart from their hosts; NULL: the transport does */
     void *context;            /* of that device */
     tri_world *world;
     tri_wait_poll poll;    /* of the devices' groups; its argument is the table, which stays where it is */
@@ -27,15 +29,17 @@ typedef struct tri_group_table {
     int waits;                /* 1: it does */
 } tri_group_table;
 
-/* Makes every group that the programs name. out->apart, context and world are set already. TRI_INTERNAL when the world is not the programs'
- * mesh. Where devices make groups of their own, this waits for the members, as long as the progress timeout lets it. */
+/* Makes every group that the programs name. out->apart, context and world are set already. TRI_INTERNAL when the world
+ * is not the programs' mesh. Where devices make groups of their own, this waits for the members, as long as the
+ * progress timeout lets it. */
 tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group_table *out);
 /* abort 1: after a failure, when transfers may be under way that will never end. */
 void tri__groups_free(tri_group_table *table, int abort);
 tri_named_group *tri__group_find(const tri_group_table *table, const tri_attr *attr);
 
-/* How many of the transfers queued on devices have not been compared with the others' yet (tri__announce). Fails when any rank does, when two
- * ranks asked for different transfers, or when the devices' own way failed; then groups are to be freed with abort. */
+/* How many of the transfers queued on devices have not been compared with the others' yet (tri__announce). Fails when
+ * any rank does, when two ranks asked for different transfers, or when the devices' own way failed; then groups are to
+ * be freed with abort. */
 tri_status tri__groups_check(tri_group_table *table, int *left);
 /* Around calls of the device that may ask for poll. */
 void tri__groups_wait(tri_group_table *table, int begins);

@@ -1,10 +1,10 @@
-/* lanes.c - finds the waits between two lanes: the last earlier instruction of the other lane that shares bytes with this one, at least one
- * of both writing. A transfer's slots are its own from its post to its wait: both count as writing all of them. Scratch space does not
- * count: each lane has its own.
+/* lanes.c - finds the waits between two lanes: the last earlier instruction of the other lane that shares bytes with
+ * this one, at least one of both writing. A transfer's slots are its own from its post to its wait: both count as
+ * writing all of them. Scratch space does not count: each lane has its own.
  *
- * All classes lie one behind the other on a line, which the borders of slots cut into pieces. For each lane two trees over the pieces
- * remember who touched them last, and who wrote them. Instructions come in order, so that what is set is always the largest yet: setting
- * and asking take a step for each level of a tree. */
+ * All classes lie one behind the other on a line, which the borders of slots cut into pieces. For each lane two trees
+ * over the pieces remember who touched them last, and who wrote them. Instructions come in order, so that what is set
+ * is always the largest yet: setting and asking take a step for each level of a tree. */
 #include "exec/lanes.h"
 #include "program/transfer.h"
 
@@ -13,7 +13,8 @@
 
 _Static_assert(TRI_LANES == 2, "an instruction waits for one other lane");
 
-/* The last to set any of a range of pieces; -1: nobody. Node k has the nodes 2k and 2k + 1 below it; pieces are nodes n, n + 1... */
+/* The last to set any of a range of pieces; -1: nobody. Node k has the nodes 2k and 2k + 1 below it; pieces are nodes
+ * n, n + 1... */
 typedef struct tree {
     int n;           /* a power of two */
     int32_t *whole;  /* [2n] the last that set all of a node */
@@ -39,7 +40,8 @@ static void set(tree *t, pieces at, int32_t value) {
         if (l % 2) t->whole[l] = t->any[l] = value, l++;
         if (r % 2) r--, t->whole[r] = t->any[r] = value;
     }
-    for (int l = (at.begin + t->n) / 2, r = (at.end - 1 + t->n) / 2; l > 0; l /= 2, r /= 2) t->any[l] = t->any[r] = value;
+    for (int l = (at.begin + t->n) / 2, r = (at.end - 1 + t->n) / 2; l > 0; l /= 2, r /= 2)
+        t->any[l] = t->any[r] = value;
 }
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -51,7 +53,8 @@ static int32_t last_of(const tree *t, pieces at) {
         if (l % 2) last = larger(last, t->any[l++]);
         if (r % 2) last = larger(last, t->any[--r]);
     }
-    for (int l = at.begin + t->n, r = at.end - 1 + t->n; l > 0; l /= 2, r /= 2) last = larger(last, larger(t->whole[l], t->whole[r]));
+    for (int l = at.begin + t->n, r = at.end - 1 + t->n; l > 0; l /= 2, r /= 2)
+        last = larger(last, larger(t->whole[l], t->whole[r]));
     return last;
 }
 
@@ -89,7 +92,8 @@ static void cut_line(finder *f) {
 /* 0: out of memory. */
 static int open_finder(finder *f, const tri_program *program) {
     size_t slots = (size_t)program->n_slots + 1;
-    *f = (finder){.program = program, .border = malloc(2 * slots * sizeof *f->border), .of = malloc(slots * sizeof *f->of)};
+    *f = (finder){
+        .program = program, .border = malloc(2 * slots * sizeof *f->border), .of = malloc(slots * sizeof *f->of)};
     if (!f->border || !f->of) return 0;
     cut_line(f);
     int n = 1;
@@ -122,7 +126,8 @@ static int32_t depends_on(const finder *f, const tri_instr *instr, int other) {
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         if (instr->slot[k] < 0) continue;
         pieces at = f->of[instr->slot[k]];
-        if (at.begin < at.end) last = larger(last, last_of(writes(instr, k) ? &f->touched[other] : &f->written[other], at));
+        if (at.begin < at.end)
+            last = larger(last, last_of(writes(instr, k) ? &f->touched[other] : &f->written[other], at));
     }
     return last;
 }
@@ -140,9 +145,11 @@ static void keep(finder *f, const tri_instr *instr, int lane, int32_t index) {
 tri_status tri__lanes_find(const tri_program *program, tri_lanes *out) {
     finder f;
     size_t n = (size_t)program->n_instrs + 1;
-    *out = (tri_lanes){.lane = malloc(n), .wait = malloc(n * sizeof *out->wait), .number = calloc(n, sizeof *out->number)};
+    *out = (tri_lanes){
+        .lane = malloc(n), .wait = malloc(n * sizeof *out->wait), .number = calloc(n, sizeof *out->number)};
     int ok = open_finder(&f, program) && out->lane && out->wait && out->number;
-    int32_t waited[TRI_LANES] = {-1, -1}, signals = 0; /* for the last instruction of the other lane that a lane is known to be behind */
+    int32_t waited[TRI_LANES] = {-1, -1},
+            signals = 0; /* for the last instruction of the other lane that a lane is known to be behind */
     for (int32_t i = 0; i < program->n_instrs && ok; i++) {
         const tri_instr *instr = &program->instr[i];
         int lane = tri__instr_lane(program, i);

@@ -1,12 +1,16 @@
-/* replay.c - two runs queue the same when they have the same instructions and row counts: operands lie where they lay, and all else that a
- * kernel is told comes from these. (An update has no rows that are counted: it is the same for all.) What the host brings, and the step, the device has in its memory. Transfers and copies between memories
- * are followed by the host while they go on: runs that have them are queued each time. */
+/* replay.c - two runs queue the same when they have the same instructions and row counts: operands lie where they lay,
+ * and all else that a kernel is told comes from these. (An update has no rows that are counted: it is the same for
+ * all.) What the host brings, and the step, the device has in its memory. Transfers and copies between memories are
+ * followed by the host while they go on: runs that have them are queued each time. */
 #include "exec/replay.h"
 #include "program/transfer.h"
 
 #include <stdlib.h>
 
-enum { KEY_HEAD = 3, KEY_EACH = TRI_SYM_COUNT - 1 }; /* words: program, begin, end; then the counts of each microbatch */
+enum {
+    KEY_HEAD = 3,
+    KEY_EACH = TRI_SYM_COUNT - 1
+}; /* words: program, begin, end; then the counts of each microbatch */
 
 static int counted(const tri_program *program) {
     int end = 0;
@@ -37,8 +41,8 @@ void tri__replay_free(tri_replay *replay) {
     *replay = (tri_replay){0};
 }
 
-tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end, const tri_feed *feed,
-                          const tri_apart *apart, void *context) {
+tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
+                          const tri_feed *feed, const tri_apart *apart, void *context) {
     int n = 0;
     if (!apart->again || replay->counted[program] < 0) return TRI_AGAIN_QUEUE;
     replay->key[n++] = program;

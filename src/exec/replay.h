@@ -1,12 +1,13 @@
-/* replay.h - runs that a device keeps and repeats at once, instead of being told of each kernel again: which may be, and by what two runs are
- * known to be the same. */
+/* replay.h - runs that a device keeps and repeats at once, instead of being told of each kernel again: which may be,
+ * and by what two runs are known to be the same. */
 #ifndef TRI_EXEC_REPLAY_H
 #define TRI_EXEC_REPLAY_H
 
 #include "exec/exec.h"
 
 typedef struct tri_replay {
-    int *counted;    /* [n] programs: instructions from here on have rows that no microbatch counts; -1: runs may not be kept */
+    int *counted;    /* [n] programs: instructions from here on have rows that no microbatch counts; -1: runs may not be
+                        kept */
     int64_t *key;    /* of the run at hand, as long as the longest */
 } tri_replay;
 
@@ -14,7 +15,7 @@ tri_status tri__replay_open(const tri_program *const *programs, int n, tri_repla
 void tri__replay_free(tri_replay *replay);
 
 /* What the device says to a run of instructions [begin, end), whose feed is [n_mb] of the program. */
-tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end, const tri_feed *feed,
-                          const tri_apart *apart, void *context);
+tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
+                          const tri_feed *feed, const tri_apart *apart, void *context);
 
 #endif

@@ -16,12 +16,12 @@ typedef struct tri_bound_transfer {
     tri_request request;      /* of the one under way; 0 */
 } tri_bound_transfer;
 
-/* Binds instruction `post`, the number-th of all; y and x are the slots' memory, or NULL. counts [group size] and the table belong to the
- * caller, and stay. */
-void tri__transfer_bind(tri_group_table *table, const tri_program *program, const tri_instr *post, void *y, void *x, int64_t *counts,
-                        int number, tri_bound_transfer *out);
-/* Between devices: the members compare what they ask for while it is under way, so that two who differ are told so instead of waiting for
- * ever. Neither call waits for the device. */
+/* Binds instruction `post`, the number-th of all; y and x are the slots' memory, or NULL. counts [group size] and the
+ * table belong to the caller, and stay. */
+void tri__transfer_bind(tri_group_table *table, const tri_program *program, const tri_instr *post, void *y, void *x,
+                        int64_t *counts, int number, tri_bound_transfer *out);
+/* Between devices: the members compare what they ask for while it is under way, so that two who differ are told so
+ * instead of waiting for ever. Neither call waits for the device. */
 tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *rows);
 tri_status tri__transfer_wait(tri_world *world, tri_bound_transfer *transfer);
 

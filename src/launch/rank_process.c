@@ -33,9 +33,11 @@ static tri_status cannot_fork(int rank) {
     struct rlimit limit = {0};
     int cause = errno;
     if (cause == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0)
-        return tri__fail(TRI_RESOURCE, "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of this "
-                                       "user; a container may have its own); raise it, or start fewer ranks",
-                         rank, (unsigned long long)limit.rlim_cur);
+        return tri__fail(
+            TRI_RESOURCE,
+            "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of this "
+            "user; a container may have its own); raise it, or start fewer ranks",
+            rank, (unsigned long long)limit.rlim_cur);
     return tri__fail(TRI_RESOURCE, "cannot start rank %d: %s; start fewer ranks", rank, strerror(cause));
 }
 
@@ -46,8 +48,8 @@ static tri_status await_program(const tri_rank_start *how, int rank, int report)
     do n = read(report, &cause, sizeof cause);
     while (n < 0 && errno == EINTR);
     if (n <= 0) return TRI_OK;
-    return tri__fail(cause == ENOMEM || cause == EAGAIN ? TRI_RESOURCE : TRI_INTERNAL, "cannot start rank %d: %s: %s", rank, how->program,
-                     strerror(cause));
+    return tri__fail(cause == ENOMEM || cause == EAGAIN ? TRI_RESOURCE : TRI_INTERNAL, "cannot start rank %d: %s: %s",
+                     rank, how->program, strerror(cause));
 }
 
 tri_status tri__rank_start(const tri_rank_start *how, int rank, pid_t *pid, int *pidfd) {
@@ -84,7 +86,8 @@ char **tri__environment_with(char *const *base, const char *const (*pairs)[2], i
     size_t count = 0, bytes = 0, used = 0;
     while (base[count]) count++;
     for (int i = 0; i < n; i++) bytes += pairs[i][1] ? strlen(pairs[i][0]) + strlen(pairs[i][1]) + 2 : 0;
-    char **out = malloc((count + (size_t)n + 1) * sizeof *out + bytes), *text = (char *)(out ? out + count + (size_t)n + 1 : NULL);
+    char **out = malloc((count + (size_t)n + 1) * sizeof *out + bytes),
+         *text = (char *)(out ? out + count + (size_t)n + 1 : NULL);
     if (!out) return NULL;
     for (size_t i = 0; i < count; i++)
         if (!named(base[i], pairs, n)) out[used++] = base[i];

@@ -1,5 +1,6 @@
-/* rank_streams.c - pipes from the ranks, cut into lines. A console that stands still must not stop the supervisor: a line is written only
- * when poll says that there is room, and a rank whose pipe is full waits, as it would without us. */
+/* rank_streams.c - pipes from the ranks, cut into lines. A console that stands still must not stop the supervisor: a
+ * line is written only when poll says that there is room, and a rank whose pipe is full waits, as it would without
+ * us. */
 #include "launch/rank_streams.h"
 
 #include <errno.h>
@@ -42,8 +43,11 @@ tri_status tri__streams_parse(const char *option, const char *text, int n, uint8
         if (!*at) return TRI_OK;
     }
 bad:
-    return tri__fail(TRI_USAGE, "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
-                                "last rank is %d", option, text, n - 1);
+    return tri__fail(
+        TRI_USAGE,
+        "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
+        "last rank is %d",
+        option, text, n - 1);
 }
 
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
@@ -70,7 +74,8 @@ typedef struct way {
 } way;
 
 static way way_of(const tri_rank_logs *logs, int rank, int stream) {
-    int bit = stream ? TRI_STDERR : TRI_STDOUT, tee = (logs->tee[rank] & bit) != 0, redirect = (logs->redirect[rank] & bit) != 0;
+    int bit = stream ? TRI_STDERR : TRI_STDOUT, tee = (logs->tee[rank] & bit) != 0,
+        redirect = (logs->redirect[rank] & bit) != 0;
     int console = !logs->hidden[rank] && (tee || (!redirect && (rank == 0 || stream == 1)));
     return (way){.file = tee || redirect, .console = console, .prefix = tee || rank > 0};
 }
@@ -93,7 +98,8 @@ static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PAT
     TRI_TRY(tri__folder_make(logs->folder));
     TRI_TRY(tri__path_join(run, logs->folder, name));
     tri_status status = tri__folder_temporary(run);
-    if (status != TRI_OK) return tri__fail_in(status, "no folder of logs can be made in %s; name another with --log-dir", logs->folder);
+    if (status != TRI_OK)
+        return tri__fail_in(status, "no folder of logs can be made in %s; name another with --log-dir", logs->folder);
     return tri__path_join(out, run, "attempt_0");
 }
 
@@ -122,7 +128,8 @@ static tri_status open_stream(tri_streams *streams, const tri_rank_logs *logs, i
     return TRI_OK;
 }
 
-tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err, const tri_log *log, tri_streams *streams) {
+tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err, const tri_log *log,
+                             tri_streams *streams) {
     *streams = (tri_streams){.n = n, .rank = calloc((size_t)n, sizeof *streams->rank), .log = log};
     if (!streams->rank) return tri__fail(TRI_RESOURCE, "out of memory for the output of %d ranks", n);
     for (int i = 0; i < n; i++)
@@ -186,7 +193,8 @@ static void keep(tri_streams *streams, tri_stream *s, int rank, const char *line
     shut(&s->file);
 }
 
-/* Passes on whole lines of the buffer, and what fills it without an end; all of it when `last`. `wait` in milliseconds, for each line. */
+/* Passes on whole lines of the buffer, and what fills it without an end; all of it when `last`. `wait` in milliseconds,
+ * for each line. */
 static void pass_on(tri_streams *streams, int rank, int stream, int last, int wait) {
     tri_stream *s = &streams->rank[rank][stream];
     while (s->used) {

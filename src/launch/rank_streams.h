@@ -1,5 +1,6 @@
-/* rank_streams.h - where the stdout and stderr of started ranks go: to the console, rank by rank in whole lines, to files of their own
- * in torchrun's tree, to both, or nowhere. Left alone: rank 0 has the console itself, others their stderr in lines that say who spoke. */
+/* rank_streams.h - where the stdout and stderr of started ranks go: to the console, rank by rank in whole lines, to
+ * files of their own in torchrun's tree, to both, or nowhere. Left alone: rank 0 has the console itself, others their
+ * stderr in lines that say who spoke. */
 #ifndef TRI_LAUNCH_RANK_STREAMS_H
 #define TRI_LAUNCH_RANK_STREAMS_H
 
@@ -12,13 +13,14 @@ enum { TRI_STDOUT = 1, TRI_STDERR = 2, TRI_STREAM_LINE = 2048, TRI_LAST_WORDS = 
 /* What was asked for. Zeroed: no files. */
 typedef struct tri_rank_logs {
     const char *folder;                          /* base of the tree; NULL: no files */
-    const char *run;                             /* first part of the tree's own folder; NULL: "none", as torchrun has it */
+    const char *run; /* first part of the tree's own folder; NULL: "none", as torchrun has it */
     uint8_t redirect[TRI_RANKS_PER_NODE];        /* TRI_STDOUT | TRI_STDERR that go to a file only */
     uint8_t tee[TRI_RANKS_PER_NODE];             /* ... to a file and to the console */
     uint8_t hidden[TRI_RANKS_PER_NODE];          /* 1: nothing of this rank on the console */
 } tri_rank_logs;
 
-/* Fills `out` from a value of --redirects or --tee: "3" for all ranks, or "0:3,1:2" for some; bits as above. TRI_USAGE naming `option`. */
+/* Fills `out` from a value of --redirects or --tee: "3" for all ranks, or "0:3,1:2" for some; bits as above. TRI_USAGE
+ * naming `option`. */
 tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]);
 /* Fills `hidden` from a list of the ranks to show, "0,2"; "" shows all. */
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]);
@@ -46,9 +48,11 @@ typedef struct tri_streams {
 /* Descriptors that open will take. */
 int tri__streams_need(const tri_rank_logs *logs, int n);
 /* out, err: the console's descriptors. Makes the folders. On failure everything is closed. */
-tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err, const tri_log *log, tri_streams *streams);
+tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err, const tri_log *log,
+                             tri_streams *streams);
 void tri__streams_close(tri_streams *streams); /* passes on what is still there; accepts a zeroed one */
-/* Takes what a rank has written and passes on whole lines. Never waits: a console that does not take a line gets it at a later call. */
+/* Takes what a rank has written and passes on whole lines. Never waits: a console that does not take a line gets it at
+ * a later call. */
 void tri__stream_pump(tri_streams *streams, int rank, int stream);
 /* 1: there is room to read more, so that poll makes sense. */
 int tri__stream_can_read(const tri_stream *stream);

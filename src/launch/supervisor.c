@@ -21,9 +21,11 @@
 #include <unistd.h>
 
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
-/* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after SIGKILL. */
+/* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after
+ * SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
-static const double DEBOUNCE = 0.3; /* seconds: process groups, control groups and launchers may each pass on one request */
+static const double DEBOUNCE =
+    0.3; /* seconds: process groups, control groups and launchers may each pass on one request */
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
 enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
@@ -45,7 +47,8 @@ typedef struct supervisor {
     int signals;               /* signalfd */
     sigset_t mask_before;
     struct sigaction before[N_STOP_SIGNALS], child_before;
-    double watched, asked, aborted, terminated, killed;  /* tri__clock() of the last look; of the stages of ending; 0: not yet */
+    double watched, asked, aborted, terminated,
+        killed;                /* tri__clock() of the last look; of the stages of ending; 0: not yet */
     int key;                   /* 1: the first signal came from the keyboard */
     int exit_stopped;          /* a rank left with TRI_STOPPED */
     int64_t oom_before;
@@ -53,8 +56,9 @@ typedef struct supervisor {
 
 /* ---- signals ---- */
 
-/* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (OpenBLAS starts some while it is
- * loaded) may be given one all the same: it hands it to the main thread, where it stays until it is read. */
+/* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (OpenBLAS starts
+ * some while it is loaded) may be given one all the same: it hands it to the main thread, where it stays until it is
+ * read. */
 static void hand_on(int signal) { syscall(SYS_tgkill, getpid(), getpid(), signal); }
 
 static tri_status take_signals(supervisor *s) {
@@ -63,14 +67,17 @@ static tri_status take_signals(supervisor *s) {
     sigemptyset(&set);
     for (int i = 0; i < N_STOP_SIGNALS; i++) {
         sigaction(stop_signals[i], NULL, &s->before[i]);
-        if (stop_signals[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN) continue; /* nohup: a closed terminal asks for nothing */
+        if (stop_signals[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN)
+            continue; /* nohup: a closed terminal asks for nothing */
         sigaddset(&set, stop_signals[i]);
         sigaction(stop_signals[i], &action, NULL);
     }
     sigaction(SIGCHLD, &collected, &s->child_before); /* ignored, ends would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->signals >= 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
+    return s->signals >= 0
+               ? TRI_OK
+               : tri__fail(TRI_RESOURCE, "cannot watch for signals: %s; raise `ulimit -n`", strerror(errno));
 }
 
 static void give_signals_back(supervisor *s) {
@@ -134,8 +141,8 @@ static void blame(supervisor *s, int i, int code, int status) {
     else tri__control_fail(s->segment.control, i, code, "it ended with %s", end);
 }
 
-/* What a rank's end means for the others. One that left in good order means nothing; nor does one after a failure is known, unless by a
- * signal that nobody here sent. */
+/* What a rank's end means for the others. One that left in good order means nothing; nor does one after a failure is
+ * known, unless by a signal that nobody here sent. */
 static void judge(supervisor *s, int i, int status) {
     tri_control *control = s->segment.control;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -215,7 +222,8 @@ static void wait_for_more(supervisor *s) {
         s->poll[1 + i] = (struct pollfd){.fd = i < s->started ? s->child[i].pidfd : -1, .events = POLLIN};
         for (int k = 0; k < 2; k++) {
             const tri_stream *stream = &s->streams.rank[i][k];
-            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_can_read(stream) ? stream->from : -1, .events = POLLIN};
+            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_can_read(stream) ? stream->from : -1,
+                                                         .events = POLLIN};
         }
     }
     if (poll(s->poll, (nfds_t)(1 + 3 * n), PERIOD_MS) <= 0)
@@ -231,7 +239,8 @@ static void watch_over(supervisor *s) {
         if (s->poll[0].revents) hear_signals(s);
         for (int i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)
-                if (s->poll[1 + n + 2 * i + k].revents || s->streams.rank[i][k].used) tri__stream_pump(&s->streams, i, k);
+                if (s->poll[1 + n + 2 * i + k].revents || s->streams.rank[i][k].used)
+                    tri__stream_pump(&s->streams, i, k);
         look(s);
         pass_on(s);
         hasten(s);
@@ -255,8 +264,10 @@ static tri_status check_files(const tri_supervised *what) {
     int open_now = open_files(), here = open_now + OWN_FILES + what->n + tri__streams_need(&what->logs, what->n);
     int need = here > RANK_FILES ? here : RANK_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)need) return TRI_OK;
-    return tri__fail(TRI_RESOURCE, "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer ranks",
-                     what->n, need, (unsigned long long)limit.rlim_cur, need);
+    return tri__fail(
+        TRI_RESOURCE,
+        "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer ranks", what->n,
+        need, (unsigned long long)limit.rlim_cur, need);
 }
 
 /* Rank i's share of this process's cores: as even as can be; one core for several when there are too few. */
@@ -283,8 +294,14 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
     char **environment = tri__environment_with(s->what->environment, pairs, sizeof pairs / sizeof *pairs);
     if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
     tri_stream *stream = s->streams.rank[i];
-    tri_rank_start how = {.program = program, .argv = s->what->argv, .environment = environment, .in = nothing,
-                          .out = stream[0].child, .err = stream[1].child, .keep = s->segment.fd, .signals = &s->mask_before,
+    tri_rank_start how = {.program = program,
+                          .argv = s->what->argv,
+                          .environment = environment,
+                          .in = nothing,
+                          .out = stream[0].child,
+                          .err = stream[1].child,
+                          .keep = s->segment.fd,
+                          .signals = &s->mask_before,
                           .cores = s->what->bind_cores && share_cores(i, s->what->n, &cores) ? &cores : NULL};
     /* The console is not always 1 and 2. */
     if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;

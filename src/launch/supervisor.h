@@ -1,7 +1,9 @@
-/* supervisor.h - starts the ranks of one machine as fresh executions of a program, watches over them, and says what became of them.
+/* supervisor.h - starts the ranks of one machine as fresh executions of a program, watches over them, and says what
+ * became of them.
  *
- * Ranks share one nameless memory that they inherit. A rank's death, or its standing still, becomes the failure of all; ranks that do not
- * leave after a failure are ended. When the supervisor itself is killed, so are they: nothing is left behind. */
+ * Ranks share one nameless memory that they inherit. A rank's death, or its standing still, becomes the failure of all;
+ * ranks that do not leave after a failure are ended. When the supervisor itself is killed, so are they: nothing is left
+ * behind. */
 #ifndef TRI_LAUNCH_SUPERVISOR_H
 #define TRI_LAUNCH_SUPERVISOR_H
 
@@ -35,7 +37,7 @@ typedef struct tri_rank_end {
 } tri_rank_end;
 
 typedef struct tri_verdict {
-    int code;                    /* exit code of the whole: 0, the first failure's (128 + signal for a death), TRI_STOPPED */
+    int code; /* exit code of the whole: 0, the first failure's (128 + signal for a death), TRI_STOPPED */
     int failed;                  /* 1: `failure` is the cause */
     int hung;                    /* 1: the supervisor found that it stands still */
     int stopped;                 /* the signal that asked for the end; 0: none */
@@ -49,18 +51,19 @@ typedef struct tri_verdict {
     char logs[TRI_PATH_MAX];     /* folder of the ranks' logs; "" */
 } tri_verdict;
 
-/* Starts the ranks and returns when all have ended: then TRI_OK, whatever became of them. A failure to start them (TRI_RESOURCE with
- * figures when memory, descriptors or processes are short) ends those that were started. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on
- * to the ranks that have joined, as a request to stop; a second one, more than a moment after it, kills them. To be called from the main
- * thread. */
+/* Starts the ranks and returns when all have ended: then TRI_OK, whatever became of them. A failure to start them
+ * (TRI_RESOURCE with figures when memory, descriptors or processes are short) ends those that were started. SIGINT,
+ * SIGTERM, SIGHUP and SIGUSR1 are passed on to the ranks that have joined, as a request to stop; a second one, more
+ * than a moment after it, kills them. To be called from the main thread. */
 tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict);
 void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */
 
-/* The failure for people: several lines, the first "rank 2: killed by signal 9 (SIGKILL)", then step, operation, what to try, and where the
- * other ranks were. The caller frees it; NULL when out of memory. Only for a verdict that failed. */
+/* The failure for people: several lines, the first "rank 2: killed by signal 9 (SIGKILL)", then step, operation, what
+ * to try, and where the other ranks were. The caller frees it; NULL when out of memory. Only for a verdict that
+ * failed. */
 char *tri__verdict_text(const tri_verdict *verdict);
-/* The same as an object: rank, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit, life, phase, step, waiting,
- * last, peak_bytes}], others: [{rank, code, cause}]. */
+/* The same as an object: rank, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit, life,
+ * phase, step, waiting, last, peak_bytes}], others: [{rank, code, cause}]. */
 tri_json *tri__verdict_json(const tri_verdict *verdict);
 /* "killed by signal 9 (SIGKILL)", "exit code 3", into `out`, which is returned. */
 const char *tri__end_text(int status, char out[static 64]);

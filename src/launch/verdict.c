@@ -1,4 +1,5 @@
-/* verdict.c - what became of the ranks, in words and as JSON: who failed first, where, why, what to try, and where the others were. */
+/* verdict.c - what became of the ranks, in words and as JSON: who failed first, where, why, what to try, and where the
+ * others were. */
 #include "base/text.h"
 #include "comm/ops/transport.h"
 #include "launch/supervisor.h"
@@ -18,10 +19,13 @@ static const struct {
     int code;
     const char *text;
 } advice[] = {
-    {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how long it may stand"},
-    {DEFECT, "this is a defect of Trident or of a library it uses: please report it with these lines, and a stack trace "
-             "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
-    {128 + SIGKILL, "most likely memory ran out (`dmesg | grep -i oom` says so): use a smaller --batch-size, more --num-microbatches, or "
+    {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how "
+           "long it may stand"},
+    {DEFECT,
+     "this is a defect of Trident or of a library it uses: please report it with these lines, and a stack trace "
+     "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
+    {128 + SIGKILL, "most likely memory ran out (`dmesg | grep -i oom` says so): use a smaller --batch-size, more "
+                    "--num-microbatches, or "
                     "fewer ranks"},
     {128 + SIGTERM, "somebody asked this one rank to end: send signals to the trident that started the ranks"},
     {128 + SIGINT, "somebody interrupted this one rank: send signals to the trident that started the ranks"},
@@ -32,7 +36,8 @@ static const struct {
     {TRI_RESOURCE, "use fewer ranks or a smaller --batch-size, or raise the limit that is named"},
     {TRI_BUSY, "wait for the other run, or give this one another --output-dir"},
     {TRI_IO, "check the disk: `df -h`, and whether the folder may be written"},
-    {TRI_DISAGREE, "all ranks must run the same program on the same configuration and data, and take the same path through it"},
+    {TRI_DISAGREE,
+     "all ranks must run the same program on the same configuration and data, and take the same path through it"},
     {TRI_NOTFINITE, "try a smaller --lr, a longer --warmup-steps, or --max-grad-norm 1"},
 };
 
@@ -71,7 +76,9 @@ const char *tri__end_text(int status, char out[static 64]) {
     return out;
 }
 
-static int exit_code(int status) { return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+static int exit_code(int status) {
+    return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 static const char *life_text(uint32_t life) {
     static const char *const text[] = {"not joined", "joined", "left"};
@@ -80,7 +87,8 @@ static const char *life_text(uint32_t life) {
 
 static const char *advice_for(const tri_verdict *v) {
     int code = v->failure.code, signal = code - 128;
-    int defect = code == TRI_INTERNAL || signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE || signal == SIGABRT;
+    int defect = code == TRI_INTERNAL || signal == SIGSEGV || signal == SIGBUS || signal == SIGILL ||
+                 signal == SIGFPE || signal == SIGABRT;
     int key = v->hung ? HUNG : defect ? DEFECT : code;
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
         if (advice[i].code == key) return advice[i].text;
@@ -108,8 +116,8 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
     int used = snprintf(out, size, "%s%s", tri__end_text(rank->status, end), rank->by_us ? " by the supervisor" : "");
     if (rank->life == TRI_LIFE_NONE) snprintf(out + used, size - (size_t)used, "; it had not joined the others yet");
     else
-        snprintf(out + used, size - (size_t)used, "; %s%s%s%s%s", step, tri__doing_text(rank->phase), *last ? "; last " : "", last,
-                 rank->waiting ? ", waiting" : "");
+        snprintf(out + used, size - (size_t)used, "; %s%s%s%s%s", step, tri__doing_text(rank->phase),
+                 *last ? "; last " : "", last, rank->waiting ? ", waiting" : "");
 }
 
 /* "ranks 0, 2-5": those from `first` on whose story is that of `first`; their stories are emptied. */
@@ -198,9 +206,10 @@ static tri_json *text_json(const char *text) {
 static tri_json *rank_json(const tri_rank_end *rank, int i) {
     char last[160];
     describe_last(rank, last, sizeof last);
-    return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status), "life", life_text(rank->life),
-                     "phase", tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
-                     text_json(*last ? last : NULL), "peak_bytes", (tri_json_int)rank->peak_bytes);
+    return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status),
+                          "life", life_text(rank->life), "phase", tri__doing_text(rank->phase), "step",
+                          (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
+                          text_json(*last ? last : NULL), "peak_bytes", (tri_json_int)rank->peak_bytes);
 }
 
 tri_json *tri__verdict_json(const tri_verdict *v) {
@@ -211,11 +220,11 @@ tri_json *tri__verdict_json(const tri_verdict *v) {
     describe_last(culprit(v), last, sizeof last);
     for (int i = 0; i < v->n; i++) tri__json_append_new(ranks, rank_json(&v->rank[i], i));
     for (int i = 0; i < v->n_second; i++)
-        tri__json_append_new(others, tri__json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code", v->second[i].code, "cause",
-                                                text_json(v->second[i].text)));
+        tri__json_append_new(others, tri__json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code",
+                                                    v->second[i].code, "cause", text_json(v->second[i].text)));
     const char *phase = f->phase < TRI_DOING_COUNT ? tri__doing_text(f->phase) : NULL;
-    return tri__json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank, "message",
-                     text_json(line), "cause", text_json(f->text), "step", (tri_json_int)f->step, "phase", text_json(phase), "operation",
-                     text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time", (tri_json_int)v->ended, "ranks",
-                     ranks, "others", others);
+    return tri__json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank,
+                          "message", text_json(line), "cause", text_json(f->text), "step", (tri_json_int)f->step,
+                          "phase", text_json(phase), "operation", text_json(*last ? last : NULL), "try",
+                          text_json(advice_for(v)), "time", (tri_json_int)v->ended, "ranks", ranks, "others", others);
 }

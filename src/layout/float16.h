@@ -1,4 +1,5 @@
-/* float16.h - bf16 and f16 as f32 and back, rounded to nearest, ties to even. What is not a number becomes the quiet one. */
+/* float16.h - bf16 and f16 as f32 and back, rounded to nearest, ties to even. What is not a number becomes the quiet
+ * one. */
 #ifndef TRI_LAYOUT_FLOAT16_H
 #define TRI_LAYOUT_FLOAT16_H
 
@@ -37,8 +38,10 @@ static inline uint16_t tri__to_f16(float x) {
     uint32_t bits = tri__bits_of_float(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) return 0x7E00;
     if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* 65520 and above round to infinity */
-    if (magnitude >= 0x38800000) return (uint16_t)(sign | (magnitude - (112u << 23) + 0xFFF + (magnitude >> 13 & 1)) >> 13);
-    /* Below 2^-14 results are multiples of 2^-24: adding 0.5, whose last bit is 2^-24, rounds to one, which stands in the low bits. */
+    if (magnitude >= 0x38800000)
+        return (uint16_t)(sign | (magnitude - (112u << 23) + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+    /* Below 2^-14 results are multiples of 2^-24: adding 0.5, whose last bit is 2^-24, rounds to one, which stands in
+     * the low bits. */
     return (uint16_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0.5f) - 0x3F000000));
 }
 

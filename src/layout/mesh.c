@@ -18,12 +18,15 @@ tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp) {
     int64_t inner = (int64_t)pp * tp;
     if (dp == 0) {
         if (world % inner)
-            return tri__fail(TRI_USAGE, "%d ranks = pp %d x tp %d x dp ?: no whole number fits; take sizes whose product divides %d, or %lld ranks",
+            return tri__fail(TRI_USAGE,
+                             "%d ranks = pp %d x tp %d x dp ?: no whole number fits; take sizes whose product divides "
+                             "%d, or %lld ranks",
                              world, pp, tp, world, (long long)((world / inner + 1) * inner));
         dp = (int)(world / inner);
     }
     if (inner > world || inner * dp != world)
-        return tri__fail(TRI_USAGE, "%d ranks asked for, but pp %d x tp %d x dp %d = %.0f", world, pp, tp, dp, (double)inner * dp);
+        return tri__fail(TRI_USAGE, "%d ranks asked for, but pp %d x tp %d x dp %d = %.0f", world, pp, tp, dp,
+                         (double)inner * dp);
     *mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
     return TRI_OK;
 }
@@ -37,7 +40,8 @@ static int axis_at(const tri_mesh *mesh, int place) {
 const char *tri__mesh_order(const tri_mesh *mesh, char out[static TRI_MESH_ORDER_TEXT]) {
     int used = 0;
     for (int place = 0; place < TRI_AXIS_COUNT; place++)
-        used += snprintf(out + used, TRI_MESH_ORDER_TEXT - (size_t)used, "%s%s", place ? "," : "", axis_names[axis_at(mesh, place)]);
+        used += snprintf(out + used, TRI_MESH_ORDER_TEXT - (size_t)used, "%s%s", place ? "," : "",
+                         axis_names[axis_at(mesh, place)]);
     return out;
 }
 
@@ -54,7 +58,8 @@ static tri_status read_order(const char *text, uint8_t order[static TRI_AXIS_COU
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
         int axis = find_axis(at, length);
-        if (axis < 0) return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
+        if (axis < 0)
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
         if (seen & TRI_AXIS_SET(axis))
             return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
         seen |= TRI_AXIS_SET(axis);
@@ -152,7 +157,8 @@ int tri__mesh_next(const tri_mesh *mesh, int rank) {
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {
     int groups = 0, world = tri__mesh_world(mesh), last = mesh->size[axis] - 1;
     for (int rank = 0; rank < world; rank++) /* ranks of a group ascend: its first and last one tell */
-        groups += tri__mesh_coords(mesh, rank).of[axis] == 0 && tri__mesh_beside(mesh, rank, axis, last) / per_node != rank / per_node;
+        groups += tri__mesh_coords(mesh, rank).of[axis] == 0 &&
+                  tri__mesh_beside(mesh, rank, axis, last) / per_node != rank / per_node;
     return groups;
 }
 
@@ -163,14 +169,16 @@ const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static
     out[0] = 0;
     if (!crossing || tri__mesh_set_order(&better, "auto", per_node) != TRI_OK) return out;
     int left = tri__mesh_crossing(&better, TRI_AXIS_TP, per_node);
-    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross machines of %d ranks (order %s)", crossing, groups, per_node,
-                        tri__mesh_order(mesh, now));
+    int used = snprintf(out, TRI_MESH_ADVICE, "%d of %d tensor groups cross machines of %d ranks (order %s)", crossing,
+                        groups, per_node, tri__mesh_order(mesh, now));
     if (left == 0)
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; --mesh-order %s keeps them inside", tri__mesh_order(&better, other));
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; --mesh-order %s keeps them inside",
+                 tri__mesh_order(&better, other));
     else if (left < crossing)
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; with --mesh-order %s only %d do", tri__mesh_order(&better, other), left);
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; with --mesh-order %s only %d do",
+                 tri__mesh_order(&better, other), left);
     else
-        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used, "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp,
-                 per_node);
+        snprintf(out + used, TRI_MESH_ADVICE - (size_t)used,
+                 "; no order avoids it: tp %d and %d ranks a machine do not fit", mesh->tp, per_node);
     return out;
 }

@@ -1,4 +1,5 @@
-/* shard.h - how a run of elements is cut into one shard for each member of a group: equal ones, but for the last that are not empty.
+/* shard.h - how a run of elements is cut into one shard for each member of a group: equal ones, but for the last that
+ * are not empty.
  *
  *   count 100 on 3 members:  [0,48) [48,96) [96,100)        count 20 on 3:  [0,16) [16,20) [20,20) */
 #ifndef TRI_LAYOUT_SHARD_H

@@ -1,6 +1,7 @@
 /* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width.
  * Names and numerics are Hugging Face's: post-norm, exact-erf GELU. In a unit's memory stand what tensor parallelism
- * shares out, what it does not, and norms, in this order; and query, key and value side by side, so that they are one [3H, H] operand. */
+ * shares out, what it does not, and norms, in this order; and query, key and value side by side, so that they are one
+ * [3H, H] operand. */
 #include "base/random.h"
 #include "model/model.h"
 
@@ -87,14 +88,17 @@ typedef struct branch {
     char prefix[64];          /* of logical names */
 } branch;
 
-static tri_field field_of(const branch *b, tri_field primary) { return (tri_field)(primary + (b->index ? TRI_FIELD_ids1 : 0)); }
+static tri_field field_of(const branch *b, tri_field primary) {
+    return (tri_field)(primary + (b->index ? TRI_FIELD_ids1 : 0));
+}
 
 static int embeddings(branch *b) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
-    int ids = tri__forward_input(f, field_of(b, TRI_FIELD_ids0)), pos = tri__forward_input(f, field_of(b, TRI_FIELD_pos0));
+    int ids = tri__forward_input(f, field_of(b, TRI_FIELD_ids0)),
+        pos = tri__forward_input(f, field_of(b, TRI_FIELD_pos0));
     int sum = tri__forward_slot(f, b->rows, H, "sum");
     snprintf(name, sizeof name, "%s.embeddings.word_embeddings.weight", b->prefix);
     int word = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
@@ -124,9 +128,12 @@ static int attention(branch *b, int x, const char *layer) {
 
     float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
     int key = p > 0 ? tri__forward_input(f, field_of(b, TRI_FIELD_key0)) : -1;
-    int ctx = tri__forward_slot(f, b->rows, H, "ctx"), lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
+    int ctx = tri__forward_slot(f, b->rows, H, "ctx"),
+        lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
     tri_attr attr = {.heads = (int32_t)e->num_attention_heads};
-    if (p > 0) attr.p = p, attr.max_len = (int32_t)f->model->max_len, attr.id = tri__random_id(f->build.program->slot[ctx].name);
+    if (p > 0)
+        attr.p = p, attr.max_len = (int32_t)f->model->max_len,
+        attr.id = tri__random_id(f->build.program->slot[ctx].name);
     if (b->rows.sym == tokens.sym) TRI_BUILD(&f->build, attention, attr, ctx, lse, qkv, b->seq, key);
     else TRI_BUILD(&f->build, attention_first, attr, ctx, lse, qkv, b->seq, key);
     snprintf(name, sizeof name, "%s.attention.output.dense", layer);
@@ -138,14 +145,15 @@ static int residual(branch *b, int x, int res, const char *label, const char *na
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
     tri_arena *arena = f->build.arena;
-    x = tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, tri__arena_print(arena, "%s.dropout", label));
+    x = tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key,
+                             tri__arena_print(arena, "%s.dropout", label));
     int sum = tri__forward_slot(f, b->rows, H, tri__arena_print(arena, "%s.sum", label));
     TRI_BUILD(&f->build, add, (tri_attr){0}, sum, x, res);
     return tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, label, name);
 }
 
-/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. What is taken before all else of a
- * layer gets its gradient last: it is added, row by row, to what the others gave. */
+/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. What is taken
+ * before all else of a layer gets its gradient last: it is added, row by row, to what the others gave. */
 static int take_first(branch *b, int x) {
     tri_forward *f = b->f;
     b->rows = (tri_rows){.sym = TRI_SYM_N};
@@ -197,7 +205,8 @@ static int pooling(branch *b, int x) {
 }
 
 int tri__bert_forward(tri_forward *f, int index) {
-    branch b = {.f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
+    branch b = {
+        .f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
     b.key = field_of(&b, TRI_FIELD_key0);
     snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
     int x = embeddings(&b);

@@ -22,8 +22,10 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
         .help = "fields of columns and labels, not of texts, that count as missing, beside empty ones"),
     SCOPED_ROW(SCOPE ",eval", TEXT, positive_label,
-               .help = "of two labels, the one that PR AUC, average precision and ROC AUC are of; left out: the rarer one in training"),
-    ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero", .help = "what a missing number becomes"),
+               .help = "of two labels, the one that PR AUC, average precision and ROC AUC are of; left out: the rarer "
+                       "one in training"),
+    ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero",
+        .help = "what a missing number becomes"),
     ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",
         .help = "what numbers become: mean 0 and deviation 1, normal by rank, or as they are"),
     ROW(TEXT, primary_tokenizer,
@@ -58,8 +60,8 @@ static tri_status check_columns(const tri_model_config *config) {
         return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
     for (int i = 0; i < fields->n; i++) {
         if (strcmp(fields->at[i], label) == 0)
-            return tri__fail(TRI_USAGE, "tab_field_list holds the label's column \"%s\": the model would see the answer",
-                             label);
+            return tri__fail(TRI_USAGE,
+                             "tab_field_list holds the label's column \"%s\": the model would see the answer", label);
         for (int j = 0; j < i; j++)
             if (strcmp(fields->at[i], fields->at[j]) == 0)
                 return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
@@ -68,7 +70,8 @@ static tri_status check_columns(const tri_model_config *config) {
         const char *name = config->cat_field_list.at[i];
         int j = 0;
         while (j < fields->n && strcmp(fields->at[j], name)) j++;
-        if (j == fields->n) return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
+        if (j == fields->n)
+            return tri__fail(TRI_USAGE, "cat_field_list holds \"%s\", which tab_field_list does not", name);
     }
     if (config->secondary_text_list.n && !second)
         return tri__fail(TRI_USAGE, "secondary_text_list adds to a second text, but there is no secondary_text_name");
@@ -79,10 +82,12 @@ static tri_status check_columns(const tri_model_config *config) {
 static tri_status check_labels(const tri_model_config *config) {
     const tri_texts *labels = &config->label_list;
     if (labels->n && labels->n != config->num_classes)
-        return tri__fail(TRI_USAGE, "label_list has %d labels, but num_classes is %lld", labels->n, (long long)config->num_classes);
+        return tri__fail(TRI_USAGE, "label_list has %d labels, but num_classes is %lld", labels->n,
+                         (long long)config->num_classes);
     for (int i = 0; i < labels->n; i++)
         for (int j = 0; j < i; j++)
-            if (strcmp(labels->at[i], labels->at[j]) == 0) return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
+            if (strcmp(labels->at[i], labels->at[j]) == 0)
+                return tri__fail(TRI_USAGE, "label_list holds \"%s\" twice", labels->at[i]);
     int named = !config->positive_label || !labels->n;
     for (int i = 0; i < labels->n && !named; i++) named = strcmp(labels->at[i], config->positive_label) == 0;
     if (!named) return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);

@@ -12,7 +12,7 @@ typedef struct tri_model_config {
     tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former that are categories by decree */
     tri_texts label_list;                         /* the classes' labels in order; empty: from the data */
     tri_texts missing;                            /* texts of columns and labels that mean a missing value */
-    char *positive_label;                         /* of two classes, the one that figures belong to; NULL: the rarer one */
+    char *positive_label; /* of two classes, the one that figures belong to; NULL: the rarer one */
     int numeric_missing, numeric_transform;       /* indices of their rows' choices */
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;
@@ -44,7 +44,8 @@ typedef struct tri_encoder {
 int tri__encoder_preset(const char *name, tri_encoder *encoder);
 /* The known name with the same vocabulary, for one that has no folder of its own; NULL. */
 const char *tri__encoder_vocabulary(const char *name);
-/* The same kind of encoder, 64 wide, with so many layers and, where 64 can be divided by them, at least so many heads. */
+/* The same kind of encoder, 64 wide, with so many layers and, where 64 can be divided by them, at least so many
+ * heads. */
 void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 /* Reads config.json keys over what *encoder holds. Unknown keys are ignored; a model_type other than bert or roberta,
  * an activation other than gelu, relative positions: TRI_USAGE. */

@@ -7,7 +7,8 @@ void tri__fusion_params(tri_model *model) {
     int64_t width = fused_width(model);
     const tri_param_row rows[] = {
         {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
-        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion), TRI_SHARE_WHOLE},
+        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion),
+         TRI_SHARE_WHOLE},
         {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
@@ -34,6 +35,7 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
     int inv = tri__forward_input(f, TRI_FIELD_loss_inv);
     /* The host reads the loss after a step and the probabilities after a prediction. */
     f->loss = tri__build_slot(&f->build, TRI_MEM_RESULT, TRI_F64, one, 1, "loss");
-    f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes, "probs");
+    f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes,
+                               "probs");
     TRI_BUILD(&f->build, cross_entropy, (tri_attr){0}, f->loss, f->probs, logits, labels, cw, inv);
 }

@@ -100,7 +100,8 @@ int tri__forward_weight(tri_forward *f, const char *label, const char *name, int
     const tri_param *param = tri__model_find(f->model, name);
     TRI_ASSERT(param && param->at + rows * cols <= f->model->unit[param->unit].count);
     int parent = f->unit_slot[param->unit];
-    return tri__build_view(&f->build, parent, param->at, rows, cols, "%s.%s", f->build.program->slot[parent].name, label);
+    return tri__build_view(&f->build, parent, param->at, rows, cols, "%s.%s", f->build.program->slot[parent].name,
+                           label);
 }
 
 /* Extents of the fields of one microbatch. */
@@ -110,7 +111,10 @@ static void field_shape(const tri_model *model, tri_field field, tri_dtype *dtyp
     *dtype = TRI_I32;
     *cols = 1;
     switch (field) {
-    case TRI_FIELD_ids0: case TRI_FIELD_ids1: case TRI_FIELD_pos0: case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
+    case TRI_FIELD_ids0:
+    case TRI_FIELD_ids1:
+    case TRI_FIELD_pos0:
+    case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
     case TRI_FIELD_key0: case TRI_FIELD_key1: *rows = (tri_rows){.sym = tokens}, *cols = 2; return;
     case TRI_FIELD_seq0: case TRI_FIELD_seq1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
     case TRI_FIELD_labels: *rows = (tri_rows){.sym = TRI_SYM_N}; return;
@@ -142,10 +146,12 @@ int tri__forward_input(tri_forward *f, tri_field field) {
 }
 
 int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *label) {
-    return tri__build_slot(&f->build, TRI_MEM_ACT, TRI_F32, rows, cols, "%s.%s", f->build.program->unit[f->build.unit], label);
+    return tri__build_slot(&f->build, TRI_MEM_ACT, TRI_F32, rows, cols, "%s.%s", f->build.program->unit[f->build.unit],
+                           label);
 }
 
-int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label, const char *name) {
+int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label,
+                        const char *name) {
     char text[256];
     int y = tri__forward_slot(f, rows, out, label);
     snprintf(text, sizeof text, "%s.weight", name);
@@ -156,7 +162,8 @@ int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64
     return y;
 }
 
-int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label, const char *name) {
+int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label,
+                      const char *name) {
     char text[256];
     tri_arena *arena = f->build.arena;
     int y = tri__forward_slot(f, rows, cols, label);
@@ -170,10 +177,12 @@ int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double
     return y;
 }
 
-int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key, const char *label) {
+int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key,
+                         const char *label) {
     if (!f->training || p <= 0) return x;
     int keys = tri__forward_input(f, key);
     int y = tri__forward_slot(f, rows, cols, label);
-    TRI_BUILD(&f->build, dropout, ((tri_attr){.p = (float)p, .id = tri__random_id(f->build.program->slot[y].name)}), y, x, keys);
+    TRI_BUILD(&f->build, dropout, ((tri_attr){.p = (float)p, .id = tri__random_id(f->build.program->slot[y].name)}), y,
+              x, keys);
     return y;
 }

@@ -59,8 +59,9 @@ typedef struct tri_model {
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_model *model);
 const tri_param *tri__model_find(const tri_model *model, const char *name); /* NULL */
-/* What one rank holds of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of what is shared out. Parts of a row
- * count that does not divide are alike in memory: the last one's is padded. Widths and encoders stay the whole model's. Shares names. */
+/* What one rank holds of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of what is shared
+ * out. Parts of a row count that does not divide are alike in memory: the last one's is padded. Widths and encoders
+ * stay the whole model's. Shares names. */
 tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place);
 
 /* What writing the operation list needs, and what it leaves behind. */
@@ -68,7 +69,7 @@ typedef struct tri_forward {
     tri_builder build;
     const tri_model *model;
     int training;                 /* 0: no dropout */
-    int first_rows;               /* 1: an encoder's last layer makes only the rows that are pooled, the first of each sequence */
+    int first_rows; /* 1: an encoder's last layer makes only the rows that are pooled, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
     int loss, probs;              /* slots */
@@ -98,11 +99,14 @@ int tri__forward_input(tri_forward *f, tri_field field);
 /* A slot of the current unit: activations named unit.label. */
 int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *label);
 /* y = x w^T + b. `name` is the logical name without .weight / .bias. */
-int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label, const char *name);
+int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label,
+                        const char *name);
 /* y = norm(x). */
-int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label, const char *name);
+int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label,
+                      const char *name);
 /* y = dropout(x); x itself when not training or p is 0. */
-int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key, const char *label);
+int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key,
+                         const char *label);
 
 void tri__bert_params(tri_model *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);      /* a slot [N, common] */

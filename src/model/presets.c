@@ -6,14 +6,19 @@
 #include <string.h>
 
 #define BERT(vocab, hidden, layers, heads, inner) \
-    {.vocab_size = (vocab), .hidden_size = (hidden), .num_hidden_layers = (layers), .num_attention_heads = (heads), \
-     .intermediate_size = (inner), .max_position_embeddings = 512, .type_vocab_size = 2, .pad_token_id = 0, \
-     .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, .layer_norm_eps = 1e-12}
+    { \
+        .vocab_size = (vocab), .hidden_size = (hidden), .num_hidden_layers = (layers), .num_attention_heads = (heads), \
+        .intermediate_size = (inner), .max_position_embeddings = 512, .type_vocab_size = 2, .pad_token_id = 0, \
+        .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, \
+        .layer_norm_eps = 1e-12 \
+    }
 #define ROBERTA(hidden, layers, heads, inner) \
-    {.roberta = 1, .vocab_size = 50265, .hidden_size = (hidden), .num_hidden_layers = (layers), \
-     .num_attention_heads = (heads), .intermediate_size = (inner), .max_position_embeddings = 514, .type_vocab_size = 1, \
-     .pad_token_id = 1, .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, \
-     .layer_norm_eps = 1e-5}
+    { \
+        .roberta = 1, .vocab_size = 50265, .hidden_size = (hidden), .num_hidden_layers = (layers), \
+        .num_attention_heads = (heads), .intermediate_size = (inner), .max_position_embeddings = 514, \
+        .type_vocab_size = 1, .pad_token_id = 1, .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, \
+        .initializer_range = 0.02, .layer_norm_eps = 1e-5 \
+    }
 
 static const struct {
     const char *name;
@@ -145,9 +150,9 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
 
 tri_json *tri__encoder_json(const tri_encoder *encoder) {
     tri_json *json = encoder->roberta
-        ? tri__json_pack("{s:s, s:[s], s:i, s:i}", "model_type", "roberta", "architectures", "RobertaModel", "bos_token_id", 0,
-                    "eos_token_id", 2)
-        : tri__json_pack("{s:s, s:[s]}", "model_type", "bert", "architectures", "BertModel");
+                         ? tri__json_pack("{s:s, s:[s], s:i, s:i}", "model_type", "roberta", "architectures",
+                                          "RobertaModel", "bos_token_id", 0, "eos_token_id", 2)
+                         : tri__json_pack("{s:s, s:[s]}", "model_type", "bert", "architectures", "BertModel");
     tri__json_set_new(json, "hidden_act", tri__json_string("gelu"));
     tri__json_set_new(json, "position_embedding_type", tri__json_string("absolute"));
     for (const tri_option *row = rows; row->name; row++)

@@ -1,4 +1,5 @@
-/* trimodal.c - the model: text branches and the tabular branch, fused. Branches whose fields are left out are not there. */
+/* trimodal.c - the model: text branches and the tabular branch, fused. Branches whose fields are left out are not
+ * there. */
 #include "model/model.h"
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
@@ -26,8 +27,8 @@ void tri__model_forward(tri_forward *f) {
     f->unit_slot = tri__arena_alloc(f->build.arena, (size_t)model->n_units * sizeof *f->unit_slot);
     for (int u = 0; u < model->n_units; u++) {
         tri__build_unit(&f->build, model->unit[u].name);
-        f->unit_slot[u] = tri__build_slot(&f->build, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = 1}, model->unit[u].count, "p.%s",
-                                          model->unit[u].name);
+        f->unit_slot[u] = tri__build_slot(&f->build, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = 1}, model->unit[u].count,
+                                          "p.%s", model->unit[u].name);
     }
     int branch[3] = {-1, -1, -1}, n = 0;
     for (int text = 0; text < model->n_texts; text++) branch[n++] = tri__bert_forward(f, text);

@@ -1,8 +1,8 @@
 /* pass_backward.c - pass: adds the adjoint of each operation, in reverse order, from the operation's row.
  *
- * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name, any
- * other the operand itself. A gradient's first contribution writes its slot and later ones add to it. Gradients that
- * nothing needs (of inputs) are not formed. */
+ * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name,
+ * any other the operand itself. A gradient's first contribution writes its slot and later ones add to it. Gradients
+ * that nothing needs (of inputs) are not formed. */
 #include "plan/plan.h"
 
 #include <stdio.h>

@@ -9,9 +9,9 @@
  *   attention_din; linear_din; linear_dw; bias_dw -> attention_din_db; linear_din; linear_dw
  *
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
- * backward pass write them. In the last four, sums over tokens are formed where the values are made. Where the schedule wants
- * gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same bits (but for
- * those of attention and of linear_gelu_din on a GPU, docs/cuda.md). */
+ * backward pass write them. In the last four, sums over tokens are formed where the values are made. Where the schedule
+ * wants gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same
+ * bits (but for those of attention and of linear_gelu_din on a GPU, docs/cuda.md). */
 #include "plan/pipeline/stage.h"
 
 typedef struct fuser {
@@ -43,8 +43,9 @@ static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr, unsigned 
 static int try_linear_gelu(fuser *f) {
     const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek(f, 1, TRI_OP_gelu);
     if (!linear || !gelu || gelu->slot[1] != linear->slot[0] || !has(f, TRI_OP_linear_gelu)) return 0;
-    keep(f, made(TRI_OP_linear_gelu, linear, (tri_attr){0}, 0,
-                 (int[TRI_MAX_ARGS]){gelu->slot[0], linear->slot[0], linear->slot[1], linear->slot[2], linear->slot[3]}));
+    keep(f,
+         made(TRI_OP_linear_gelu, linear, (tri_attr){0}, 0,
+              (int[TRI_MAX_ARGS]){gelu->slot[0], linear->slot[0], linear->slot[1], linear->slot[2], linear->slot[3]}));
     return 2;
 }
 
@@ -59,15 +60,18 @@ static int try_dropout_add_norm(fuser *f) {
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
     int x = dropout ? dropout->slot[1] : add->slot[1], key = dropout ? dropout->slot[2] : -1;
     keep(f, made(TRI_OP_dropout_add_norm, norm, attr, 0,
-                 (int[TRI_MAX_ARGS]){norm->slot[0], norm->slot[1], norm->slot[2], x, add->slot[2], norm->slot[4], norm->slot[5], key}));
+                 (int[TRI_MAX_ARGS]){norm->slot[0], norm->slot[1], norm->slot[2], x, add->slot[2], norm->slot[4],
+                                     norm->slot[5], key}));
     return first + 2;
 }
 
-/* The gradient of the bias of a dense layer whose gradients stand `ahead`, where dy is that of its output; NULL none. */
+/* The gradient of the bias of a dense layer whose gradients stand `ahead`, where dy is that of its output; NULL
+ * none. */
 static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
     const tri_instr *din = peek(f, ahead, TRI_OP_linear_din), *dw = peek(f, ahead + 1, TRI_OP_linear_dw);
     const tri_instr *bias = peek(f, ahead + 2, TRI_OP_bias_dw);
-    return !f->apart && din && dw && bias && din->slot[1] == dy && dw->slot[1] == dy && bias->slot[1] == dy ? bias : NULL;
+    return !f->apart && din && dw && bias && din->slot[1] == dy && dw->slot[1] == dy && bias->slot[1] == dy ? bias
+                                                                                                            : NULL;
 }
 
 /* Keeps the other gradients of that layer; returns how many instructions all of its are. */
@@ -77,7 +81,8 @@ static int keep_linear(fuser *f, const tri_instr *bias) {
 }
 
 static int try_dropout_add_norm_din(fuser *f) {
-    const tri_instr *din = peek(f, 0, TRI_OP_norm_din), *dw = peek(f, 1, TRI_OP_norm_dw), *add = peek(f, 2, TRI_OP_add_din);
+    const tri_instr *din = peek(f, 0, TRI_OP_norm_din), *dw = peek(f, 1, TRI_OP_norm_dw),
+                    *add = peek(f, 2, TRI_OP_add_din);
     if (!din || !dw || dw->slot[2] != din->slot[1] || !has(f, TRI_OP_dropout_add_norm_din)) return 0;
     if (add && (add->slot[2] != din->slot[0] || f->reads[din->slot[0]] != 1 || din->acc)) add = NULL;
     if (!add && f->apart) return 0;
@@ -91,14 +96,15 @@ static int try_dropout_add_norm_din(fuser *f) {
     tri_attr attr = din->attr;
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
     keep(f, made(TRI_OP_dropout_add_norm_din, din, attr, acc,
-                 (int[TRI_MAX_ARGS]){dx, add ? add->slot[1] : -1, f->apart ? -1 : dw->slot[0], f->apart ? -1 : dw->slot[1],
-                                     bias ? bias->slot[0] : -1, din->slot[1], din->slot[2], din->slot[3], din->slot[4],
-                                     dropout ? dropout->slot[2] : -1}));
+                 (int[TRI_MAX_ARGS]){dx, add ? add->slot[1] : -1, f->apart ? -1 : dw->slot[0],
+                                     f->apart ? -1 : dw->slot[1], bias ? bias->slot[0] : -1, din->slot[1], din->slot[2],
+                                     din->slot[3], din->slot[4], dropout ? dropout->slot[2] : -1}));
     if (f->apart) keep(f, *dw);
     return taken + (bias ? keep_linear(f, bias) : 0);
 }
 
-/* The last of what was kept, when it is a dense layer's gradients and that of its input is only read by `gelu`: taken back, and returned. */
+/* The last of what was kept, when it is a dense layer's gradients and that of its input is only read by `gelu`: taken
+ * back, and returned. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
@@ -128,14 +134,14 @@ static int try_attention_din_db(fuser *f) {
     const tri_instr *din = peek(f, 0, TRI_OP_attention_din), *bias = din ? bias_after(f, 1, din->slot[0]) : NULL;
     if (!bias || !has(f, TRI_OP_attention_din_db)) return 0;
     keep(f, made(TRI_OP_attention_din_db, din, din->attr, (din->acc & 1) | (unsigned)(bias->acc & 1) << 1,
-                 (int[TRI_MAX_ARGS]){din->slot[0], bias->slot[0], din->slot[1], din->slot[2], din->slot[3], din->slot[4], din->slot[5],
-                                     din->slot[6]}));
+                 (int[TRI_MAX_ARGS]){din->slot[0], bias->slot[0], din->slot[1], din->slot[2], din->slot[3],
+                                     din->slot[4], din->slot[5], din->slot[6]}));
     return 1 + keep_linear(f, bias);
 }
 
 void tri__pass_fuse(tri_pass *pass) {
-    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din, try_gelu_din_db,
-                                              try_attention_din_db};
+    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din,
+                                               try_gelu_din_db, try_attention_din_db};
     tri_program *program = pass->program;
     fuser f = {.pass = pass, .program = program};
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;
@@ -143,7 +149,8 @@ void tri__pass_fuse(tri_pass *pass) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(program->instr[i].op);
         for (int k = 0; k < row->n_args; k++)
-            if (program->instr[i].slot[k] >= 0 && tri__access_reads(row->arg[k].access)) f.reads[program->instr[i].slot[k]]++;
+            if (program->instr[i].slot[k] >= 0 && tri__access_reads(row->arg[k].access))
+                f.reads[program->instr[i].slot[k]]++;
     }
     while (f.at < program->n_instrs) {
         int taken = 0;

@@ -1,8 +1,10 @@
-/* pass_lanes.c - pass: where a device works on two queues of kernels at once, the secondary encoder gets one of its own, and both encoders take
- * turns in the program, a unit each: kernels of one fill what those of the other leave idle.
+/* pass_lanes.c - pass: where a device works on two queues of kernels at once, the secondary encoder gets one of its
+ * own, and both encoders take turns in the program, a unit each: kernels of one fill what those of the other leave
+ * idle.
  *
- * Both orders are right, since encoders know nothing of each other; this one queues both from the beginning on, and lets their gradients
- * go to other replicas as both are made. The memory pass keeps the lanes' activations apart, and the executor finds what waits for what. */
+ * Both orders are right, since encoders know nothing of each other; this one queues both from the beginning on, and
+ * lets their gradients go to other replicas as both are made. The memory pass keeps the lanes' activations apart, and
+ * the executor finds what waits for what. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -11,7 +13,8 @@
 static int branch_of(const tri_program *program, int unit) {
     for (int branch = 0; branch < 2 && unit >= 0; branch++) {
         size_t length = strlen(tri__branch_name(branch));
-        if (strncmp(program->unit[unit], tri__branch_name(branch), length) == 0 && program->unit[unit][length] == '.') return branch;
+        if (strncmp(program->unit[unit], tri__branch_name(branch), length) == 0 && program->unit[unit][length] == '.')
+            return branch;
     }
     return -1;
 }
@@ -26,7 +29,8 @@ static int inputs_first(const tri_program *program, const tri_instr *from, int b
 
 /* Takes turns: instructions of one unit of each encoder, from a run of instructions that are all of encoders. */
 static void take_turns(const tri_program *program, const tri_instr *from, int begin, int end) {
-    int next[2] = {begin, begin}, n = inputs_first(program, from, begin, end), turn = branch_of(program, from[begin].unit);
+    int next[2] = {begin, begin}, n = inputs_first(program, from, begin, end),
+        turn = branch_of(program, from[begin].unit);
     for (; n < end; turn = !turn) {
         int unit = -1;
         for (int *i = &next[turn]; *i < end; ++*i) {
@@ -41,7 +45,8 @@ static void take_turns(const tri_program *program, const tri_instr *from, int be
 void tri__pass_lanes(tri_pass *pass) {
     tri_program *program = pass->program;
     if (pass->in->target->lanes < 2 || pass->in->mesh.pp > 1 || pass->model->n_texts < 2) return;
-    if (pass->in->recompute == TRI_RECOMPUTE_FULL) return; /* who computes all again wants memory: two open layers take 15 % more */
+    if (pass->in->recompute == TRI_RECOMPUTE_FULL)
+        return; /* who computes all again wants memory: two open layers take 15 % more */
     size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
     tri_instr *from = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes);
     for (int unit = 0; unit < program->n_units; unit++) program->lane[unit] = branch_of(program, unit) == 1;

@@ -1,11 +1,11 @@
 /* pass_memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
- * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what second memory lends
- * share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives at the same time. A wait
- * names the slots of its transfer, so they live until then.
+ * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what
+ * second memory lends share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives
+ * at the same time. A wait names the slots of its transfer, so they live until then.
  *
- * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by side with the other, as
- * far as values passed on between them say, counts as living at the same time. */
+ * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by
+ * side with the other, as far as values passed on between them say, counts as living at the same time. */
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -36,16 +36,18 @@ static int earlier_first(const void *a, const void *b) {
     return x->first != y->first ? x->first - y->first : larger_first(a, b);
 }
 
-static int is_reused(tri_mem mem) { return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR; }
+static int is_reused(tri_mem mem) {
+    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR;
+}
 
-/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value comes from there, those
- * after begin when they have a value from here. */
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value
+ * comes from there, those after begin when they have a value from here. */
 typedef struct beside {
     int *from, *to; /* [n_instrs] */
 } beside;
 
-/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote each root last, of
- * activations: of gradients that share a bucket each lane writes its own. */
+/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote
+ * each root last, of activations: of gradients that share a bucket each lane writes its own. */
 static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
     const tri_instr *instr = &program->instr[index];
     int last = -1;
@@ -59,9 +61,11 @@ static int comes_from(const tri_program *program, int index, const int *maker, c
 static beside find_beside(const tri_pass *pass) {
     const tri_program *program = pass->program;
     int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
-    int behind[TRI_LANES] = {-1, -1}, passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
+    int behind[TRI_LANES] = {-1, -1},
+        passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
     uint8_t *lane = tri__arena_alloc(pass->arena, (size_t)n);
-    beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from), tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
+    beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from),
+                  tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
     for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
     for (int i = 0; i < n; i++) {
         int here = lane[i] = (uint8_t)tri__instr_lane(program, i), last = comes_from(program, i, maker, lane);
@@ -72,7 +76,8 @@ static beside find_beside(const tri_pass *pass) {
             if (lane[*at] != here) out.to[*at] = i - 1;
         const tri_op_row *row = tri__op_row(program->instr[i].op);
         for (int k = 0; k < row->n_args; k++)
-            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 && program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
+            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 &&
+                program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
                 maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
     }
     return out;
@@ -85,7 +90,8 @@ static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
     beside near = lanes > 1 ? find_beside(pass) : (beside){0};
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
     for (int i = 0; i < program->n_instrs; i++) {
-        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i, to = near.to ? near.to[i] : i;
+        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i,
+            to = near.to ? near.to[i] : i;
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (program->instr[i].slot[k] < 0) continue;
             life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
@@ -128,7 +134,8 @@ typedef struct space {
 } space;
 
 static int live_together(const placed *other, const life *want) {
-    if (other->lane == want->lane && want->lane != EACH) return other->first <= want->last && want->first <= other->last;
+    if (other->lane == want->lane && want->lane != EACH)
+        return other->first <= want->last && want->first <= other->last;
     return other->first <= want->to && want->from <= other->last;
 }
 
@@ -170,12 +177,13 @@ static void take(space *space, placed place) {
         for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
 }
 
-/* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps otherwise.
- * As many buffers as slots live at once. `lives` is sorted larger_first. */
+/* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps
+ * otherwise. As many buffers as slots live at once. `lives` is sorted larger_first. */
 static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     tri_program *program = pass->program;
     int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers, to be less */
-    int *until = tri__arena_alloc(pass->arena, (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
+    int *until = tri__arena_alloc(pass->arena,
+                                  (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
     int *buffer = tri__arena_alloc(pass->arena, (size_t)n * sizeof *buffer), used = 0;
     qsort(lives, (size_t)n, sizeof *lives, earlier_first);
     for (int i = 0; i < n; i++) {
@@ -193,7 +201,8 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
 /* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
 static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
     const tri_places *known = pass->places;
-    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0)) return 0;
+    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0))
+        return 0;
     for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
     pass->program->bytes[mem] = known->bytes[mem];
     return 1;
@@ -223,7 +232,8 @@ static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
 
 /* Bytes alive at the worst moment: no plan takes less. */
 static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
-    int64_t *change = tri__arena_alloc(pass->arena, ((size_t)pass->program->n_instrs + 1) * sizeof *change), now = 0, most = 0;
+    int64_t *change = tri__arena_alloc(pass->arena, ((size_t)pass->program->n_instrs + 1) * sizeof *change), now = 0,
+            most = 0;
     for (int i = 0; i < n; i++) change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
     for (int i = 0; i < pass->program->n_instrs; i++) {
         now += change[i];
@@ -298,7 +308,8 @@ static tri_status check_sizes(const tri_program *program, const tri_counts *max)
     }
     if (bytes < most) return TRI_OK;
     return tri__fail(TRI_RESOURCE,
-                     "the buffers of rank %d come to %s, more than any machine has: take a smaller --batch-size, a shorter --max-sen-len, "
+                     "the buffers of rank %d come to %s, more than any machine has: take a smaller --batch-size, a "
+                     "shorter --max-sen-len, "
                      "or a smaller model",
                      program->rank, tri__text_bytes(bytes, a));
 }

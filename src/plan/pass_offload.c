@@ -1,10 +1,12 @@
-/* pass_offload.c - pass: what lies in a second memory that kernels do not reach passes through memory that they do (class `near`).
+/* pass_offload.c - pass: what lies in a second memory that kernels do not reach passes through memory that they do
+ * (class `near`).
  *
- * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is used in spans: uses that
- * are close to each other. Each span has a near slot of its own, which a copy fills before it and another takes back behind it where it was
- * written. So many bytes (target->ahead, less where little is offloaded) are fetched ahead of their use at most, and about as many are on
- * their way back, so that kernels and both directions of the bus work at the same time in little memory. What has one span and does not
- * outlive the step is near and nowhere else. */
+ * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is
+ * used in spans: uses that are close to each other. Each span has a near slot of its own, which a copy fills before it
+ * and another takes back behind it where it was written. So many bytes (target->ahead, less where little is offloaded)
+ * are fetched ahead of their use at most, and about as many are on their way back, so that kernels and both directions
+ * of the bus work at the same time in little memory. What has one span and does not outlive the step is near and
+ * nowhere else. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -94,8 +96,8 @@ static void cut_update(offload *o, const tri_instr *instr) {
             int is_part = row->arg[k].dims[2] == 'K' && end - at < all.end - all.begin; /* "1,K" */
             slots[k] = instr->slot[k];
             if (is_part)
-                slots[k] = tri__build_view(&o->to, slots[k], at - all.begin, 1, end - at, "%s.%lld", o->to.program->slot[slots[k]].name,
-                                           (long long)(at / o->each));
+                slots[k] = tri__build_view(&o->to, slots[k], at - all.begin, 1, end - at, "%s.%lld",
+                                           o->to.program->slot[slots[k]].name, (long long)(at / o->each));
         }
         o->to.unit = instr->unit, o->to.mb = instr->mb;
         tri__build(&o->to, instr->op, slots, instr->attr);
@@ -130,8 +132,10 @@ static void advance_sums(offload *o) {
     enum { X = 1 };
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
-    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots * sizeof *last); /* of roots: 1 + the last use; 0 none */
-    int *then = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *then);  /* of an instruction: 1 + the sum that follows it; 0 none */
+    int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots *
+                                                     sizeof *last); /* of roots: 1 + the last use; 0 none */
+    int *then = tri__arena_alloc(o->pass->arena,
+                                 (size_t)n * sizeof *then); /* of an instruction: 1 + the sum that follows it; 0 none */
     int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
     for (int i = 0; i < n; i++) {
         int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, instr[i].slot[X]) : -1;
@@ -180,7 +184,8 @@ static void know(offload *o, tile *t, tri_range add) {
 /* Whether a tile may leave between two uses: all of it has a value, and no transfer works on it. */
 static int may_leave(const offload *o, const tile *t) {
     if (t->flights) return 0;
-    return outlives_step(class_of(o, t)) || (t->n_known == 1 && tri__range_count(t->known[0]) == tri__range_count(t->part));
+    return outlives_step(class_of(o, t)) ||
+           (t->n_known == 1 && tri__range_count(t->known[0]) == tri__range_count(t->part));
 }
 
 static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
@@ -232,8 +237,8 @@ static int by_post(const void *a, const void *b) {
     return x->post != y->post ? x->post - y->post : x->span - y->span;
 }
 
-/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than o->ahead bytes, or one;
- * and not before what the span before it wrote is on its way. */
+/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than o->ahead
+ * bytes, or one; and not before what the span before it wrote is on its way. */
 static void order_fetches(offload *o) {
     order *posts = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *posts);
     int *all = o->fetch = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *all), begun = -1;
@@ -266,10 +271,12 @@ static void make_ends(offload *o, span *s, int index) {
     int is_whole = count == tri__range_count(range_of(o, t->root));
     o->to.unit = root.unit;
     if (s->near < 0)
-        s->near = tri__build_slot(&o->to, TRI_MEM_NEAR, root.dtype, is_whole ? root.rows : (tri_rows){.add = 1}, is_whole ? root.cols : count,
-                                  "near.%s.%d", root.name, index);
+        s->near = tri__build_slot(&o->to, TRI_MEM_NEAR, root.dtype, is_whole ? root.rows : (tri_rows){.add = 1},
+                                  is_whole ? root.cols : count, "near.%s.%d", root.name, index);
     if (t->host >= 0 || (!s->fetches && !s->stores)) return;
-    t->host = is_whole ? t->root : tri__build_view(&o->to, t->root, t->part.begin, 1, count, "%s.%lld", root.name, (long long)(t->part.begin / o->each));
+    t->host = is_whole ? t->root
+                       : tri__build_view(&o->to, t->root, t->part.begin, 1, count, "%s.%lld", root.name,
+                                         (long long)(t->part.begin / o->each));
 }
 
 static void copy(offload *o, tri_op op, const span *s, int out) {
@@ -321,8 +328,8 @@ static int stand_in(offload *o, int slot, const tile *t) {
     if (slot == t->root) return near;
     if (o->stand[slot].span != t->span) {
         const tri_slot view = o->to.program->slot[slot];
-        o->stand[slot].slot = tri__build_view(&o->to, near, range_of(o, slot).begin - t->part.begin, view.rows.add, view.cols, "near.%s.%d",
-                                              view.name, t->span);
+        o->stand[slot].slot = tri__build_view(&o->to, near, range_of(o, slot).begin - t->part.begin, view.rows.add,
+                                              view.cols, "near.%s.%d", view.name, t->span);
         o->stand[slot].span = t->span;
     }
     return o->stand[slot].slot;
@@ -330,7 +337,8 @@ static int stand_in(offload *o, int slot, const tile *t) {
 
 static void rewrite_one(offload *o, const tri_instr *instr, int at) {
     tri_instr changed = *instr;
-    for (; o->fetched < o->n_fetches && o->span[o->fetch[o->fetched]].post <= at; o->fetched++) fetch(o, o->fetch[o->fetched]);
+    for (; o->fetched < o->n_fetches && o->span[o->fetch[o->fetched]].post <= at; o->fetched++)
+        fetch(o, o->fetch[o->fetched]);
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         tile *t = tile_of(o, instr->slot[k]);
         if (!t) continue;
@@ -340,7 +348,8 @@ static void rewrite_one(offload *o, const tri_instr *instr, int at) {
     append(o, &changed);
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         const tile *t = tile_of(o, instr->slot[k]);
-        if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored) store(o, t->span);
+        if (t && o->span[t->span].last == at && o->span[t->span].stores && !o->span[t->span].is_stored)
+            store(o, t->span);
     }
 }
 
@@ -362,14 +371,16 @@ static int64_t offloaded_bytes(const offload *o) {
     const tri_program *p = o->to.program;
     int64_t bytes = 0;
     for (int s = 0; s < p->n_slots; s++)
-        if (p->slot[s].parent < 0 && o->pass->in->offload >> p->slot[s].mem & 1) bytes += tri__slot_bytes(&p->slot[s], o->max);
+        if (p->slot[s].parent < 0 && o->pass->in->offload >> p->slot[s].mem & 1)
+            bytes += tri__slot_bytes(&p->slot[s], o->max);
     return bytes;
 }
 
 void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
     const tri_plan_in *in = pass->in;
     if (!in->offload || !in->target->ahead) return;
-    offload o = {.pass = pass, .max = max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    offload o = {
+        .pass = pass, .max = max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
     if (o.each < GRAIN) o.each = GRAIN;

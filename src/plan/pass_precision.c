@@ -7,8 +7,8 @@
  *   statistics of norms and attention,      fp32, or what the operation's row fixes
  *     probabilities, losses, sums
  *
- * fp16 has few exponents: gradients are formed of scale * loss, and clipping takes the scale out again. A step whose norm is not finite
- * changes nothing; the host then lowers the scale (train/loss_scale.h). */
+ * fp16 has few exponents: gradients are formed of scale * loss, and clipping takes the scale out again. A step whose
+ * norm is not finite changes nothing; the host then lowers the scale (train/loss_scale.h). */
 #include "plan/plan.h"
 
 typedef struct precision {
@@ -33,7 +33,8 @@ static void look(precision *p) {
             int root = tri__slot_root(program, instr->slot[k]);
             if (instr->op == TRI_OP_input) p->from_host[root] = 1;
             int passes_on = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post; /* it computes elsewhere */
-            if (row->arg[k].dtype == TRI_DTYPE_COMPUTE || (passes_on && program->slot[root].dtype == TRI_F32)) p->computes[root] = 1;
+            if (row->arg[k].dtype == TRI_DTYPE_COMPUTE || (passes_on && program->slot[root].dtype == TRI_F32))
+                p->computes[root] = 1;
         }
     }
 }
@@ -80,7 +81,8 @@ static void append(precision *p, const tri_instr *instr) {
     }
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
-    int scale = instr->op == TRI_OP_clip || instr->op == TRI_OP_cross_entropy_din ? tri__op_arg(instr->op, "scale") : -1;
+    int scale = instr->op == TRI_OP_clip || instr->op == TRI_OP_cross_entropy_din ? tri__op_arg(instr->op, "scale")
+                                                                                  : -1;
     if (scale >= 0) slots[scale] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     int filled = instr->slot[0];
@@ -119,8 +121,8 @@ static tri_status check_kernels(const tri_pass *pass) {
         const tri_instr *instr = &pass->program->instr[i];
         tri_dtype dtype = tri__instr_dtype(pass->program, instr);
         if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE && !target->has[instr->op][dtype])
-            return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs", target->name,
-                             tri__dtype_name(dtype), tri__op_row(instr->op)->name);
+            return tri__fail(TRI_USAGE, "device %s has no %s kernel for operation %s, which the model needs",
+                             target->name, tri__dtype_name(dtype), tri__op_row(instr->op)->name);
     }
     return TRI_OK;
 }

@@ -14,7 +14,8 @@ void tri__pass_prune(tri_pass *pass) {
         tri_instr *instr = &program->instr[i];
         const tri_op_row *row = tri__op_row(instr->op);
         for (int k = 0; k < row->n_args; k++)
-            if (instr->slot[k] >= 0 && row->arg[k].optional && row->arg[k].access == TRI_ACCESS_W && !read[instr->slot[k]])
+            if (instr->slot[k] >= 0 && row->arg[k].optional && row->arg[k].access == TRI_ACCESS_W &&
+                !read[instr->slot[k]])
                 instr->slot[k] = -1;
     }
 }

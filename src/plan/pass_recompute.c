@@ -1,17 +1,17 @@
 /* pass_recompute.c - pass: drops activations and repeats the operations that rebuild them.
  *
- * Unit by unit. A value stays when another unit reads it, or when its operation cannot be repeated (it adds to something,
- * or is an input). `full` repeats whatever else the unit's backward needs, but for the operation that ends the unit: what it
- * writes beside the boundary (a norm's xhat, as large as the boundary) stays, and with it the layer before it need not be
- * repeated, a third of an encoder layer's work. `selective` repeats runs of cheap operations,
+ * Unit by unit. A value stays when another unit reads it, or when its operation cannot be repeated (it adds to
+ * something, or is an input). `full` repeats whatever else the unit's backward needs, but for the operation that ends
+ * the unit: what it writes beside the boundary (a norm's xhat, as large as the boundary) stays, and with it the layer
+ * before it need not be repeated, a third of an encoder layer's work. `selective` repeats runs of cheap operations,
  * where that leaves enough fewer bytes to keep. (Runs, because those are fused: half of one would round differently.)
  *
- * Repeated operations stand before the unit's first backward operation, in forward order, on slots of their own, "r.name".
- * Their attributes are the same, so dropout drops the same values. */
+ * Repeated operations stand before the unit's first backward operation, in forward order, on slots of their own,
+ * "r.name". Their attributes are the same, so dropout drops the same values. */
 #include "plan/plan.h"
 
-/* Floating point operations a byte, written or saved, up to which repeating is cheap. GELU takes 5, a norm 1, attention as
- * many as a sequence has tokens, a dense layer half its inputs. */
+/* Floating point operations a byte, written or saved, up to which repeating is cheap. GELU takes 5, a norm 1, attention
+ * as many as a sequence has tokens, a dense layer half its inputs. */
 static const double CHEAP = 8;
 
 typedef struct recompute {
@@ -41,7 +41,8 @@ static int is_repeatable(const tri_program *program, const tri_instr *instr) {
     if (!is_forward(instr)) return 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (writes(instr, k) &&
-            (tri__op_row(instr->op)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT)) return 0;
+            (tri__op_row(instr->op)->arg[k].access != TRI_ACCESS_W || program->slot[instr->slot[k]].mem != TRI_MEM_ACT))
+            return 0;
     return 1;
 }
 

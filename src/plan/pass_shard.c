@@ -1,11 +1,12 @@
-/* pass_shard.c - pass: data parallelism. Writes the program anew with the transfers that make replicas one: gradients are summed
- * (shard_gradients.c), and weights that are shared out are gathered (shard_weights.c). The executor learns nothing of it.
+/* pass_shard.c - pass: data parallelism. Writes the program anew with the transfers that make replicas one: gradients
+ * are summed (shard_gradients.c), and weights that are shared out are gathered (shard_weights.c). The executor learns
+ * nothing of it.
  *
  *   none     buckets of gradients are all-reduced after their last one is written, and waited for before the update
- *   zero1    each block's are reduce-scattered in place instead; a rank updates its shard; weights are gathered after the update
- *   zero2    the same for each microbatch, into a shard of gradients
- *   zero3    weights are shards too, gathered before the units that use them
- *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
+ *   zero1    each block's are reduce-scattered in place instead; a rank updates its shard; weights are gathered after
+ * the update zero2    the same for each microbatch, into a shard of gradients zero3    weights are shards too, gathered
+ * before the units that use them hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the
+ * runs */
 #include "plan/shard.h"
 #include "base/random.h"
 
@@ -19,7 +20,8 @@ int tri__sharder_map(tri_sharder *s, int slot) {
     const tri_slot *old = &s->from->slot[slot];
     tri_builder at = s->to;
     at.unit = old->unit;
-    if (old->parent < 0) return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
+    if (old->parent < 0)
+        return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
     int parent = tri__sharder_map(s, old->parent);
     const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view is named parent.label */
     const char *name = s->to.program->slot[parent].name;
@@ -36,12 +38,14 @@ void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_
     for (int u = block->first; u < block->first + block->n; u++) {
         const tri_unit *unit = &s->pass->model->unit[u];
         int part = slot;
-        if (block->n > 1) part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
+        if (block->n > 1)
+            part = tri__build_view(&s->to, slot, s->unit_at[u], 1, unit->count, "%s.%s", name, unit->name);
         tri__sharder_stand(s, flats, u, part);
     }
 }
 
-int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format, ...) {
+int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format,
+                      ...) {
     char name[256];
     va_list args;
     va_start(args, format);
@@ -55,7 +59,8 @@ int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, i
     if (block->n == 1) return slot;
     tri_range part = s->pass->own[unit];
     int64_t count = part.end - part.begin, at = count ? part.begin + s->unit_at[unit] - block->own.begin : 0;
-    return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name, s->pass->model->unit[unit].name);
+    return tri__build_view(&s->to, slot, at, 1, count, "%s.%s", s->to.program->slot[slot].name,
+                           s->pass->model->unit[unit].name);
 }
 
 int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block) {
@@ -132,7 +137,8 @@ static void copy_instr(tri_sharder *s, const tri_instr *instr) {
     int slots[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = tri__sharder_map(s, instr->slot[k]);
     s->to.unit = instr->unit, s->to.mb = instr->mb;
-    tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr) : instr->acc);
+    tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr)
+                                                                                      : instr->acc);
 }
 
 /* What is whose where nothing is shared out. */
@@ -152,12 +158,14 @@ static tri_status resolve_hybrid(tri_pass *pass) {
     if (how->kind == TRI_SHARD_HYBRID) {
         if (how->size < 1 || dp % how->size)
             return tri__fail(TRI_USAGE,
-                             "--shard-size %d does not divide the %d replicas: take one that does, or --shard zero3 for one copy among all",
+                             "--shard-size %d does not divide the %d replicas: take one that does, or --shard zero3 "
+                             "for one copy among all",
                              how->size, dp);
         if (how->size == dp) how->kind = TRI_SHARD_ZERO3;
         else if (how->size == 1) how->kind = TRI_SHARD_NONE;
     }
-    pass->group = (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = how->kind == TRI_SHARD_HYBRID ? how->size : 0};
+    pass->group = (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP),
+                             .within = how->kind == TRI_SHARD_HYBRID ? how->size : 0};
     return TRI_OK;
 }
 

@@ -1,11 +1,13 @@
 /* pass_shard_gradients.c - gradients of all replicas become one sum.
  *
- * Held whole (none, zero1): each microbatch adds to them, and after the last write of the last microbatch a bucket (none) is
- * all-reduced or a block (zero1) reduce-scattered, in place: communication once a step. Buckets are units in the order in which the
- * backward pass ends with them, side by side in memory, so that one transfer covers them and nothing is copied.
+ * Held whole (none, zero1): each microbatch adds to them, and after the last write of the last microbatch a bucket
+ * (none) is all-reduced or a block (zero1) reduce-scattered, in place: communication once a step. Buckets are units in
+ * the order in which the backward pass ends with them, side by side in memory, so that one transfer covers them and
+ * nothing is copied.
  *
- * Held as shards (zero2 and up): a microbatch's gradients of a block are written to a slot of their own, reduce-scattered after the last
- * write, and added to the shard. Before the next block's are written that has ended: one block of gradients is there at a time. */
+ * Held as shards (zero2 and up): a microbatch's gradients of a block are written to a slot of their own,
+ * reduce-scattered after the last write, and added to the shard. Before the next block's are written that has ended:
+ * one block of gradients is there at a time. */
 #include "plan/shard.h"
 
 #include <stdlib.h>
@@ -34,7 +36,7 @@ struct tri_reductions {
     int n_flights, cap_flights;
     int *shard;            /* [n_blocks] slots of this rank's shard of the sums; NULL: it has them all */
     /* zero2 and up */
-    int *last;             /* [n_blocks * n_mb] the last instruction that writes a block's gradients of a microbatch; -1 */
+    int *last; /* [n_blocks * n_mb] the last instruction that writes a block's gradients of a microbatch; -1 */
     int *begun;            /* [n_blocks] 1 + the microbatch whose gradients of the block are being written */
     int *written;          /* [slots of from] 1 + the microbatch that wrote the gradient last */
     int open_block, open_mb; /* whose reduce-scatter is under way; -1 */
@@ -54,7 +56,8 @@ static int unit_written(const tri_sharder *s, const tri_instr *instr) {
 
 static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
     tri__sharder_post(s, op, group, ends, unit, mb);
-    *TRI_PUSH(s->to.arena, s->reductions->flight, s->reductions->n_flights, s->reductions->cap_flights) = (flight){ends, unit};
+    *TRI_PUSH(s->to.arena, s->reductions->flight, s->reductions->n_flights,
+              s->reductions->cap_flights) = (flight){ends, unit};
 }
 
 /* Buckets of none: units by the end of their gradients, joined up to the wanted size. */
@@ -112,7 +115,8 @@ static void make_scatters(tri_sharder *s, const int *last) {
         const tri_shard_block *block = &s->block[b];
         bucket made = {.unit = tri__sharder_unit(s, block)};
         made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
-        r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own", block->name);
+        r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own",
+                                      block->name);
         made.ends = (tri_ends){.y = r->shard[b], .x = made.slot};
         for (int u = block->first; u < block->first + block->n; u++)
             if (last[u] > made.last) made.last = last[u];
@@ -141,7 +145,8 @@ static void make_shards(tri_sharder *s) {
 
 void tri__reductions_plan(tri_sharder *s) {
     struct tri_reductions *r = s->reductions = tri__arena_alloc(s->to.arena, sizeof *r);
-    int *last = tri__arena_alloc(s->to.arena, (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
+    int *last = tri__arena_alloc(s->to.arena,
+                                 (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
     r->open_block = r->loss_at = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
         int unit = unit_written(s, &s->from->instr[i]);
@@ -164,7 +169,8 @@ static void finish_scatter(tri_sharder *s) {
     r->open_block = -1;
     const tri_sharding *how = &s->pass->sharding;
     if (how->kind != TRI_SHARD_HYBRID || mb != s->from->n_mb - 1) return;
-    fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size}, (tri_ends){.y = shard, .x = -1}, unit, mb);
+    fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size},
+        (tri_ends){.y = shard, .x = -1}, unit, mb);
 }
 
 void tri__reductions_before(tri_sharder *s, int at) {
@@ -185,7 +191,8 @@ unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
     for (int k = 0; k < row->n_args && shares_grads(s); k++) {
         if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_A || s->grads.unit[instr->slot[k]] < 0) continue;
         int *written = &s->reductions->written[instr->slot[k]];
-        acc = *written == instr->mb + 1 ? acc | 1u << k : acc & ~(1u << k); /* the first of each microbatch overwrites */
+        acc = *written == instr->mb + 1 ? acc | 1u << k
+                                        : acc & ~(1u << k); /* the first of each microbatch overwrites */
         *written = instr->mb + 1;
     }
     return acc;
@@ -195,7 +202,8 @@ static void scatter(tri_sharder *s, int b, int mb) {
     struct tri_reductions *r = s->reductions;
     const tri_shard_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
-    finish_scatter(s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
+    finish_scatter(
+        s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
     if (mb > 0)
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};
@@ -207,20 +215,25 @@ void tri__reductions_after(tri_sharder *s, int at) {
     struct tri_reductions *r = s->reductions;
     int mb = s->from->instr[at].mb, unit = unit_written(s, &s->from->instr[at]);
     const tri_attr replicas = {.axes = s->group.axes};
-    if (at == r->loss_at) fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
+    if (at == r->loss_at)
+        fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
     for (int i = 0; i < r->n_buckets; i++) {
         const bucket *b = &r->bucket[i];
-        if (b->last == at) fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
+        if (b->last == at)
+            fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
     }
-    if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at) scatter(s, s->block_of[unit], mb);
+    if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)
+        scatter(s, s->block_of[unit], mb);
 }
 
 void tri__reductions_end(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
     finish_scatter(s);
-    for (int i = 0; i < r->n_flights; i++) tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
+    for (int i = 0; i < r->n_flights; i++)
+        tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
     for (int u = 0; u < s->pass->model->n_units; u++) {
         int b = s->block_of[u];
-        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b]) : s->map[s->grads.slot[u]];
+        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b])
+                                         : s->map[s->grads.slot[u]];
     }
 }

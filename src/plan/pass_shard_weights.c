@@ -1,10 +1,13 @@
-/* pass_shard_weights.c - weights that live as shards: a block is gathered before the instructions that use it, and gone after them.
+/* pass_shard_weights.c - weights that live as shards: a block is gathered before the instructions that use it, and gone
+ * after them.
  *
- * A run is a stretch of instructions whose weights are of one block. Runs of the same block that are close enough share one gather, so the
- * last blocks of the forward pass stay for the backward pass that begins with them. A gather is posted `prefetch` runs before the run that
- * waits for it: at most prefetch + 1 blocks are there at a time (unless they are kept on purpose).
+ * A run is a stretch of instructions whose weights are of one block. Runs of the same block that are close enough share
+ * one gather, so the last blocks of the forward pass stay for the backward pass that begins with them. A gather is
+ * posted `prefetch` runs before the run that waits for it: at most prefetch + 1 blocks are there at a time (unless they
+ * are kept on purpose).
  *
- *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. | c.., b.., post a, wait a, a.. */
+ *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. | c.., b.., post a, wait
+ * a, a.. */
 #include "plan/shard.h"
 
 #include <limits.h>
@@ -26,7 +29,8 @@ struct tri_gathers {
 /* The block whose weights an instruction uses; -1 none. */
 static int block_used(const tri_sharder *s, const tri_instr *instr) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (instr->slot[k] >= 0 && s->weights.unit[instr->slot[k]] >= 0) return s->block_of[s->weights.unit[instr->slot[k]]];
+        if (instr->slot[k] >= 0 && s->weights.unit[instr->slot[k]] >= 0)
+            return s->block_of[s->weights.unit[instr->slot[k]]];
     return -1;
 }
 
@@ -47,7 +51,8 @@ static void find_runs(tri_sharder *s, struct tri_gathers *g) {
         g->run[i] = ++run;
         int gone = last[block] < 0 ? 0 : g->gather[last[block]].last + 1, ahead = run - s->pass->sharding.prefetch;
         if (last[block] < 0 || run - gone > wait) {
-            *TRI_PUSH(s->to.arena, g->gather, g->n, g->cap) = (gather){.block = block, .first = run, .post = ahead > gone ? ahead : gone};
+            *TRI_PUSH(s->to.arena, g->gather, g->n,
+                      g->cap) = (gather){.block = block, .first = run, .post = ahead > gone ? ahead : gone};
             last[block] = g->n - 1;
         }
         g->gather[last[block]].last = run;
@@ -61,7 +66,8 @@ void tri__gathers_plan(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
         g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
-        for (int u = block->first; u < block->first + block->n; u++) s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
+        for (int u = block->first; u < block->first + block->n; u++)
+            s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
     }
     find_runs(s, g);
 }

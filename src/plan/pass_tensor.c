@@ -1,15 +1,18 @@
-/* pass_tensor.c - pass: the ranks of the tp axis share out each layer (Shoeybi et al., 2019; sequence parallelism: Korthikanti et al., 2022).
+/* pass_tensor.c - pass: the ranks of the tp axis share out each layer (Shoeybi et al., 2019; sequence parallelism:
+ * Korthikanti et al., 2022).
  *
- * Writes the forward list anew for what this rank holds of the model, and tracks how every activation is placed on the ranks:
+ * Writes the forward list anew for what this rank holds of the model, and tracks how every activation is placed on the
+ * ranks:
  *
  *   WHOLE     each has all of it, the same bits
  *   TOKENS    each has an equal run of its rows: norms, dropout and residuals with sequence parallelism
  *   COLUMNS   each has its heads, or its columns of the feed-forward layer
  *
- * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives a PARTIAL: the sum over
- * the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that knows some of the words. Where a value does not
- * lie as its user needs it, an operation that hands it round stands between (tokens_, ranks_ in ops.def). Those have adjoints, so backward
- * learns nothing of ranks; tensor_lower.c makes transfers of them. */
+ * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives a
+ * PARTIAL: the sum over the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that
+ * knows some of the words. Where a value does not lie as its user needs it, an operation that hands it round stands
+ * between (tokens_, ranks_ in ops.def). Those have adjoints, so backward learns nothing of ranks; tensor_lower.c makes
+ * transfers of them. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -57,7 +60,8 @@ static int map_weight(tensor *t, int view) {
     for (int64_t left = rows * cols; left > 0; left -= model->param[next++].count) room += room_of(t->held, next);
     if (model->param[first].shape.n == 1 || model->param[first].share == TRI_SHARE_COLS) cols = room / rows;
     else rows = room / cols;
-    return t->map[view] = tri__build_view(&t->to, t->map[s->parent], t->held->param[first].at, rows, cols, "%s", s->name);
+    return t->map[view] = tri__build_view(&t->to, t->map[s->parent], t->held->param[first].at, rows, cols, "%s",
+                                          s->name);
 }
 
 static tri_rows rows_as(const tensor *t, const tri_slot *like, placement as) {
@@ -73,19 +77,23 @@ static int map_input(tensor *t, int slot, placement needs) {
     const tri_slot *s = &t->from->slot[slot];
     tri_attr attr = t->from->instr[t->filler[slot]].attr;
     if (needs == TOKENS) attr.part = t->place;
-    *index = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, needs), s->cols, "%s%s", s->name, needs == TOKENS ? ".own" : "");
+    *index = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, needs), s->cols, "%s%s", s->name,
+                             needs == TOKENS ? ".own" : "");
     TRI_BUILD(&t->to, input, attr, *index);
     return *index;
 }
 
 /* Appends an operation that hands `x` round: to a slot like `like`, named with `suffix`. */
 static int hand(tensor *t, tri_op op, int x, const tri_slot *like, placement as, const char *suffix) {
-    int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, as), like->cols, "%s%s", like->name, suffix);
-    tri__build(&t->to, op, (const int[TRI_MAX_ARGS]){y, x}, (tri_attr){.part = op == TRI_OP_tokens_whole ? t->place : 0});
+    int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, as), like->cols, "%s%s", like->name,
+                            suffix);
+    tri__build(&t->to, op, (const int[TRI_MAX_ARGS]){y, x},
+               (tri_attr){.part = op == TRI_OP_tokens_whole ? t->place : 0});
     return y;
 }
 
-/* A computed value as its user needs it. each: the ranks compute different things with it, so its gradient is their sum. */
+/* A computed value as its user needs it. each: the ranks compute different things with it, so its gradient is their
+ * sum. */
 static int bring(tensor *t, int slot, placement needs, int each) {
     const tri_slot *s = &t->from->slot[slot];
     if (t->placed[slot] == TOKENS && needs == WHOLE)
@@ -151,7 +159,8 @@ static void rewrite(tensor *t, const tri_instr *instr) {
     int slots[TRI_MAX_ARGS];
     t->to.unit = instr->unit, t->to.mb = instr->mb;
     for (int k = 0; k < row->n_args; k++)
-        slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives) : map_read(t, instr->slot[k], r);
+        slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives)
+                                                          : map_read(t, instr->slot[k], r);
     tri__build(&t->to, instr->op, slots, attr_of(t, instr))->acc = instr->acc;
     if (r.gives != PARTIAL) return;
     int summed = instr->slot[0], tokens = t->pass->in->sequence_parallel;
@@ -178,10 +187,11 @@ static tri_status check_sizes(const tri_plan_in *in) {
         if (e->num_attention_heads % in->mesh.tp == 0 && e->intermediate_size % in->mesh.tp == 0) continue;
         list_sizes(in->model, sizes, sizeof sizes);
         return tri__fail(TRI_USAGE,
-                         "--tp-size %d: the %s encoder has %lld attention heads and an intermediate_size of %lld, which %d ranks cannot share "
+                         "--tp-size %d: the %s encoder has %lld attention heads and an intermediate_size of %lld, "
+                         "which %d ranks cannot share "
                          "out evenly; sizes that fit this model: %s",
-                         in->mesh.tp, tri__branch_name(b), (long long)e->num_attention_heads, (long long)e->intermediate_size, in->mesh.tp,
-                         sizes);
+                         in->mesh.tp, tri__branch_name(b), (long long)e->num_attention_heads,
+                         (long long)e->intermediate_size, in->mesh.tp, sizes);
     }
     return TRI_OK;
 }

@@ -1,12 +1,14 @@
-/* pass_tensor_lower.c - pass: makes transfers of the operations by which ranks of the tp axis hand values round (ops.def: tokens_, ranks_).
+/* pass_tensor_lower.c - pass: makes transfers of the operations by which ranks of the tp axis hand values round
+ * (ops.def: tokens_, ranks_).
  *
  *   tokens_gather, tokens_whole, tokens_scatter_din    all_gather
  *   tokens_scatter, tokens_gather_din                  reduce_scatter
  *   ranks_sum, ranks_copy_din                          all_reduce in place
  *   ranks_copy, ranks_sum_din                          nothing: both names are one slot
  *
- * A post overtakes the gradients of weights before it, and a wait stands before the first use: those gradients run beside the transfer. A
- * gradient that others add to is received apart and added. What is summed over ranks has its bias from the first of them alone. */
+ * A post overtakes the gradients of weights before it, and a wait stands before the first use: those gradients run
+ * beside the transfer. A gradient that others add to is received apart and added. What is summed over ranks has its
+ * bias from the first of them alone. */
 #include "plan/plan.h"
 #include "base/random.h"
 
@@ -46,7 +48,8 @@ static int touches(const tri_instr *instr, int slot) {
 static void join_names(lower *l) {
     for (int i = 0; i < l->n; i++) {
         const tri_instr *instr = &l->from[i];
-        int same = instr->op == TRI_OP_ranks_copy || ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
+        int same = instr->op == TRI_OP_ranks_copy ||
+                   ((instr->op == TRI_OP_ranks_copy_din || instr->op == TRI_OP_ranks_sum_din) && !instr->acc);
         if (same) l->alias[instr->slot[0]] = instr->slot[1];
         if (instr->op == TRI_OP_ranks_sum) l->alias[instr->slot[1]] = instr->slot[0];
     }
@@ -79,7 +82,8 @@ static tri_op post_of(tri_op op) {
 
 static void plan_pending(lower *l, int at) {
     const tri_instr *instr = &l->from[at];
-    pending_collective h = {.op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
+    pending_collective h = {
+        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
     if (h.op == TRI_OP_COUNT) return;
     int y = instr->slot[0], x = instr->slot[1];
     h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
@@ -90,7 +94,8 @@ static void plan_pending(lower *l, int at) {
         h.add = y;
         if (h.ends.x >= 0) h.ends.y = tri__build_slot(&b, s.mem, s.dtype, s.rows, s.cols, "%s.more%d", s.name, at);
     }
-    while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x)) h.post--;
+    while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
+        h.post--;
     for (int i = 0; i < l->n_pending; i++)
         if (l->pending[i].wait == at) h.post = at; /* x is what that one brings */
     while (h.wait < l->n && !touches(&l->from[h.wait], y) && !touches(&l->from[h.wait], x)) h.wait++;
@@ -99,7 +104,8 @@ static void plan_pending(lower *l, int at) {
 
 static void emit_post(lower *l, const pending_collective *h) {
     l->to.unit = h->unit, l->to.mb = h->mb;
-    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)});
+    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x},
+                                 (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)});
     post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
 }
 
@@ -120,7 +126,8 @@ static void emit_instr(lower *l, const tri_instr *instr) {
 
 /* Handings are in the order of their posts. */
 static void write_list(lower *l) {
-    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open), n_open = 0, posted = 0; /* not yet waited for */
+    int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open), n_open = 0,
+        posted = 0; /* not yet waited for */
     for (int i = 0; i <= l->n; i++) {
         int kept = 0;
         for (int k = 0; k < n_open; k++) {
@@ -140,7 +147,8 @@ static void write_list(lower *l) {
 void tri__pass_tensor_lower(tri_pass *pass) {
     tri_program *program = pass->program;
     if (pass->in->mesh.tp == 1) return;
-    lower l = {.pass = pass, .from = program->instr, .n = program->n_instrs, .to = {.arena = pass->arena, .program = program}};
+    lower l = {
+        .pass = pass, .from = program->instr, .n = program->n_instrs, .to = {.arena = pass->arena, .program = program}};
     l.alias = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *l.alias);
     for (int s = 0; s < program->n_slots; s++) l.alias[s] = s;
     program->instr = NULL;

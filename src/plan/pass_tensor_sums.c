@@ -1,7 +1,8 @@
 /* pass_tensor_sums.c - pass: what ranks of the tp axis hold alike counts once, and is alike.
  *
- * With sequence parallelism each rank forms the gradients of norms from its own tokens: they are summed over the ranks, once a step. What
- * all of them hold is written to checkpoints by the first; the update pass takes its norm there, too. */
+ * With sequence parallelism each rank forms the gradients of norms from its own tokens: they are summed over the ranks,
+ * once a step. What all of them hold is written to checkpoints by the first; the update pass takes its norm there,
+ * too. */
 #include "plan/plan.h"
 #include "base/random.h"
 
@@ -19,7 +20,8 @@ static void sum_tokens(tri_pass *pass) {
         if (!tri__range_count(part)) continue;
         int flat = pass->unit_grad[u];
         to.unit = pass->program->slot[flat].unit;
-        int slot = tri__build_view(&to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.tokens", pass->program->slot[flat].name);
+        int slot = tri__build_view(&to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.tokens",
+                                   pass->program->slot[flat].name);
         tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(pass->program->slot[slot].name)};
         TRI_BUILD(&to, all_reduce_post, group, slot);
         sums[n++] = slot;

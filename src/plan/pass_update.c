@@ -1,8 +1,9 @@
 /* pass_update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
  * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
  *
- * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's order, replicas first,
- * then units in the model's: every element is counted once, and the norm has the same bits on all ranks, however units are cut into stages. */
+ * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's
+ * order, replicas first, then units in the model's: every element is counted once, and the norm has the same bits on
+ * all ranks, however units are cut into stages. */
 #include "plan/pipeline/stage.h"
 #include "base/random.h"
 
@@ -69,7 +70,8 @@ static void emit_norm(update *up) {
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply, pass->out.norm, sums, -1);
+    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply,
+              pass->out.norm, sums, -1);
 }
 
 /* Views of elements `run` of a unit's weights, moments and gradient. */
@@ -77,7 +79,8 @@ static void emit_run(update *up, int unit, tri_range run, int decays) {
     tri_pass *pass = up->pass;
     const tri_plan_in *in = pass->in;
     const int flat[4] = {pass->out.param[unit], pass->out.m[unit], pass->out.v[unit], pass->unit_grad[unit]};
-    const tri_range held[4] = {pass->out.param_part[unit], pass->out.state_part[unit], pass->out.state_part[unit], pass->grad_part[unit]};
+    const tri_range held[4] = {pass->out.param_part[unit], pass->out.state_part[unit], pass->out.state_part[unit],
+                               pass->grad_part[unit]};
     int part[4];
     for (int i = 0; i < 4; i++)
         part[i] = tri__build_view(&up->build, flat[i], run.begin - held[i].begin, 1, run.end - run.begin, "%s.+%lld",
@@ -95,8 +98,10 @@ static void emit_unit(update *up, int unit) {
     tri_range state = pass->out.state_part[unit];
     tri_builder *b = &up->build;
     b->unit = pass->program->slot[pass->out.param[unit]].unit;
-    pass->out.m[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin, "m.%s", u->name);
-    pass->out.v[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin, "v.%s", u->name);
+    pass->out.m[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin,
+                                        "m.%s", u->name);
+    pass->out.v[unit] = tri__build_slot(b, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, state.end - state.begin,
+                                        "v.%s", u->name);
     for (int first = 0; first < u->n;) {
         int next = first + 1;
         while (next < u->n && param[next].decays == param[first].decays) next++;
@@ -106,7 +111,8 @@ static void emit_unit(update *up, int unit) {
     }
 }
 
-/* Weights that all hold and each updated a part of: the parts go to all, a block at a time. Weights that are shards stay so. */
+/* Weights that all hold and each updated a part of: the parts go to all, a block at a time. Weights that are shards
+ * stay so. */
 static void emit_gathers(update *up) {
     tri_pass *pass = up->pass;
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;

@@ -33,7 +33,8 @@ static int64_t most_tokens(const tri_plan_in *in, int text) {
     return train > infer ? train : infer;
 }
 
-/* Counts that differ: few, so that those of both texts together come again soon; rounding then adds a 32nd of the most, on average. */
+/* Counts that differ: few, so that those of both texts together come again soon; rounding then adds a 32nd of the most,
+ * on average. */
 enum { LEVELS = 16 };
 
 static int short_granule(const tri_plan_in *in) {
@@ -62,8 +63,8 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
     return TRI_OK;
 }
 
-static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training, tri_planned *out,
-                           const tri_model **held) {
+static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training,
+                           tri_planned *out, const tri_model **held) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
     TRI_TRY(tri__passes_template(&pass, training));
     TRI_TRY(tri__pass_schedule(&pass, training ? in->n_mb : 1));

@@ -28,15 +28,15 @@ typedef struct tri_sharding {
     int size;                 /* hybrid: replicas that hold one copy; divides dp */
     double bucket_mb;         /* gradients that are summed by one transfer; 0: 25. The first bucket has at most 1 */
     int prefetch;             /* weights gathered ahead of those in use: blocks */
-    tri_reshard reshard;      /* whether weights go after the forward pass; auto: unless they are needed again at once */
+    tri_reshard reshard; /* whether weights go after the forward pass; auto: unless they are needed again at once */
     tri_wrap wrap;            /* blocks: a unit each, or units in a row joined until they have wrap_min_params */
     int64_t wrap_min_params;
 } tri_sharding;
 
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
-/* Branches may lie side by side, each handing on to the fusion stage directly; or all stages form a row, and what goes further than the
- * next stage is handed on by those between. */
+/* Branches may lie side by side, each handing on to the fusion stage directly; or all stages form a row, and what goes
+ * further than the next stage is handed on by those between. */
 typedef enum tri_shape_kind { TRI_SHAPE_CHAIN, TRI_SHAPE_BRANCH } tri_shape_kind;
 
 /* How mesh.pp ranks share out the units of the model. */
@@ -44,7 +44,8 @@ typedef struct tri_staging {
     tri_schedule_kind schedule;
     tri_shape_kind shape;
     int chunks;                  /* stages of a rank; 0: as few as the schedule allows */
-    tri_texts stages;            /* [pp * chunks] the units of each stage: "primary.embeddings primary.layer.0-5"; none: balanced by cost */
+    tri_texts stages; /* [pp * chunks] the units of each stage: "primary.embeddings primary.layer.0-5"; none: balanced
+                         by cost */
     const tri_stage_time *time;  /* [model->n_units] measured, for balancing; NULL: by FLOPs and bytes */
 } tri_staging;
 
@@ -72,8 +73,10 @@ typedef struct tri_planned {
     int *master;                 /* [n_units] weights in fp32, beside m and v, where param has fewer bits; else NULL */
     tri_range *param_part;       /* [n_units] the unit's elements that param holds, from its first element on */
     tri_range *state_part;       /* [n_units] the same of m and v; training only */
-    tri_range *save_part;        /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the unit */
-    int loss, probs;             /* loss: of training, over all replicas, on every rank; probs: -1 where this rank's stages have none */
+    tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the
+                             unit */
+    int loss,
+        probs; /* loss: of training, over all replicas, on every rank; probs: -1 where this rank's stages have none */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
@@ -84,21 +87,23 @@ typedef struct tri_plan {
     tri_planned train, infer;
 } tri_plan;
 
-/* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share of the tokens, and
- * of multiples of the target's granule where one rank's kernels are short. There a run's time is that of queueing, which a device saves for
- * counts that come again, and added rows take none. Maxima of tri_plan_in need not be multiples. */
+/* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share
+ * of the tokens, and of multiples of the target's granule where one rank's kernels are short. There a run's time is
+ * that of queueing, which a device saves for counts that come again, and added rows take none. Maxima of tri_plan_in
+ * need not be multiples. */
 int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
-/* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned and kept once.
- * train NULL: only the forward programs. in->rank does not count. */
+/* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned
+ * and kept once. train NULL: only the forward programs. in->rank does not count. */
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */
 
-/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena: nothing yet. */
+/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena:
+ * nothing yet. */
 typedef struct tri_places {
     tri_arena *arena;
     void *lives[TRI_MEM_COUNT];       /* as the memory pass has them, [n] */
@@ -118,7 +123,8 @@ typedef struct tri_pass {
     int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward */
     const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule */
-    tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
+    tri_range
+        *grad_part; /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
     tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard */
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
     tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard */
@@ -153,7 +159,8 @@ void tri__pass_update(tri_pass *pass);
 void tri__pass_offload(tri_pass *pass, const tri_counts *max);
 tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max);
 
-/* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike: the first has all. */
+/* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike:
+ * the first has all. */
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
 
 #endif

@@ -1,7 +1,7 @@
 /* shard.h - what the files of the shard pass share: a program being written anew, with transfers in between.
  *
- * A block is what is shared out, gathered and scattered as one: a unit, or several in a row. Its elements are those of its units one after
- * the other, and every member of the group owns one shard of them. */
+ * A block is what is shared out, gathered and scattered as one: a unit, or several in a row. Its elements are those of
+ * its units one after the other, and every member of the group owns one shard of them. */
 #ifndef TRI_PLAN_SHARD_H
 #define TRI_PLAN_SHARD_H
 
@@ -51,7 +51,8 @@ int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, i
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
 void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb);
 void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
-int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block); /* the program's unit for instructions on a block */
+int tri__sharder_unit(const tri_sharder *s,
+                      const tri_shard_block *block); /* the program's unit for instructions on a block */
 
 /* shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old program. */
 void tri__gathers_plan(tri_sharder *s);
@@ -59,7 +60,8 @@ void tri__gathers_before(tri_sharder *s, int at);
 /* shard_gradients.c: sums of gradients. */
 void tri__reductions_plan(tri_sharder *s);
 void tri__reductions_before(tri_sharder *s, int at);
-unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr); /* acc bits of an instruction as it is written anew */
+unsigned tri__reductions_acc(tri_sharder *s,
+                             const tri_instr *instr); /* acc bits of an instruction as it is written anew */
 void tri__reductions_after(tri_sharder *s, int at);
 void tri__reductions_end(tri_sharder *s);
 

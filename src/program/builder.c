@@ -19,7 +19,8 @@ int tri__build_unit(tri_builder *builder, const char *name) {
         if (strcmp(program->unit[i], name) == 0) return builder->unit = i;
     int n = program->n_units;
     *TRI_PUSH(builder->arena, program->lane, n, program->cap_lanes) = 0;
-    *TRI_PUSH(builder->arena, program->unit, program->n_units, program->cap_units) = tri__arena_copy(builder->arena, name);
+    *TRI_PUSH(builder->arena, program->unit, program->n_units, program->cap_units) = tri__arena_copy(builder->arena,
+                                                                                                     name);
     return builder->unit = program->n_units - 1;
 }
 
@@ -43,7 +44,8 @@ static int push_slot(tri_builder *builder, tri_slot slot) {
     return program->n_slots - 1;
 }
 
-int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format, ...) {
+int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format,
+                    ...) {
     va_list args;
     va_start(args, format);
     char *name = print_name(builder->arena, format, args);
@@ -58,8 +60,14 @@ int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, 
     char *name = print_name(builder->arena, format, args);
     va_end(args);
     const tri_slot *of = &builder->program->slot[parent];
-    return push_slot(builder, (tri_slot){.name = name, .dtype = of->dtype, .mem = of->mem, .rows = {.add = rows}, .cols = cols,
-                                         .unit = of->unit, .parent = parent, .parent_at = at});
+    return push_slot(builder, (tri_slot){.name = name,
+                                         .dtype = of->dtype,
+                                         .mem = of->mem,
+                                         .rows = {.add = rows},
+                                         .cols = cols,
+                                         .unit = of->unit,
+                                         .parent = parent,
+                                         .parent_at = at});
 }
 
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {

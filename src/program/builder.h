@@ -12,13 +12,15 @@ typedef struct tri_builder {
 
 tri_program *tri__program_new(tri_arena *arena, const char *title);
 int tri__build_unit(tri_builder *builder, const char *name);   /* finds or adds it, and makes it current */
-void tri__build_units(tri_builder *builder, const tri_program *from); /* adds those of another program, with their lanes */
-int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+void tri__build_units(tri_builder *builder,
+                      const tri_program *from); /* adds those of another program, with their lanes */
+int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format,
+                    ...) __attribute__((format(printf, 6, 7)));
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* Appends an instruction; `slots` in the order of the operation's row, -1 for what is left out. */
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
-#define TRI_BUILD(builder, op, attr, ...) tri__build((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
+#define TRI_BUILD(builder, op, attr, ...) \
+    tri__build((builder), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
 
 #endif

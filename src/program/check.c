@@ -59,7 +59,8 @@ typedef struct checker {
     int *root_of;      /* [n_slots] */
     range *range;      /* [n_slots] a slot's elements of its root */
     root *root;        /* [n_slots], used for roots */
-    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share bytes */
+    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share
+                               * bytes */
     int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
@@ -145,7 +146,8 @@ static tri_status check_read(checker *c, int slot) {
     int at = c->root_of[slot];
     if (knows(c, &c->root[at], c->range[slot])) return TRI_OK;
     if (c->root[at].taken_by >= 0)
-        return defect(c, "%s is read after its memory went to %s", p->slot[slot].name, p->slot[c->root[at].taken_by].name);
+        return defect(c, "%s is read after its memory went to %s", p->slot[slot].name,
+                      p->slot[c->root[at].taken_by].name);
     return defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
 }
 
@@ -204,7 +206,8 @@ static range shard_of(checker *c, int64_t count, int n, number place) {
     return (range){begin, sum_of(begin, fixed(tri__range_count(first)))};
 }
 
-/* Whether a transfer's smaller end is this rank's own part of the larger one, as gathers and scatters in place have it. */
+/* Whether a transfer's smaller end is this rank's own part of the larger one, as gathers and scatters in place have
+ * it. */
 static int is_own_part(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (!tri__is_post(instr->op)) return 0;
@@ -221,15 +224,16 @@ static int is_own_part(checker *c, const tri_instr *instr) {
            compare(c, inner.end, sum_of(outer.begin, shard.end)) == 0;
 }
 
-/* Whether a slot has the size of place `place`'s share of another, among n: a shard of one row, or an equal run of counted rows. */
+/* Whether a slot has the size of place `place`'s share of another, among n: a shard of one row, or an equal run of
+ * counted rows. */
 static int is_share(checker *c, const tri_slot *whole, const tri_slot *part, int n, number place) {
     if (whole->rows.sym == TRI_SYM_NONE) {
         range shard = shard_of(c, whole->cols, n, place);
         return whole->rows.add == 1 && part->rows.add == 1 && part->rows.sym == TRI_SYM_NONE &&
                part->cols == shard.end.at - shard.begin.at;
     }
-    return part->rows.sym == whole->rows.sym && part->rows.div == n && !whole->rows.div && !part->rows.add && !whole->rows.add &&
-           part->cols == whole->cols;
+    return part->rows.sym == whole->rows.sym && part->rows.div == n && !whole->rows.div && !part->rows.add &&
+           !whole->rows.add && part->cols == whole->cols;
 }
 
 /* The group is there, and each end has the size that this rank's place in it gives. */
@@ -237,7 +241,8 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     const tri_attr *attr = &instr->attr;
     const tri_mesh *m = &p->mesh;
-    if (m->pp < 1 || m->tp < 1 || m->dp < 1 || (double)m->pp * m->tp * m->dp > MOST_RANKS || p->rank >= tri__mesh_world(m))
+    if (m->pp < 1 || m->tp < 1 || m->dp < 1 || (double)m->pp * m->tp * m->dp > MOST_RANKS ||
+        p->rank >= tri__mesh_world(m))
         return defect(c, "the mesh has no such rank%s%s", "", "");
     int n = tri__transfer_size(m, attr);
     if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
@@ -271,7 +276,9 @@ static tri_status check_copy(checker *c, const tri_instr *instr) {
 static tri_status check_wait(checker *c, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     for (int i = 0; i < c->n_flights; i++) {
-        if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x || c->flight[i].copies != (instr->op == TRI_OP_copy_wait)) continue;
+        if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x ||
+            c->flight[i].copies != (instr->op == TRI_OP_copy_wait))
+            continue;
         c->flight[i] = c->flight[--c->n_flights];
         return TRI_OK;
     }
@@ -296,7 +303,8 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     tri_dtype dtype = p->slot[slot].dtype;
     int computes = operand->dtype == TRI_DTYPE_COMPUTE ||
                    (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
-    if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
+    if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16
+                 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
         return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
 }
@@ -309,7 +317,8 @@ static tri_status check_computing_type(const checker *c, const tri_instr *instr)
         if (instr->slot[k] < 0 || row->arg[k].dtype != TRI_DTYPE_COMPUTE) continue;
         const tri_slot *slot = &c->program->slot[instr->slot[k]];
         if (!first) first = slot;
-        if (slot->dtype != first->dtype) return defect(c, "%s and %s have different element types", first->name, slot->name);
+        if (slot->dtype != first->dtype)
+            return defect(c, "%s and %s have different element types", first->name, slot->name);
     }
     return TRI_OK;
 }
@@ -344,7 +353,8 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
         if (instr->slot[k] < 0) continue;
         TRI_TRY(check_idle(c, instr->slot[k]));
         int adds = instr->acc >> k & 1;
-        if (adds && row->arg[k].access != TRI_ACCESS_A) return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
+        if (adds && row->arg[k].access != TRI_ACCESS_A)
+            return defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
         if (adds && c->root[c->root_of[instr->slot[k]]].is_read)
             return defect(c, "%s is added to after it was read%s", p->slot[instr->slot[k]].name, "");
         if (adds || tri__access_reads(row->arg[k].access)) TRI_TRY(check_read(c, instr->slot[k]));
@@ -367,7 +377,8 @@ static tri_status check_end(checker *c) {
     const tri_program *p = c->program;
     for (int s = 0; s < p->n_slots; s++)
         if (p->slot[s].parent < 0 && outlives_step(p->slot[s].mem) && c->root[s].taken_by >= 0)
-            return defect(c, "%s outlives the step, but its memory went to %s", p->slot[s].name, p->slot[c->root[s].taken_by].name);
+            return defect(c, "%s outlives the step, but its memory went to %s", p->slot[s].name,
+                          p->slot[c->root[s].taken_by].name);
     if (!c->n_flights) return TRI_OK;
     c->line = c->flight[0].line;
     return defect(c, "the transfer is never waited for%s%s", "", "");
@@ -433,7 +444,8 @@ static tri_status check_program(checker *c) {
     TRI_TRY(open_slots(c));
     TRI_TRY(check_slots(c));
     for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
-        if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE)) write_slot(c, s);
+        if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE))
+            write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++) TRI_TRY(check_instr(c, &p->instr[c->line]));
     return check_end(c);
 }

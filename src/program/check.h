@@ -4,9 +4,9 @@
 
 #include "program/classes.h"
 
-/* One rank's program of a step, or those of all ranks of the mesh in order. Alone: each can run. Together also: all members
- * of a group post the same transfers in the same order, sends meet receives, and waiting ends. TRI_INTERNAL, with rank, line
- * and reason, at the first defect. */
+/* One rank's program of a step, or those of all ranks of the mesh in order. Alone: each can run. Together also: all
+ * members of a group post the same transfers in the same order, sends meet receives, and waiting ends. TRI_INTERNAL,
+ * with rank, line and reason, at the first defect. */
 tri_status tri__check(const tri_program *const *programs, int n);
 /* The same of all ranks, told in classes: proven for every member, in time and memory that grow with the classes. */
 tri_status tri__check_all(const tri_classes *ranks);

@@ -46,8 +46,9 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
     if (slot->rows.div) snprintf(div, sizeof div, "/%d", slot->rows.div);
     if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s%s", sym, div);
     else snprintf(rows, sizeof rows, "%s%s%s%lld", sym, div, slot->rows.sym ? "+" : "", (long long)slot->rows.add);
-    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line, tri__op_row(instr->op)->name,
-             slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype), instr->attr.id);
+    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line,
+             tri__op_row(instr->op)->name, slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype),
+             instr->attr.id);
     return text;
 }
 
@@ -58,7 +59,8 @@ static int is_summed(const tri_program *p, int line) {
         const tri_instr *instr = &p->instr[i];
         const tri_op_row *row = tri__op_row(instr->op);
         for (int k = 0; k < row->n_args && instr->op != TRI_OP_wait; k++)
-            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) && tri__slot_root(p, instr->slot[k]) == root)
+            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&
+                tri__slot_root(p, instr->slot[k]) == root)
                 return instr->op == TRI_OP_all_reduce_post;
     }
     return 0;
@@ -73,7 +75,8 @@ static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
     if (a->op == TRI_OP_all_reduce_post && is_summed(p, a_line) != is_summed(q, b_line)) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
-    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols) return 0;
+    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols)
+        return 0;
     return a->attr.id == b->attr.id && s->dtype == t->dtype;
 }
 
@@ -91,7 +94,8 @@ static tri_status post(dry *d, int role, const tri_instr *instr, int *ready, int
     if (index == d->n_asleep) *TRI_PUSH(d->arena, d->asleep, d->n_asleep, d->cap_asleep) = -1;
     if (m->role != role && !alike(d, m->role, m->line, role, line)) {
         char a[256], b[256];
-        return tri__fail(TRI_INTERNAL, "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s",
+        return tri__fail(TRI_INTERNAL,
+                         "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s",
                          d->roles.rank[m->role], d->roles.rank[role], m->number, post_text(d, m->role, m->line, a),
                          post_text(d, role, line, b));
     }
@@ -137,18 +141,21 @@ static tri_status stuck(dry *d, int role) {
         const tri_meeting *m = &d->meetings.at[d->run[role].waits_for];
         seen[role] = 1;
         int next = tri__meetings_absent(&d->meetings, d->run[role].waits_for);
-        used += (size_t)snprintf(text + used, sizeof text - used, "%srank %d waits at instruction %d for rank %d to join in what %s posted",
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%srank %d waits at instruction %d for rank %d to join in what %s posted",
                                  used ? "; " : "", d->roles.rank[role], d->run[role].at, d->roles.rank[next],
                                  post_text(d, m->role, m->line, one));
         role = next;
     }
-    if (d->run[role].waits_for < 0) snprintf(text + used, sizeof text - used, "; rank %d has ended", d->roles.rank[role]);
+    if (d->run[role].waits_for < 0)
+        snprintf(text + used, sizeof text - used, "; rank %d has ended", d->roles.rank[role]);
     return tri__fail(TRI_INTERNAL, "the plans of the ranks wait for one another for ever: %s", text);
 }
 
 static tri_status run_dry(dry *d) {
     int n_ready = 0;
-    int *ready = tri__arena_alloc(d->arena, (size_t)d->roles.n * sizeof *ready); /* roles that can go on: each is in it once */
+    int *ready = tri__arena_alloc(d->arena,
+                                  (size_t)d->roles.n * sizeof *ready); /* roles that can go on: each is in it once */
     for (int role = d->roles.n - 1; role >= 0; role--) {
         d->run[role] = (runner){.waits_for = -1};
         ready[n_ready++] = role;

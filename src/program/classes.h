@@ -3,8 +3,8 @@
  * Replicas that differ in their place on the dp axis alone compute the same; what is different is where their shards
  * begin. Such ranks are a class: the program of its first member, and a rule for the others. From each member to the
  * next, the views that `shift` lists begin so many elements further in their parents, and numbers in their names grow
- * with it. All else but the rank is the same: groups and peers of transfers are named by axes and places, not by ranks.
- */
+ * with it. All else but the rank is the same: groups and peers of transfers are named by axes and places, not by
+ * ranks. */
 #ifndef TRI_PROGRAM_CLASSES_H
 #define TRI_PROGRAM_CLASSES_H
 

@@ -1,5 +1,5 @@
-/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, whoever posts first.
- */
+/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, whoever posts
+ * first. */
 #include "program/meet.h"
 
 /* The transfers of one group, or from one rank to another, in order. */

@@ -75,8 +75,15 @@ int tri__op_arg(tri_op op, const char *name) {
 
 int tri__op_is_lowered(tri_op op) {
     switch (op) {
-    case TRI_OP_tokens_gather: case TRI_OP_tokens_gather_din: case TRI_OP_tokens_scatter: case TRI_OP_tokens_scatter_din:
-    case TRI_OP_tokens_whole: case TRI_OP_ranks_copy: case TRI_OP_ranks_copy_din: case TRI_OP_ranks_sum: case TRI_OP_ranks_sum_din: return 1;
+    case TRI_OP_tokens_gather:
+    case TRI_OP_tokens_gather_din:
+    case TRI_OP_tokens_scatter:
+    case TRI_OP_tokens_scatter_din:
+    case TRI_OP_tokens_whole:
+    case TRI_OP_ranks_copy:
+    case TRI_OP_ranks_copy_din:
+    case TRI_OP_ranks_sum:
+    case TRI_OP_ranks_sum_din: return 1;
     default: return 0;
     }
 }
@@ -132,7 +139,8 @@ tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_
     for (int k = 0; k < row->n_args; k++) {
         int gathered = row->arg[k].access == TRI_ACCESS_G; /* one row a token */
         double elements = (gathered ? dims->of['T' - 'A'] : (double)arg[k].rows) * (double)arg[k].cols;
-        if (arg[k].there) cost.bytes += elements * (double)tri__dtype_bytes(arg[k].dtype) * traffic(&row->arg[k], acc >> k & 1);
+        if (arg[k].there)
+            cost.bytes += elements * (double)tri__dtype_bytes(arg[k].dtype) * traffic(&row->arg[k], acc >> k & 1);
     }
     return cost;
 }

@@ -13,7 +13,15 @@ typedef enum tri_op {
     TRI_OP_COUNT
 } tri_op;
 
-typedef enum tri_op_phase { TRI_PHASE_I, TRI_PHASE_F, TRI_PHASE_B, TRI_PHASE_W, TRI_PHASE_U, TRI_PHASE_T, TRI_PHASE_M } tri_op_phase;
+typedef enum tri_op_phase {
+    TRI_PHASE_I,
+    TRI_PHASE_F,
+    TRI_PHASE_B,
+    TRI_PHASE_W,
+    TRI_PHASE_U,
+    TRI_PHASE_T,
+    TRI_PHASE_M
+} tri_op_phase;
 
 /* What carries an operation out: kernels, the transport, copies from the host and from second memory. */
 typedef enum tri_queue { TRI_QUEUE_COMPUTE, TRI_QUEUE_COMM, TRI_QUEUE_COPY } tri_queue;
@@ -64,8 +72,8 @@ typedef struct tri_cost {
 } tri_cost;
 
 const tri_op_row *tri__op_row(tri_op op);
-/* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; Q is the caller's to set. Returns the first operand that does not fit
- * those before it, or -1. */
+/* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; Q is the caller's to set. Returns the first operand
+ * that does not fit those before it, or -1. */
 int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
 /* What one call costs; acc: bit k: operand k is added to. */
 tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
@@ -80,7 +88,7 @@ int tri__access_writes(tri_access access);              /* W, A, U */
 typedef struct tri_attr {
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
-    uint32_t id;        /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
+    uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
     int32_t heads;      /* attention: heads held here */
     int32_t head0;      /* attention: global number of the first of them */
     int32_t row0;       /* embed: number of the first word that is held here */

@@ -1,5 +1,5 @@
-/* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded so
- * that sums and products of the sizes they give cannot overflow. */
+/* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded
+ * so that sums and products of the sizes they give cannot overflow. */
 #include "program/attr.h"
 #include "program/builder.h"
 #include "program/text.h"
@@ -54,7 +54,8 @@ static tri_status parse_whole(parser *p, const char *text, int64_t max, int64_t 
 static tri_status next_value(parser *p, const char *name, const char **value) {
     char *word = next_word(p);
     size_t length = strlen(name);
-    if (!word || strncmp(word, name, length) != 0 || word[length] != '=') return bad(p, "expected a number named", name);
+    if (!word || strncmp(word, name, length) != 0 || word[length] != '=')
+        return bad(p, "expected a number named", name);
     *value = word + length + 1;
     return TRI_OK;
 }
@@ -93,7 +94,8 @@ static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_
     if (!at || *at != ',') return bad(p, expected, text);
     at = read_whole(at + 1, SIZE_LIMIT, cols);
     int64_t most = rows->add + (rows->sym == TRI_SYM_NONE ? 0 : COUNT_MAX), bytes;
-    if (!at || strcmp(at, "]") != 0 || __builtin_mul_overflow(most * (int64_t)sizeof(double), *cols, &bytes) || bytes > SIZE_LIMIT)
+    if (!at || strcmp(at, "]") != 0 || __builtin_mul_overflow(most * (int64_t)sizeof(double), *cols, &bytes) ||
+        bytes > SIZE_LIMIT)
         return bad(p, expected, text);
     return TRI_OK;
 }
@@ -112,7 +114,8 @@ static int find_unit(const tri_program *program, const char *name) {
 
 static tri_status parse_slot(parser *p) {
     tri_program *program = p->build.program;
-    char *name = next_word(p), *mem_word = next_word(p), *dtype_word = next_word(p), *dims = next_word(p), *at = next_word(p);
+    char *name = next_word(p), *mem_word = next_word(p), *dtype_word = next_word(p), *dims = next_word(p),
+         *at = next_word(p);
     if (!at || *at != '@') return bad(p, "expected: slot name class dtype [rows,cols] @offset unit", name);
     TRI_TRY(check_name(p, name));
     int mem = 0, dtype = tri__dtype_find(dtype_word);
@@ -132,8 +135,10 @@ static tri_status parse_slot(parser *p) {
 }
 
 static tri_status parse_view(parser *p) {
-    char *name = next_word(p), *of = next_word(p), *parent_word = next_word(p), *at = next_word(p), *dims = next_word(p);
-    if (!dims || strcmp(of, "of") != 0 || *at != '+') return bad(p, "expected: view name of slot +element [rows,cols]", name);
+    char *name = next_word(p), *of = next_word(p), *parent_word = next_word(p), *at = next_word(p),
+         *dims = next_word(p);
+    if (!dims || strcmp(of, "of") != 0 || *at != '+')
+        return bad(p, "expected: view name of slot +element [rows,cols]", name);
     TRI_TRY(check_name(p, name));
     int parent = tri__program_find(p->build.program, parent_word);
     if (parent < 0) return bad(p, "unknown slot", parent_word);
@@ -243,7 +248,8 @@ static tri_status parse_mesh(parser *p) {
 static tri_status parse_max(parser *p) {
     static const char *const squares[] = {"Q0", "Q1"};
     tri_counts *max = &p->build.program->max;
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+        TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
     for (int i = 0; i < 2; i++) {
         const char *value = "";
         TRI_TRY(next_value(p, squares[i], &value));
@@ -277,7 +283,8 @@ static tri_status parse_unit(parser *p) {
     char *name = next_word(p);
     if (!name) return bad(p, "expected a name after", "unit");
     TRI_TRY(check_name(p, name));
-    if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX) return bad(p, "not a name, or too many units", name);
+    if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX)
+        return bad(p, "not a name, or too many units", name);
     int64_t lane = 0;
     p->rest += strspn(p->rest, " ");
     if (*p->rest) TRI_TRY(next_whole(p, "lane", TRI_LANES - 1, &lane));
@@ -295,8 +302,8 @@ static tri_status parse_line(parser *p) {
     static const struct {
         const char *word;
         tri_status (*parse)(parser *);
-    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},  {"bytes", parse_bytes}, {"second", parse_second},
-                 {"unit", parse_unit},     {"slot", parse_slot}, {"view", parse_view}};
+    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},   {"bytes", parse_bytes},
+                 {"second", parse_second}, {"unit", parse_unit}, {"slot", parse_slot}, {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

@@ -1,8 +1,10 @@
 /* print.c - a program as text, one line a slot and a line an instruction:
  *
- *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0  primary.layer.1
+ *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0
+ * primary.layer.1
  *
- * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that are 0 are not printed. */
+ * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
+ * are 0 are not printed. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -89,10 +91,11 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
 void tri__program_print(const tri_program *program, FILE *out) {
     const tri_counts *max = &program->max;
     fprintf(out, "program %s\n", program->title);
-    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d\n", program->mesh.pp, program->mesh.tp, program->mesh.dp,
-            program->rank, program->n_mb);
-    fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0], (long long)max->of[TRI_SYM_T1],
-            (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0], max->squares[TRI_SYM_T1]);
+    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d\n", program->mesh.pp, program->mesh.tp,
+            program->mesh.dp, program->rank, program->n_mb);
+    fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0],
+            (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
+            max->squares[TRI_SYM_T1]);
     fputs("bytes", out);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
@@ -114,7 +117,8 @@ tri_status tri__program_text(const tri_program *program, char **text) {
     if (!out) return tri__fail(TRI_RESOURCE, "out of memory for a program's text");
     tri__program_print(program, out);
     int failed = ferror(out);
-    if (fclose(out) == 0 && !failed && *text) return TRI_OK; /* a stream into memory that runs short closes well, without a text */
+    if (fclose(out) == 0 && !failed && *text)
+        return TRI_OK; /* a stream into memory that runs short closes well, without a text */
     free(*text);
     *text = NULL;
     return tri__fail(TRI_RESOURCE, "out of memory for a program's text");

@@ -4,7 +4,8 @@
 #include <string.h>
 
 const char *tri__mem_name(tri_mem mem) {
-    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state", "act", "gather", "comm", "near", "result", "work"};
+    static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
+                                                     "comm",  "near", "result", "work"};
     return names[mem];
 }
 
@@ -15,7 +16,8 @@ const char *tri__sym_name(tri_sym sym) {
 
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule) {
     tri_counts rounded = *counts;
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) rounded.of[sym] = (counts->of[sym] + granule - 1) / granule * granule;
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
+        rounded.of[sym] = (counts->of[sym] + granule - 1) / granule * granule;
     return rounded;
 }
 
@@ -78,23 +80,27 @@ int tri__instr_lane(const tri_program *program, int index) {
     return 0;
 }
 
-static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_extent out[static TRI_MAX_ARGS]) {
+static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
+                    tri_extent out[static TRI_MAX_ARGS]) {
     for (int k = 0; k < tri__op_row(instr->op)->n_args; k++) {
         const tri_slot *slot = instr->slot[k] < 0 ? NULL : &program->slot[instr->slot[k]];
         out[k] = slot ? (tri_extent){tri__slot_rows(slot, counts), slot->cols, slot->dtype, 1} : (tri_extent){0};
     }
 }
 
-tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims) {
+tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
+                           tri_dims *dims) {
     const tri_op_row *row = tri__op_row(instr->op);
     tri_extent arg[TRI_MAX_ARGS];
     extents(program, instr, counts, arg);
     int bad = tri__op_bind(instr->op, arg, dims);
     if (bad >= 0)
-        return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] beside the others", row->name,
-                         row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols, row->arg[bad].dims);
+        return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] beside the others",
+                         row->name, row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols,
+                         row->arg[bad].dims);
     for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && row->arg[k].dims[0] == 'T') dims->of['Q' - 'A'] = counts->squares[program->slot[instr->slot[k]].rows.sym];
+        if (instr->slot[k] >= 0 && row->arg[k].dims[0] == 'T')
+            dims->of['Q' - 'A'] = counts->squares[program->slot[instr->slot[k]].rows.sym];
     return TRI_OK;
 }
 

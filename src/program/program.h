@@ -33,15 +33,16 @@ typedef struct tri_counts {
 } tri_counts;
 
 typedef enum tri_mem {
-    TRI_MEM_PARAM,   /* weights */
-    TRI_MEM_GRAD,    /* gradients of weights */
-    TRI_MEM_STATE,   /* optimizer state */
-    TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
-    TRI_MEM_GATHER,  /* weights gathered from their shards: memory is reused by lifetime */
-    TRI_MEM_COMM,    /* gradients on their way to their owners: memory is reused by lifetime */
-    TRI_MEM_NEAR,    /* what lies in second memory, while kernels that do not reach there use it: memory is reused by lifetime */
-    TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
-    TRI_MEM_WORK,    /* kernels' scratch space: one slot */
+    TRI_MEM_PARAM,  /* weights */
+    TRI_MEM_GRAD,   /* gradients of weights */
+    TRI_MEM_STATE,  /* optimizer state */
+    TRI_MEM_ACT,    /* activations, their gradients, inputs: memory is reused by lifetime */
+    TRI_MEM_GATHER, /* weights gathered from their shards: memory is reused by lifetime */
+    TRI_MEM_COMM,   /* gradients on their way to their owners: memory is reused by lifetime */
+    TRI_MEM_NEAR,   /* what lies in second memory, while kernels that do not reach there use it: memory is reused by
+                       lifetime */
+    TRI_MEM_RESULT, /* small values that the host sets or reads: never reused */
+    TRI_MEM_WORK,   /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;
 
@@ -74,7 +75,7 @@ typedef struct tri_program {
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
     unsigned second;       /* classes that lie in the device's second memory, 1 << tri_mem or-ed */
     const char **unit;
-    uint8_t *lane;         /* [n_units] which of TRI_LANES queues a unit's kernels go to, on a device that has several */
+    uint8_t *lane; /* [n_units] which of TRI_LANES queues a unit's kernels go to, on a device that has several */
     tri_slot *slot;
     tri_instr *instr;
     int n_units, n_slots, n_instrs;
@@ -97,12 +98,13 @@ int tri__program_find(const tri_program *program, const char *slot_name); /* -1 
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
 int64_t tri__program_second_bytes(const tri_program *program);            /* those in second memory */
 int tri__program_lanes(const tri_program *program);                       /* that its units are in */
-/* The lane of an instruction: its unit's. What is of no unit has lane 0; but a transfer of a microbatch's, of several units, that of the
- * instruction before it. */
+/* The lane of an instruction: its unit's. What is of no unit has lane 0; but a transfer of a microbatch's, of several
+ * units, that of the instruction before it. */
 int tri__instr_lane(const tri_program *program, int index);
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
-tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts, tri_dims *dims);
+tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
+                           tri_dims *dims);
 /* The type of the kernel row that runs an instruction: 16-bit where any operand without a fixed type is, else f32. */
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* What one instruction costs. */

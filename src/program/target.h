@@ -4,8 +4,8 @@
 
 #include "program/op.h"
 
-/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first operand, and
- * `half` for each element of its 16-bit operands. */
+/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first
+ * operand, and `half` for each element of its 16-bit operands. */
 typedef struct tri_workspace {
     int64_t fixed, row, col, row_cols, half;
 } tri_workspace;
@@ -20,10 +20,10 @@ typedef struct tri_target {
     const char *name;
     uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
-    int granule;                                /* token counts are rounded up to multiples of it where one rank's kernels are short; 0 is 1 */
+    int granule; /* token counts are rounded up to multiples of it where one rank's kernels are short; 0 is 1 */
     double short_flops;                         /* such are those of a square dense layer of fewer FLOPs */
-    int64_t ahead;                              /* bytes copied from second memory ahead of their use; 0: kernels work there */
-    int lanes;                                  /* queues of kernels that it works on side by side, at most TRI_LANES; 0 is 1 */
+    int64_t ahead; /* bytes copied from second memory ahead of their use; 0: kernels work there */
+    int lanes;     /* queues of kernels that it works on side by side, at most TRI_LANES; 0 is 1 */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 

@@ -1,4 +1,5 @@
-/* text.h - a program as text, one slot or instruction a line, and back. Printing what was parsed gives the same text. */
+/* text.h - a program as text, one slot or instruction a line, and back. Printing what was parsed gives the same
+ * text. */
 #ifndef TRI_PROGRAM_TEXT_H
 #define TRI_PROGRAM_TEXT_H
 

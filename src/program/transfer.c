@@ -28,7 +28,9 @@ static int end_of(const tri_instr *instr, const char *name) {
     return k < 0 ? -1 : instr->slot[k];
 }
 
-tri_ends tri__transfer_ends(const tri_instr *instr) { return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")}; }
+tri_ends tri__transfer_ends(const tri_instr *instr) {
+    return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")};
+}
 
 /* Whether instruction `wait` ends what instruction `post` begins. */
 static int belong(const tri_program *program, int post, int wait) {

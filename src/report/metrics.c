@@ -121,7 +121,8 @@ static tri_status drop_later(const char *path, int64_t step) {
         }
         at += length;
     }
-    tri_status status = tri__file_write(path, text, kept); /* a new file in any case: a hard-linked copy of the folder keeps its own */
+    tri_status status = tri__file_write(
+        path, text, kept); /* a new file in any case: a hard-linked copy of the folder keeps its own */
     free(text);
     return status;
 }

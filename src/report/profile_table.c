@@ -71,9 +71,9 @@ static tri_status print(const cost *costs, int n, FILE *out, int color) {
     tri__text_table_add(&table, "operation\tcalls\ttotal ms\tshare\tavg us\tGFLOP/s\tGB/s");
     for (int i = 0; i < shown; i++) {
         const cost *c = &costs[i];
-        tri__text_table_add(&table, "%s\t%lld\t%.1f\t%.1f%%\t%.1f\t%s\t%s", c->name, (long long)c->calls, 1e3 * c->seconds,
-                       100 * tri__rate(c->seconds, total), 1e6 * c->seconds / (double)c->calls, rate_text(c->flops, c->seconds, flops),
-                       rate_text(c->bytes, c->seconds, bytes));
+        tri__text_table_add(&table, "%s\t%lld\t%.1f\t%.1f%%\t%.1f\t%s\t%s", c->name, (long long)c->calls,
+                            1e3 * c->seconds, 100 * tri__rate(c->seconds, total), 1e6 * c->seconds / (double)c->calls,
+                            rate_text(c->flops, c->seconds, flops), rate_text(c->bytes, c->seconds, bytes));
     }
     tri_status status = tri__text_table_print(&table, out, color);
     tri__text_table_free(&table);
@@ -88,7 +88,8 @@ static tri_status save(const profile *p, const cost *costs, int n) {
     if (!out) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
     tri_status status = print(costs, n, out, 0);
     int failed = ferror(out);
-    if ((fclose(out) || failed || !text) && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "no memory for %s", path);
+    if ((fclose(out) || failed || !text) && status == TRI_OK)
+        status = tri__fail(TRI_RESOURCE, "no memory for %s", path);
     if (status == TRI_OK) status = tri__file_write(path, text, size);
     free(text);
     return status;

@@ -176,7 +176,9 @@ static void show_epoch(const progress *p, const tri_event *event) {
     fputc('\n', out);
 }
 
-static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static double number(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
 
 /* Where a pipeline's step went; nothing without one. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
@@ -201,12 +203,13 @@ static void show_other(const progress *p, const tri_event *event) {
     if (event->kind == TRI_EVENT_MESSAGE && event->level == TRI_LOG_WARN)
         fprintf(out, "%swarning:%s %s\n", p->paint.warn, p->paint.off, event->text);
     else if (event->kind == TRI_EVENT_MESSAGE) fprintf(out, "%s\n", event->text);
-    else if (event->kind == TRI_EVENT_CHECKPOINT) fprintf(out, "%ssaved %s%s\n", p->paint.faint, event->text, p->paint.off);
+    else if (event->kind == TRI_EVENT_CHECKPOINT)
+        fprintf(out, "%ssaved %s%s\n", p->paint.faint, event->text, p->paint.off);
     else if (event->kind == TRI_EVENT_EPOCH) show_epoch(p, event);
     else if (event->kind == TRI_EVENT_END) {
         show_stages(p, tri__json_get(event->facts, "pipeline"));
-        fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped", (long long)event->step,
-                (long long)event->steps, tri__text_seconds(event->seconds, text));
+        fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped",
+                (long long)event->step, (long long)event->steps, tri__text_seconds(event->seconds, text));
     }
 }
 

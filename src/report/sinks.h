@@ -35,7 +35,8 @@ void tri__progress_close(tri_sink *sink);
 tri_status tri__trace_open(const char *folder, tri_sink *sink);
 void tri__trace_close(tri_sink *sink);
 
-/* The ten costliest operations of the PROFILE event, to `out` (NULL: not) and to profile.txt in the folder (NULL: not). */
+/* The ten costliest operations of the PROFILE event, to `out` (NULL: not) and to profile.txt in the folder (NULL:
+ * not). */
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
 void tri__profile_close(tri_sink *sink);
 

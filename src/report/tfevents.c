@@ -167,7 +167,8 @@ static tri_status emit(void *context, const tri_event *event) {
         write_scalar(t->file, event, "train/loss", event->loss);
         write_scalar(t->file, event, "train/learning_rate", event->learning_rate);
         write_scalar(t->file, event, "train/grad_norm", event->grad_norm);
-        write_scalar(t->file, event, "train/samples_per_second", tri__rate((double)event->samples, event->step_seconds));
+        write_scalar(t->file, event, "train/samples_per_second",
+                     tri__rate((double)event->samples, event->step_seconds));
         write_scalar(t->file, event, "train/epoch", event->epoch);
     } else if (event->kind == TRI_EVENT_EPOCH && event->valid) write_scores(t->file, event);
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;

@@ -43,14 +43,16 @@ static void put_trace(FILE *out, const tri_event *event) {
             "{\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"backend\":\"none\",\"rank\":%d,\"world_size\":%d},\n"
             "\"traceEvents\":[\n",
             event->rank, event->world);
-    fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", event->rank, event->rank);
-    fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", event->rank, event->rank);
+    fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", event->rank,
+            event->rank);
+    fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}",
+            event->rank, event->rank);
     for (int64_t i = 0; i < event->n_spans; i++)
         if (event->spans[i].track >= 0 && event->spans[i].track < TRACKS) used[event->spans[i].track] = 1;
     for (int t = 0; t < TRACKS; t++)
         if (used[t])
-            fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", event->rank, t,
-                    tracks[t].thread);
+            fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+                    event->rank, t, tracks[t].thread);
     for (int64_t i = 0; i < event->n_spans; i++) put_span(out, &event->spans[i], event->rank);
     fputs("\n]}\n", out);
 }
@@ -67,7 +69,8 @@ static tri_status emit(void *context, const tri_event *event) {
     put_trace(out, event);
     int failed = ferror(out);
     failed |= fclose(out);
-    tri_status status = failed || !text ? tri__fail(TRI_RESOURCE, "no memory for %s", path) : tri__file_write(path, text, size);
+    tri_status status = failed || !text ? tri__fail(TRI_RESOURCE, "no memory for %s", path)
+                                        : tri__file_write(path, text, size);
     free(text);
     return status;
 }

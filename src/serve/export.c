@@ -1,8 +1,10 @@
-/* export.c - a checkpoint as folders that others open: the whole model in one file, each encoder as a Hugging Face folder, and a card that
- * says what it is. What is left has the checkpoint's own form, so that evaluation, prediction and further training start from it.
+/* export.c - a checkpoint as folders that others open: the whole model in one file, each encoder as a Hugging Face
+ * folder, and a card that says what it is. What is left has the checkpoint's own form, so that evaluation, prediction
+ * and further training start from it.
  *
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
- *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files: AutoModel.from_pretrained opens them */
+ *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files: AutoModel.from_pretrained
+ * opens them */
 #include "base/arena.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -43,7 +45,8 @@ static tri_status read_weights(exporter *e) {
         TRI_TRY(tri__checkpoint_tensor(e->checkpoint, i, piece));
         if (is_moment(piece->name)) continue;
         int index = e->n_weights++;
-        piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) + 1);
+        piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) +
+                                              1);
         if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", piece->name);
         TRI_TRY(tri__checkpoint_read(e->checkpoint, piece));
     }
@@ -62,11 +65,13 @@ static tri_status write_encoder(exporter *e, int branch, const char *folder) {
         pieces[n] = e->weights[i];
         pieces[n++].name = name + strlen(prefix);
     }
-    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"), *config = tri__encoder_json(&e->assets.encoder[branch]);
+    tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"),
+             *config = tri__encoder_json(&e->assets.encoder[branch]);
     tri_status status = metadata && config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "model.safetensors");
     if (status == TRI_OK) status = tri__st_write(path, pieces, n, metadata, NULL);
-    if (status == TRI_OK && tri__json_set_new(config, "dtype", tri__json_string("float32"))) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && tri__json_set_new(config, "dtype", tri__json_string("float32")))
+        status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "config.json");
     if (status == TRI_OK) status = tri__json_save(path, config);
     tri__json_decref(metadata);
@@ -87,7 +92,8 @@ static const char *card_inputs(exporter *e) {
                                 tri__tokenizer_describe(e->assets.tokenizer[1]));
     }
     for (int i = 0; i < m->tab_field_list.n; i++)
-        text = tri__arena_print(&e->arena, "%s| number or category | %s | `preprocessing.json` |\n", text, m->tab_field_list.at[i]);
+        text = tri__arena_print(&e->arena, "%s| number or category | %s | `preprocessing.json` |\n", text,
+                                m->tab_field_list.at[i]);
     return text;
 }
 
@@ -95,18 +101,22 @@ static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
     "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
     "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, one of %lld classes.\n\n## Use\n\n"
-    "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path test.csv\n\n"
+    "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path "
+    "test.csv\n\n"
     "An encoder on its own, in Python:\n\n    from transformers import AutoModel, AutoTokenizer\n"
     "    model = AutoModel.from_pretrained(\"primary\")\n    tokenizer = AutoTokenizer.from_pretrained(\"primary\")\n\n"
-    "`model.safetensors` holds all weights under logical names: `primary.*`, `secondary.*` (Hugging Face's names behind the\n"
-    "prefix, and `projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with their checksums.\n";
+    "`model.safetensors` holds all weights under logical names: `primary.*`, `secondary.*` (Hugging Face's names "
+    "behind the\n"
+    "prefix, and `projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with "
+    "their checksums.\n";
 
 static tri_status write_card(exporter *e, const char *folder) {
     char path[TRI_PATH_MAX];
     int64_t elements = 0;
     for (int i = 0; i < e->n_weights; i++) elements += tri__shape_count(&e->weights[i].shape);
-    const char *text = tri__arena_print(&e->arena, card_form, (long long)elements, (long long)tri__checkpoint_step(e->checkpoint),
-                                        card_inputs(e), e->settings.model.label_name, (long long)e->settings.model.num_classes);
+    const char *text = tri__arena_print(&e->arena, card_form, (long long)elements,
+                                        (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
+                                        e->settings.model.label_name, (long long)e->settings.model.num_classes);
     TRI_TRY(tri__path_join(path, folder, "README.md"));
     return tri__file_write(path, text, strlen(text));
 }
@@ -134,7 +144,8 @@ static tri_status open_exporter(exporter *e, const char *path) {
 
 static tri_status write_folder(exporter *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
-    if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"))) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert")))
+        return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint), "data"); /* eval knows the table by it */
     tri_json *state = data ? tri__json_pack("{s:O}", "data", data) : NULL;
     tri_checkpoint_out out = {.folder = folder,
@@ -164,13 +175,18 @@ tri_status tri__run_export(const tri_settings *settings, tri_json **facts) {
     exporter e = {0};
     *facts = NULL;
     TRI_TRY(tri__settings_init(&e.settings));
-    tri_status status = settings->checkpoint && settings->output_dir
-                            ? open_exporter(&e, settings->checkpoint)
-                            : tri__fail(TRI_USAGE, "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
+    tri_status status =
+        settings->checkpoint && settings->output_dir
+            ? open_exporter(&e, settings->checkpoint)
+            : tri__fail(
+                  TRI_USAGE,
+                  "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
     if (status == TRI_OK) status = write_folder(&e, settings->output_dir);
     if (status == TRI_OK) {
-        *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir", settings->output_dir,
-                           "step", (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders", e.assets.n_texts);
+        *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint),
+                                "output_dir", settings->output_dir, "step",
+                                (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
+                                e.assets.n_texts);
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
     close_exporter(&e);

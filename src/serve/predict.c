@@ -57,7 +57,8 @@ static tri_status replace_text(char **field, const char *text) {
 /* How this machine and this call differ from the run that trained the model. */
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
-    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size = 1; /* one rank serves, however many trained */
+    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size =
+        1;                              /* one rank serves, however many trained */
     s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
     s->schedule = TRI_SCHEDULE_1F1B, s->virtual_stages = 0, s->pipeline_shape = TRI_SHAPE_ASKED_AUTO;
     tri_texts *const lists[] = {&s->offload, &s->stages};
@@ -97,7 +98,8 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
     const char *kept = v->settings.model.positive_label;
     v->positive = -1;
     if (asked && v->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of them",
+        return tri__fail(TRI_USAGE,
+                         "--positive-label: the model has %d classes, and figures are means over all of them",
                          v->preprocess->n_classes);
     if (v->preprocess->n_classes > 2) return TRI_OK;
     if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
@@ -123,10 +125,13 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
     if (trained && strcmp(digest, trained) == 0) sample = (tri_trained){v->data->n, v->data->n};
     if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
     if (sample.found == v->data->n)
-        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table, advice);
+        tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table,
+                 advice);
     else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
-        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal rows that the model "
-                 "was trained on: %s", sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO,
+                 "%s%lld of the %lld rows of %s equal rows that the model "
+                 "was trained on: %s",
+                 sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
     return TRI_OK;
 }
 
@@ -184,7 +189,8 @@ static tri_status compute(served *v) {
     tri_counts max;
     tri_place place;
     TRI_TRY(tri__place_make(&v->settings, NULL, 1, 0, &place));
-    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len, &max));
+    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len,
+                            &max));
     TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
     tri_programs all;
     TRI_TRY(tri__engine_plan_all(&v->engine, &all));
@@ -219,8 +225,10 @@ static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, serv
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     say_model(&log, asked->checkpoint, v);
     const tri_reals *weights = &v->settings.model.class_weights;
-    const tri_label_set classes = {.n = v->preprocess->n_classes, .label = v->preprocess->label, .weights = weights->n ? weights->at : NULL,
-                                 .positive = v->positive};
+    const tri_label_set classes = {.n = v->preprocess->n_classes,
+                                   .label = v->preprocess->label,
+                                   .weights = weights->n ? weights->at : NULL,
+                                   .positive = v->positive};
     TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
     out->scores.seconds = v->seconds;
     return count_trained(v, &log, &out->trained_on);
@@ -287,7 +295,8 @@ static tri_status predict(const tri_settings *asked, const tri_sink *sink, serve
     tri_log log = tri__sink_log(sink);
     TRI_TRY(open_served(asked, sink, 0, v));
     if (asked->top_k > v->preprocess->n_classes)
-        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k, v->preprocess->n_classes);
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k,
+                         v->preprocess->n_classes);
     TRI_TRY(join(v, asked, out));
     TRI_TRY(compute(v));
     say_model(&log, asked->checkpoint, v);

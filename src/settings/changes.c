@@ -22,19 +22,54 @@ static const struct {
     const char *key;
     effect effect;
 } effects[] = {
-    {"output_dir", NOTHING},       {"data_path", NOTHING},     {"models_dir", NOTHING},  {"resume", NOTHING},
-    {"save_every", NOTHING},       {"save_steps", NOTHING},    {"keep", NOTHING},        {"threads", NOTHING},
-    {"log_every", NOTHING},        {"profile", NOTHING},       {"cache_dir", NOTHING},   {"num_workers", NOTHING},
-    {"column_info", NOTHING},      {"transport", NOTHING},     {"bind_cores", NOTHING},  {"progress_timeout", NOTHING},
-    {"check_replicas", NOTHING},   {"async_save", NOTHING},    {"max_restarts", NOTHING}, {"memory_limit", NOTHING},
-    {"max_tokens", NOTHING},       {"nproc_per_node", ROUNDING}, {"world_size", ROUNDING}, {"pp_size", ROUNDING},
-    {"tp_size", ROUNDING},         {"dp_size", ROUNDING},      {"mesh_order", ROUNDING}, {"shard", ROUNDING},
-    {"shard_size", ROUNDING},      {"bucket_mb", ROUNDING},    {"prefetch", ROUNDING},   {"reshard_after_forward", ROUNDING},
-    {"wrap", ROUNDING},            {"wrap_min_params", ROUNDING}, {"num_microbatches", ROUNDING}, {"schedule", NOTHING},
-    {"virtual_stages", ROUNDING},  {"pipeline_shape", ROUNDING}, {"stages", ROUNDING},   {"stage_profile", ROUNDING},
-    {"sequence_parallel", ROUNDING},    {"recompute", ROUNDING},       {"offload", ROUNDING},      {"device", ROUNDING},
-    {"tune_products", ROUNDING},   {"positive_label", NOTHING},
-    {"separator", NOTHING},        {"decimal_mark", NOTHING}, /* what they change is another table */
+    {"output_dir", NOTHING},
+    {"data_path", NOTHING},
+    {"models_dir", NOTHING},
+    {"resume", NOTHING},
+    {"save_every", NOTHING},
+    {"save_steps", NOTHING},
+    {"keep", NOTHING},
+    {"threads", NOTHING},
+    {"log_every", NOTHING},
+    {"profile", NOTHING},
+    {"cache_dir", NOTHING},
+    {"num_workers", NOTHING},
+    {"column_info", NOTHING},
+    {"transport", NOTHING},
+    {"bind_cores", NOTHING},
+    {"progress_timeout", NOTHING},
+    {"check_replicas", NOTHING},
+    {"async_save", NOTHING},
+    {"max_restarts", NOTHING},
+    {"memory_limit", NOTHING},
+    {"max_tokens", NOTHING},
+    {"nproc_per_node", ROUNDING},
+    {"world_size", ROUNDING},
+    {"pp_size", ROUNDING},
+    {"tp_size", ROUNDING},
+    {"dp_size", ROUNDING},
+    {"mesh_order", ROUNDING},
+    {"shard", ROUNDING},
+    {"shard_size", ROUNDING},
+    {"bucket_mb", ROUNDING},
+    {"prefetch", ROUNDING},
+    {"reshard_after_forward", ROUNDING},
+    {"wrap", ROUNDING},
+    {"wrap_min_params", ROUNDING},
+    {"num_microbatches", ROUNDING},
+    {"schedule", NOTHING},
+    {"virtual_stages", ROUNDING},
+    {"pipeline_shape", ROUNDING},
+    {"stages", ROUNDING},
+    {"stage_profile", ROUNDING},
+    {"sequence_parallel", ROUNDING},
+    {"recompute", ROUNDING},
+    {"offload", ROUNDING},
+    {"device", ROUNDING},
+    {"tune_products", ROUNDING},
+    {"positive_label", NOTHING},
+    {"separator", NOTHING},
+    {"decimal_mark", NOTHING}, /* what they change is another table */
 };
 
 static effect effect_of(const char *key) {
@@ -93,14 +128,16 @@ static int names(const tri_texts *allowed, const char *key) {
     return 0;
 }
 
-static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key, const char *a, const char *b) {
+static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key,
+                   const char *a, const char *b) {
     int refused = effect == RUN && !names(allowed, key);
     enum { WIDTH = 200 }; /* a list of a thousand columns is shortened */
     char was[4 * WIDTH], is[4 * WIDTH];
     a = tri__text_brief(a, WIDTH, was, sizeof was);
     b = tri__text_brief(b, WIDTH, is, sizeof is);
     if (!refused) {
-        static const char *const why[] = {"", " (the same numbers, rounded differently)", "", " (allowed)"}; /* by effect */
+        static const char *const why[] = {"", " (the same numbers, rounded differently)", "",
+                                          " (allowed)"}; /* by effect */
         tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
         return;
     }
@@ -123,21 +160,23 @@ static char *differing(const tri_json *of, const tri_json *other) {
 }
 
 /* Keys of `now` against `was`; a key that the older configuration lacks had its default. */
-static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log, refusal *r) {
+static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log,
+                          refusal *r) {
     const char *key;
     tri_json *value;
     tri__json_each_member((tri_json *)c->now, key, value) {
         const tri_json *old = member(c->was, defaults, key);
         effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
-        char *a = old ? differing(old, value) : strdup("nothing"), *b = differing(value, old); /* numbers to the digits that are kept */
+        char *a = old ? differing(old, value) : strdup("nothing"),
+             *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
         if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect, key, a, b);
         free(a);
         free(b);
         TRI_TRY(status);
     }
-    tri__json_each_member((tri_json *)c->was, key, value)
-        if (!tri__json_get(c->now, key)) differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
+    tri__json_each_member((tri_json *)c->was, key, value) if (!tri__json_get(c->now, key))
+        differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
     return TRI_OK;
 }
 
@@ -176,7 +215,8 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     TRI_TRY(tri__settings_init(&settings));
     tri_json *defaults = tri__settings_json(&settings);
     tri__settings_free(&settings);
-    tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r) : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r)
+                                                     : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
     tri__json_decref(defaults);
     TRI_TRY(status);
@@ -186,15 +226,19 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
         snprintf(b, sizeof b, "%lld", (long long)c->batch_now);
         differ(&r, allowed, log, RUN, "global_batch_size", a, b);
     }
-    if (c->data) differ(&r, allowed, log, RUN, "data", "the table it was trained on", "another, or another version of it");
+    if (c->data)
+        differ(&r, allowed, log, RUN, "data", "the table it was trained on", "another, or another version of it");
     if (!r.keys[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,
-                     "%s was written with %s: that would be another run. Go on all the same with --allow-change %s, or begin anew with "
+                     "%s was written with %s: that would be another run. Go on all the same with --allow-change %s, or "
+                     "begin anew with "
                      "--resume never or another --output-dir",
                      c->path, r.what, r.keys);
 }
 
-static int64_t integer(const tri_json *object, const char *key) { return tri__json_integer_value(tri__json_get(object, key)); }
+static int64_t integer(const tri_json *object, const char *key) {
+    return tri__json_integer_value(tri__json_get(object, key));
+}
 
 tri_status tri__settings_adopt(tri_settings *s) {
     tri_json *manifest;
@@ -208,7 +252,8 @@ tri_status tri__settings_adopt(tri_settings *s) {
         return TRI_OK;
     }
     const tri_json *state = tri__json_get(manifest, "state");
-    int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"), replicas = tri__settings_replicas(s);
+    int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"),
+            replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {
         s->batch_asked = each;
         s->global_batch_size = was;

@@ -1,4 +1,5 @@
-/* mesh.c - how many ranks there are, where, and what each replica's share of a step is: settings that follow from one another. */
+/* mesh.c - how many ranks there are, where, and what each replica's share of a step is: settings that follow from one
+ * another. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@ static tri_status read_nodes(const char *text, int64_t *nodes) {
     if (end == text || (*end == ':' && last == end + 1) || *last || least < 1 || least > MACHINES_MAX || most < least)
         return tri__fail(TRI_USAGE, "--nnodes: expected a number of machines, not \"%s\"", text);
     if (most != least)
-        return tri__fail(TRI_USAGE, "--nnodes %s: the number of machines stays the same while a run lasts; give one number", text);
+        return tri__fail(TRI_USAGE,
+                         "--nnodes %s: the number of machines stays the same while a run lasts; give one number", text);
     *nodes = least;
     return TRI_OK;
 }
@@ -38,18 +40,19 @@ static tri_status count_ranks(tri_settings *s) {
     }
     if (!s->given.nproc_per_node) {
         if (s->world_size % s->nodes)
-            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by %lld machines alike (--nnodes)", (long long)s->world_size,
-                             (long long)s->nodes);
+            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by %lld machines alike (--nnodes)",
+                             (long long)s->world_size, (long long)s->nodes);
         s->nproc_per_node = s->world_size / s->nodes;
     } else if (!s->given.nnodes) {
         if (s->world_size % s->nproc_per_node)
-            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
+            return tri__fail(TRI_USAGE,
+                             "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
                              (long long)s->world_size, (long long)s->nproc_per_node);
         s->nodes = s->world_size / s->nproc_per_node;
     }
     if (s->world_size != s->nodes * s->nproc_per_node)
-        return tri__fail(TRI_USAGE, "--world-size %lld is not --nnodes %lld x --nproc-per-node %lld", (long long)s->world_size,
-                         (long long)s->nodes, (long long)s->nproc_per_node);
+        return tri__fail(TRI_USAGE, "--world-size %lld is not --nnodes %lld x --nproc-per-node %lld",
+                         (long long)s->world_size, (long long)s->nodes, (long long)s->nproc_per_node);
     return TRI_OK;
 }
 
@@ -79,8 +82,8 @@ tri_status tri__settings_ranks(tri_settings *s) {
 
 static tri_status agrees(const char *option, int given, int64_t asked, int there, const char *what) {
     if (!given || asked == there) return TRI_OK;
-    return tri__fail(TRI_USAGE, "%s %lld, but the launcher started %d ranks %s: leave the option out, or start as many", option,
-                     (long long)asked, there, what);
+    return tri__fail(TRI_USAGE, "%s %lld, but the launcher started %d ranks %s: leave the option out, or start as many",
+                     option, (long long)asked, there, what);
 }
 
 tri_status tri__settings_launched(tri_settings *s, int world, int local) {

@@ -56,7 +56,8 @@ void tri__settings_free(tri_settings *settings) {
     settings->notes = (tri_texts){0};
 }
 
-/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one name. */
+/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one
+ * name. */
 static const tri_option *find_row(const tri_option *rows, const char *name, const char *scope) {
     const tri_option *first = tri__option_find(rows, name), *row = first;
     while (row && !tri__option_listed(row, scope)) row = tri__option_find(row + 1, name);
@@ -110,8 +111,8 @@ static void move_texts(tri_texts *from, tri_texts *to) {
     *to = *from, *from = (tri_texts){0};
 }
 
-/* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined to the
- * secondary. */
+/* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined
+ * to the secondary. */
 static void take_columns(tri_settings *settings, tri_column_info *info) {
     tri_model_config *model = &settings->model;
     int classes = info->labels.n;
@@ -186,10 +187,13 @@ static tri_status complete(tri_settings *settings) {
 /* ---- names: ours, and those that people bring ---- */
 
 /* Commands, and the file, in which a training run is described: there other programs' options have a meaning. */
-static int describes_run(const char *scope) { return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope); }
+static int describes_run(const char *scope) {
+    return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope);
+}
 
 /* origin: "--bf16", or "config.json:3: bf16". value NULL: none. */
-static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *value, meaning *out) {
+static tri_status interpret(tri_settings *settings, const char *scope, const char *origin, const char *name,
+                            const char *value, meaning *out) {
     const tri_foreign *foreign = tri__foreign_find(name, value);
     char flag[TRI_OPTION_FLAG];
     *out = (meaning){.at = find(settings, name, scope)};
@@ -198,8 +202,9 @@ static tri_status interpret(tri_settings *settings, const char *scope, const cha
     if (!foreign || (foreign->held && !describes_run(scope))) return TRI_OK;
     out->foreign = foreign;
     if (!foreign->option && !foreign->held)
-        return foreign->value ? tri__fail(TRI_USAGE, "%s %s is not possible: %s", origin, foreign->value, foreign->words)
-                              : tri__fail(TRI_USAGE, "%s is not an option of Trident: %s", origin, foreign->words);
+        return foreign->value
+                   ? tri__fail(TRI_USAGE, "%s %s is not possible: %s", origin, foreign->value, foreign->words)
+                   : tri__fail(TRI_USAGE, "%s is not an option of Trident: %s", origin, foreign->words);
     out->at = foreign->option ? find(settings, foreign->option, scope) : (place){0};
     out->to = foreign->to;
     if (out->at.row && !tri__option_listed(out->at.row, scope))
@@ -209,10 +214,12 @@ static tri_status interpret(tri_settings *settings, const char *scope, const cha
 }
 
 /* Keeps what is to be said about an option that is another program's. `shown`: its value, "" where there is none. */
-static tri_status keep_note(tri_settings *settings, const char *scope, const char *origin, const char *name, const char *shown, const meaning *meant) {
+static tri_status keep_note(tri_settings *settings, const char *scope, const char *origin, const char *name,
+                            const char *shown, const meaning *meant) {
     const tri_foreign *foreign = meant->foreign;
     char flag[TRI_OPTION_FLAG], *text = NULL;
-    if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row)) return TRI_OK; /* its own value in other words */
+    if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row))
+        return TRI_OK; /* its own value in other words */
     const char *between = *shown ? " " : "";
     int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
                                : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
@@ -264,10 +271,12 @@ static tri_status read_key(tri_settings *settings, heard *h, const char *path, i
     TRI_TRY(keep_note(settings, "config", origin, key, text ? text : "", &meant));
     if (!row) return TRI_OK;
     if (!tri__option_listed(row, "config"))
-        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where, key);
+        return tri__fail(TRI_USAGE, "%s: \"%s\" belongs on the command line, not in the configuration file", where,
+                         key);
     TRI_TRY(hear(h, row, origin, key));
     note(settings, row);
-    return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to) : tri__option_set_json(row, meant.at.into, origin, value);
+    return meant.to ? tri__option_set_text(row, meant.at.into, origin, meant.to)
+                    : tri__option_set_json(row, meant.at.into, origin, value);
 }
 
 static tri_status read_config(tri_settings *settings, const char *path) {
@@ -280,7 +289,8 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
     tri__json_each_member(root, key, value) {
-        if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0) continue; /* the latter: in exports, for others */
+        if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0)
+            continue; /* the latter: in exports, for others */
         status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
         if (status != TRI_OK) break;
     }
@@ -334,7 +344,8 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     if (!row && !out->meant.foreign) {
         const char *near = nearest(out->name, scope);
         if (near)
-            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text, tri__option_flag(near, written));
+            return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text,
+                             tri__option_flag(near, written));
         return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
     }
     if (!row) return TRI_OK;
@@ -365,7 +376,8 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
         }
         char origin[TRI_OPTION_FLAG];
         tri__option_flag(argument.name, origin);
-        TRI_TRY(keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
+        TRI_TRY(
+            keep_note(settings, scope, origin, argument.name, argument.value ? argument.value : "", &argument.meant));
         if (!at.row) continue;
         TRI_TRY(hear(&h, at.row, origin, argument.name));
         note(settings, at.row);
@@ -412,13 +424,15 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 static tri_status check_pipeline(const tri_settings *s) {
     const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
     if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
-        return tri__fail(TRI_USAGE,
-                         "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
-                         "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
-                         schedule->name);
+        return tri__fail(
+            TRI_USAGE,
+            "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
+            "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
+            schedule->name);
     if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
         return tri__fail(TRI_USAGE,
-                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes any number from 2 on",
+                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes "
+                         "any number from 2 on",
                          (long long)s->virtual_stages, schedule->name, schedule->chunks);
     return TRI_OK;
 }
@@ -446,13 +460,14 @@ tri_status tri__settings_check(const tri_settings *settings) {
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
-        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them", (long long)global,
-                         (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
+        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",
+                         (long long)global, (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
     if (settings->num_microbatches > settings->batch_size)
         return tri__fail(TRI_USAGE,
-                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at most, or a larger --batch-size",
-                         (long long)settings->num_microbatches, (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
-                         (long long)settings->batch_size);
+                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at "
+                         "most, or a larger --batch-size",
+                         (long long)settings->num_microbatches, (long long)settings->batch_size,
+                         settings->batch_size == 1 ? "" : "s", (long long)settings->batch_size);
     return TRI_OK;
 }
 
@@ -469,7 +484,8 @@ tri_json *tri__settings_json(const tri_settings *settings) {
     tri_json *all = tri__json_object();
     for (int i = 0; i < 2 && all; i++)
         for (const tri_option *row = parts[i].rows; row->name; row++)
-            if (tri__option_listed(row, "config") && tri__json_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
+            if (tri__option_listed(row, "config") &&
+                tri__json_set_new(all, row->name, tri__option_json(row, parts[i].from))) {
                 tri__json_decref(all);
                 return NULL;
             }

@@ -62,8 +62,8 @@ typedef struct tri_settings {
     int pieces, null, lower_case;
     int check, json, quiet, no_color;
     struct {                       /* given by the user, rather than left at the default */
-        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches, pp_size,
-            device, lab_model, output_dir, separator, missing;
+        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches,
+            pp_size, device, lab_model, output_dir, separator, missing;
     } given;
     tri_texts notes;               /* how other programs' options were taken; owned, to be said once */
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
@@ -78,12 +78,13 @@ extern const tri_option tri__run_options[];
 
 tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
 void tri__settings_free(tri_settings *settings);
-/* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them, so
- * that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words). Unknown
- * names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
+/* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them,
+ * so that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words).
+ * Unknown names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
 tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
                                const char **words, int max_words, int *n_words);
-/* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the nearest. */
+/* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the
+ * nearest. */
 tri_status tri__settings_config(tri_settings *settings, const char *path);
 /* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
 tri_status tri__settings_check(const tri_settings *settings);
@@ -93,10 +94,12 @@ char tri__settings_decimal(const tri_settings *settings);
  * reads it again. NULL when out of memory. */
 tri_json *tri__settings_json(const tri_settings *settings);
 
-/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE when nnodes,
- * nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what the largest replica gets. */
+/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE
+ * when nnodes, nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what
+ * the largest replica gets. */
 tri_status tri__settings_ranks(tri_settings *settings);
-/* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user asked for others. */
+/* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user
+ * asked for others. */
 tri_status tri__settings_launched(tri_settings *settings, int world, int local);
 tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
 int64_t tri__settings_replicas(const tri_settings *settings);

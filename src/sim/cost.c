@@ -8,11 +8,13 @@ enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
-    int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din || instr->op == TRI_OP_attention_din_db;
+    int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ||
+                  instr->op == TRI_OP_attention_din_db;
     return attends ? rate * h->attention : rate;
 }
 
-static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
+static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
+                         const tri_counts *counts) {
     tri_queue queue = tri__op_queue(instr->op);
     if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
     tri_cost cost = tri__instr_cost(program, instr, counts);
@@ -46,13 +48,14 @@ static void scale_unit(const tri_program *program, const tri_unit_seconds *measu
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs) {
     double *seconds = tri__arena_alloc(arena, (size_t)program->n_instrs * sizeof *seconds);
     const tri_counts *counts = costs->counts ? costs->counts : &program->max;
-    for (int i = 0; i < program->n_instrs; i++) seconds[i] = seconds_of(costs->hardware, program, &program->instr[i], counts);
+    for (int i = 0; i < program->n_instrs; i++)
+        seconds[i] = seconds_of(costs->hardware, program, &program->instr[i], counts);
     for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
     return seconds;
 }
 
-/* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part has in a node, as
- * long as the near one carries them. */
+/* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part
+ * has in a node, as long as the near one carries them. */
 static tri_wire link_of(const tri_hardware *h, const int *members, int n) {
     int fewest = n, here = 0;
     for (int i = 0; i < n; i++) {

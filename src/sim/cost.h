@@ -15,12 +15,14 @@ typedef struct tri_unit_seconds {
 typedef struct tri_costs {
     const tri_hardware *hardware;
     const tri_counts *counts;           /* rows of a microbatch; NULL: the largest one's */
-    const tri_unit_seconds *measured;   /* [n_measured] of units that were measured; the others follow from the hardware */
+    const tri_unit_seconds
+        *measured; /* [n_measured] of units that were measured; the others follow from the hardware */
     int n_measured;
 } tri_costs;
 
-/* Seconds of each instruction that computes or copies, [n_instrs]; 0 for transfers. The larger of the time to compute and the time to move
- * the operands through memory. Where a unit was measured, its operations share that time as the hardware's figures would have it. */
+/* Seconds of each instruction that computes or copies, [n_instrs]; 0 for transfers. The larger of the time to compute
+ * and the time to move the operands through memory. Where a unit was measured, its operations share that time as the
+ * hardware's figures would have it. */
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs);
 
 /* Seconds of a transfer among `members`, [n] ranks, of `bytes` as all members together have them; kind: how they go.
@@ -29,6 +31,7 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
  *   broadcast                    a tree whose steps overlap: log2(n) latencies, and the bytes once
  *   send                         one latency and the bytes
  * Members of one node share what each of them has towards other nodes. */
-double tri__transfer_seconds(const tri_hardware *hardware, tri_collective_kind kind, const int *members, int n, double bytes);
+double tri__transfer_seconds(const tri_hardware *hardware, tri_collective_kind kind, const int *members, int n,
+                             double bytes);
 
 #endif

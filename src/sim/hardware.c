@@ -9,12 +9,39 @@
 #include <string.h>
 
 static const tri_hardware rows[] = {
-    {.name = "h200x8", .f32 = 67e12, .half = 700e12, .attention = 0.35, .bytes = 4.3e12, .copy = 64e9, .launch = 3e-6, .ranks_per_node = 8,
-     .near = {6e-6, 450e9}, .far = {10e-6, 50e9}, .overlap = 1},
-    {.name = "a100x8", .f32 = 19.5e12, .half = 312e12, .attention = 0.35, .bytes = 2.04e12, .copy = 32e9, .launch = 3e-6,
-     .ranks_per_node = 8, .near = {6e-6, 300e9}, .far = {10e-6, 25e9}, .overlap = 1},
-    {.name = "cpu", .f32 = 70e9, .half = 267e9, .attention = 0.8, .bytes = 49e9, .copy = 26e9, .launch = 1e-6, .ranks_per_node = 8,
-     .near = {0.3e-6, 30e9}, .far = {20e-6, 1.25e9}, .overlap = 0},
+    {.name = "h200x8",
+     .f32 = 67e12,
+     .half = 700e12,
+     .attention = 0.35,
+     .bytes = 4.3e12,
+     .copy = 64e9,
+     .launch = 3e-6,
+     .ranks_per_node = 8,
+     .near = {6e-6, 450e9},
+     .far = {10e-6, 50e9},
+     .overlap = 1},
+    {.name = "a100x8",
+     .f32 = 19.5e12,
+     .half = 312e12,
+     .attention = 0.35,
+     .bytes = 2.04e12,
+     .copy = 32e9,
+     .launch = 3e-6,
+     .ranks_per_node = 8,
+     .near = {6e-6, 300e9},
+     .far = {10e-6, 25e9},
+     .overlap = 1},
+    {.name = "cpu",
+     .f32 = 70e9,
+     .half = 267e9,
+     .attention = 0.8,
+     .bytes = 49e9,
+     .copy = 26e9,
+     .launch = 1e-6,
+     .ranks_per_node = 8,
+     .near = {0.3e-6, 30e9},
+     .far = {20e-6, 1.25e9},
+     .overlap = 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -52,8 +79,8 @@ static tri_status refuse_unknown(const char *path, const tri_json *root) {
         for (int i = 0; i < REALS + 3; i++) known |= strcmp(key, names[i]) == 0;
         if (known) continue;
         const char *near = tri__text_nearest(key, names, REALS + 3);
-        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"%s%s%s", path, key, near ? "; did you mean \"" : "", near ? near : "",
-                         near ? "\"?" : "");
+        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"%s%s%s", path, key, near ? "; did you mean \"" : "",
+                         near ? near : "", near ? "\"?" : "");
     }
     return TRI_OK;
 }
@@ -65,12 +92,14 @@ static tri_status read_json(const char *path, const tri_json *root, tri_hardware
         const tri_json *value = tri__json_get(root, reals[i].key);
         double x = tri__json_number_value(value);
         if (!tri__json_is_number(value) || x < reals[i].min || x > reals[i].max)
-            return tri__fail(TRI_USAGE, "%s: %s has to be a number from %g to %g", path, reals[i].key, reals[i].min, reals[i].max);
+            return tri__fail(TRI_USAGE, "%s: %s has to be a number from %g to %g", path, reals[i].key, reals[i].min,
+                             reals[i].max);
         *real_at(out, i) = x;
     }
     const tri_json *ranks = tri__json_get(root, "ranks_per_node"), *overlap = tri__json_get(root, "overlap");
     tri_json_int n = tri__json_integer_value(ranks);
-    if (n < 1 || n > 1 << 20) return tri__fail(TRI_USAGE, "%s: ranks_per_node has to be a whole number from 1 on", path);
+    if (n < 1 || n > 1 << 20)
+        return tri__fail(TRI_USAGE, "%s: ranks_per_node has to be a whole number from 1 on", path);
     if (!tri__json_is_boolean(overlap)) return tri__fail(TRI_USAGE, "%s: overlap has to be true or false", path);
     out->ranks_per_node = (int)n;
     out->overlap = tri__json_is_true(overlap);

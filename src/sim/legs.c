@@ -1,8 +1,8 @@
 /* legs.c - a rank's timeline as people draw it: forwards and backwards of microbatches, then the update.
  *
- * Instructions of one microbatch in a row make a stretch. In it, forward operations that this microbatch's unit had before are computed
- * again for the backward. Gradients of weights that come after those of inputs are a leg of their own; where a unit has both by turns they
- * are one. A leg ends where the rank waits. */
+ * Instructions of one microbatch in a row make a stretch. In it, forward operations that this microbatch's unit had
+ * before are computed again for the backward. Gradients of weights that come after those of inputs are a leg of their
+ * own; where a unit has both by turns they are one. A leg ends where the rank waits. */
 #include "sim/timeline.h"
 
 typedef struct stretch {
@@ -28,7 +28,9 @@ static stretch find_stretch(const legs *l, int first) {
     stretch s = {.first = first, .last = first};
     for (int i = first; i < p->n_instrs; i++) {
         if (!computes(p, i)) continue;
-        if (p->instr[i].mb != p->instr[first].mb || (phase_of(p, i) == TRI_PHASE_U) != (phase_of(p, first) == TRI_PHASE_U)) break;
+        if (p->instr[i].mb != p->instr[first].mb ||
+            (phase_of(p, i) == TRI_PHASE_U) != (phase_of(p, first) == TRI_PHASE_U))
+            break;
         int unit = p->instr[i].unit;
         if (phase_of(p, i) == TRI_PHASE_W && unit >= 0) l->weight[unit] = first + 1;
         if (phase_of(p, i) == TRI_PHASE_B && unit >= 0) s.mixed |= l->weight[unit] == first + 1;

@@ -1,9 +1,11 @@
-/* timeline.h - a step of all ranks' programs, timed: an event simulation with a compute, a communication and a copy queue for each rank.
+/* timeline.h - a step of all ranks' programs, timed: an event simulation with a compute, a communication and a copy
+ * queue for each rank.
  *
- * Computing goes in the order of the program. What the host brings in is copied beside it, and is waited for by its first reader. A
- * transfer begins when all members posted it and no earlier one holds a member's link in that direction; a wait blocks until it ended, and
- * nothing is buffered. Where hardware does not overlap, members move the data themselves: then it begins only when all of them wait (the
- * receiver alone, where one rank sends to another), and copies from the host take the time of the rank. */
+ * Computing goes in the order of the program. What the host brings in is copied beside it, and is waited for by its
+ * first reader. A transfer begins when all members posted it and no earlier one holds a member's link in that
+ * direction; a wait blocks until it ended, and nothing is buffered. Where hardware does not overlap, members move the
+ * data themselves: then it begins only when all of them wait (the receiver alone, where one rank sends to another), and
+ * copies from the host take the time of the rank. */
 #ifndef TRI_SIM_TIMELINE_H
 #define TRI_SIM_TIMELINE_H
 
@@ -13,7 +15,8 @@
 /* Of ranks that behave alike: they are timed once. */
 typedef struct tri_rank_timeline {
     const tri_program *program; /* of the first of them, but for what shifts in its class */
-    double *begin, *end;   /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank comes to it and goes on */
+    double *begin,
+        *end; /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank comes to it and goes on */
     double finish;         /* of its last instruction */
     double busy;           /* computing */
     double exposed;        /* in waits, while what is waited for moves */
@@ -38,7 +41,7 @@ double tri__timeline_idle(const tri_timeline *timeline);
 /* What one rank does from `begin` to `end`: a run of instructions of one kind and one microbatch. */
 typedef struct tri_leg {
     double begin, end;
-    char kind;             /* F forward, B backward (gradients of inputs, or of both), W gradients of weights, U update */
+    char kind; /* F forward, B backward (gradients of inputs, or of both), W gradients of weights, U update */
     int mb;                /* -1: of the whole step */
 } tri_leg;
 /* A rank's computing as legs, in order; returns how many. Operations that are computed again belong to the backward. */

@@ -1,4 +1,5 @@
-/* parameters.c - where each parameter of a plan lies: its stage, how ranks of a layer split it, who has it, and how large it is. */
+/* parameters.c - where each parameter of a plan lies: its stage, how ranks of a layer split it, who has it, and how
+ * large it is. */
 #include "engine/staging.h"
 #include "study/views.h"
 
@@ -22,9 +23,11 @@ static tri_json *param_json(const listing *l, int index) {
     int stage = l->stages.of_unit[param->unit];
     tri_json *shape = tri__json_array();
     for (int d = 0; d < param->shape.n; d++) tri__json_append_new(shape, tri__json_integer(param->shape.dim[d]));
-    return tri__json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage, "split",
-                     split_of(l, param), "owners", tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes", (tri_json_int)(param->count * l->bytes),
-                     "bytes_per_rank", (double)(l->part->param[index].count * l->bytes) / l->n_shards);
+    return tri__json_pack("{s:s, s:o, s:i, s:s, s:s, s:I, s:f}", "name", param->name, "shape", shape, "stage", stage,
+                          "split", split_of(l, param), "owners",
+                          tri__stage_ranks(l->arena, &l->in->mesh, &l->stages, stage), "bytes",
+                          (tri_json_int)(param->count * l->bytes), "bytes_per_rank",
+                          (double)(l->part->param[index].count * l->bytes) / l->n_shards);
 }
 
 static tri_json *stage_json(const listing *l, int stage) {
@@ -36,8 +39,9 @@ static tri_json *stage_json(const listing *l, int stage) {
         elements += model->param[i].count;
         n++;
     }
-    return tri__json_pack("{s:i, s:s, s:i, s:I, s:I}", "stage", stage, "units", tri__stage_text(l->arena, model, &l->stages, stage),
-                     "parameters", n, "elements", (tri_json_int)elements, "bytes", (tri_json_int)(elements * l->bytes));
+    return tri__json_pack("{s:i, s:s, s:i, s:I, s:I}", "stage", stage, "units",
+                          tri__stage_text(l->arena, model, &l->stages, stage), "parameters", n, "elements",
+                          (tri_json_int)elements, "bytes", (tri_json_int)(elements * l->bytes));
 }
 
 static tri_status list(tri_arena *arena, void *data) {
@@ -47,7 +51,8 @@ static tri_status list(tri_arena *arena, void *data) {
     l->part = tri__model_part(l->arena, l->in->model, NULL, l->in->mesh.tp, 0);
     tri_json *params = tri__json_array(), *stages = tri__json_array();
     for (int i = 0; i < l->in->model->n_params; i++) tri__json_append_new(params, param_json(l, i));
-    for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++) tri__json_append_new(stages, stage_json(l, stage));
+    for (int stage = 0; stage < l->stages.pipeline.n_stages; stage++)
+        tri__json_append_new(stages, stage_json(l, stage));
     *l->out = tri__json_pack("{s:i, s:o, s:o}", "shards", l->n_shards, "parameters", params, "stages", stages);
     return *l->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -22,7 +22,8 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     inputs.stop = stop;
     tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
     if (status == TRI_OK)
-        status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1, (uint32_t)s->seed);
+        status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1,
+                                   (uint32_t)s->seed);
     if (status == TRI_OK) {
         int64_t batches = tri__sampler_batches(&sampler),
                 short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
@@ -36,20 +37,25 @@ static tri_status count_file(const tri_settings *s, const tri_place *place, cons
     return status;
 }
 
-static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets, const tri_log *log,
-                             const tri_stop *stop, const char *beside, tri_counts *max, int *columns) {
+static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets,
+                             const tri_log *log, const tri_stop *stop, const char *beside, tri_counts *max,
+                             int *columns) {
     if (s->data_path) {
         tri_data_files files;
         TRI_TRY(tri__data_files(s->data_path, &files));
-        if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
+        if (!files.train[0])
+            return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)",
+                             s->data_path);
         return count_file(s, place, assets, log, stop, beside, files.train, max, columns);
     }
     *columns = s->model.tab_field_list.n;
-    if (*columns) tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
+    if (*columns)
+        tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
     int64_t parts = s->num_microbatches * place->mesh.dp, rows = (place->batch + parts - 1) / parts;
     int64_t tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
+        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;
 }
 
@@ -57,14 +63,16 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                            char **program) {
     const tri_counts *max = &all->train.at[0].program->max;
     *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
-                       (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1, "largest_microbatch",
-                       "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0], "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
-                       (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
-                       tri__program_json(all->infer.at[0].program));
+                            (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1,
+                            "largest_microbatch", "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0],
+                            "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
+                            (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->train), "infer",
+                            tri__program_json(all->infer.at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= all->world)
-        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program, all->world - 1);
+        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program,
+                         all->world - 1);
     return tri__program_text(tri__classes_program(&all->train, &engine->arena, (int)s->print_program), program);
 }
 
@@ -131,7 +139,8 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri
     *facts = NULL;
     *program = NULL;
     tri_status status = plan_ranks(settings, &log, NULL, NULL, &p);
-    if (status == TRI_OK && settings->memory_limit) status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
+    if (status == TRI_OK && settings->memory_limit)
+        status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
     if (status != TRI_OK) {

@@ -15,17 +15,19 @@ static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
 
 static tri_json *role_json(const tri_rank_timeline *rank, int place, double held) {
     const tri_program *p = rank->program;
-    return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place, "computing_seconds", rank->busy,
-                     "exposed_seconds", rank->exposed, "waiting_seconds", rank->idle, "moving_seconds", rank->moving, "finish_seconds",
-                     rank->finish, "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT], "microbatches_held", held);
+    return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place,
+                          "computing_seconds", rank->busy, "exposed_seconds", rank->exposed, "waiting_seconds",
+                          rank->idle, "moving_seconds", rank->moving, "finish_seconds", rank->finish,
+                          "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT], "microbatches_held", held);
 }
 
-static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware, tri_arena *arena,
-                           const tri_timeline *line, tri_json **out) {
+static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
+                           tri_arena *arena, const tri_timeline *line, tri_json **out) {
     tri_stages stages;
     tri_dry dry;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
-    TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0, &dry));
+    TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0,
+                              &dry));
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
@@ -40,10 +42,10 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
-    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds", line->seconds,
-                     "samples_per_second", (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed", exposed / all,
-                     "waiting", 1 - (busy + exposed) / all, "bubble",
-                     tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
+    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds",
+                          line->seconds, "samples_per_second", (double)engine->place.batch / line->seconds, "computing",
+                          busy / all, "exposed", exposed / all, "waiting", 1 - (busy + exposed) / all, "bubble",
+                          tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -68,7 +70,8 @@ static tri_status simulate(tri_arena *arena, void *data) {
     return describe(s, engine, &hardware, arena, &line, v->out);
 }
 
-tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json **out) {
+tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all,
+                                tri_json **out) {
     viewed v = {s, engine, all, out};
     return tri__arena_scratch(simulate, &v);
 }
@@ -77,7 +80,8 @@ static tri_status order(tri_arena *arena, void *data) {
     const viewed *v = data;
     tri_stages stages;
     TRI_TRY(tri__stages_plan(arena, &v->engine->in, &stages));
-    *v->out = tri__json_string(tri__schedule_csv(arena, &stages.pipeline, tri__stages_orders(arena, &v->engine->in, &stages)));
+    *v->out = tri__json_string(
+        tri__schedule_csv(arena, &stages.pipeline, tri__stages_orders(arena, &v->engine->in, &stages)));
     return *v->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 

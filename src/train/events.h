@@ -54,7 +54,8 @@ typedef struct tri_event {
     double epoch;                  /* epochs taken, fractional */
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
-    double comm_seconds, idle_seconds; /* of transfers: moving data, waiting for others; as loader_seconds, the mean over ranks */
+    double comm_seconds,
+        idle_seconds; /* of transfers: moving data, waiting for others; as loader_seconds, the mean over ranks */
     double device_seconds;         /* that a GPU was at work, of rank 0; 0: there is none */
     int64_t device_bytes;          /* in use on that GPU, by all ranks that share it */
     int64_t samples, tokens;       /* of the step */

@@ -24,9 +24,9 @@ tri_json *tri__program_json(const tri_program *p) {
         tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
         cost.flops += one.flops, cost.bytes += one.bytes;
     }
-    return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs, "slots", p->n_slots, "flops",
-                     cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes, "second_bytes", (tri_json_int)tri__program_second_bytes(p),
-                     "sent_bytes", sent_json(p));
+    return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs,
+                          "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes,
+                          "second_bytes", (tri_json_int)tri__program_second_bytes(p), "sent_bytes", sent_json(p));
 }
 
 tri_json *tri__programs_json(const tri_classes *all) {
@@ -68,8 +68,9 @@ static tri_json *transfers_json(const taken *t) {
     tri_json *all = tri__json_object();
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
         if (t->transfer[kind].seconds > 0)
-            tri__json_set_new(all, tri__collective_name(kind), tri__json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds,
-                                                                           "exposed_seconds", t->transfer[kind].exposed));
+            tri__json_set_new(all, tri__collective_name(kind),
+                              tri__json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds, "exposed_seconds",
+                                             t->transfer[kind].exposed));
     return all;
 }
 
@@ -80,7 +81,8 @@ static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, co
         tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
         tri__json_set_new(one, "held_bytes", tri__json_integer((tri_json_int)all[rank].held));
         tri__json_set_new(one, "max_rss_bytes", tri__json_integer((tri_json_int)all[rank].max_rss));
-        if (all[rank].device > 0) tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
+        if (all[rank].device > 0)
+            tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
         if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank]));
     }
     return ranks;
@@ -95,7 +97,8 @@ tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, t
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     all[0] = own;
     tri_status status = world ? tri_all_gather(tri_group_world(world), &own, all, NUMBERS, NULL, TRI_F64) : TRI_OK;
-    if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all))) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && s->lead && !(*ranks = all_json(s, recorder, all)))
+        status = tri__fail(TRI_RESOURCE, "out of memory");
     free(all);
     return status;
 }

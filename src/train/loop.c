@@ -48,17 +48,18 @@ static tri_json *bad_rows_json(const tri_session *s) {
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
     const tri_engine *e = &s->engine;
-    tri_json *facts = tri__json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
-                              tri__exec_describe(e->exec), "parameters", (tri_json_int)e->model.n_elements, "rows",
-                              (tri_json_int)s->train->n, "valid_rows", (tri_json_int)(s->valid ? s->valid->n : 0), "steps",
-                              (tri_json_int)s->steps, "start_step", (tri_json_int)s->at.step, "threads", e->threads, "microbatches",
-                              e->n_mb, "resumed", s->resumed, "memory", memory_json(e), "config",
-                              tri__settings_json(s->settings));
+    tri_json *facts = tri__json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "version", tri_version(), "device",
+        tri__exec_describe(e->exec), "parameters", (tri_json_int)e->model.n_elements, "rows", (tri_json_int)s->train->n,
+        "valid_rows", (tri_json_int)(s->valid ? s->valid->n : 0), "steps", (tri_json_int)s->steps, "start_step",
+        (tri_json_int)s->at.step, "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory",
+        memory_json(e), "config", tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->positive >= 0) tri__json_set_new(facts, "positive_label", tri__json_string(tri_positive_label(s)));
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(facts, "bad_rows", bad);
-    tri_event event = {.kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
+    tri_event event = {
+        .kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
     tri_status status = tri__session_emit(s, &event);
     tri__json_decref(facts);
     return status;
@@ -87,8 +88,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .epochs = l->s->settings->epochs});
 }
 
-/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on, since the next one
- * may succeed; the second in a row ends it. */
+/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on,
+ * since the next one may succeed; the second in a row ends it. */
 static tri_status finish_save(loop *l, int wait) {
     tri_session *s = l->s;
     tri_saved saved;
@@ -101,8 +102,10 @@ static tri_status finish_save(loop *l, int wait) {
     }
     if (saved.result != TRI_SAVE_FAILED) return TRI_OK;
     l->begun_step = -1;
-    if (++l->failures > 1) return tri__fail(saved.status, "%s; the one before failed too, so the run ends", saved.words);
-    tri__say(&s->log, TRI_LOG_WARN, "%s; older checkpoints are as they were. The run goes on, and ends if the next one fails too",
+    if (++l->failures > 1)
+        return tri__fail(saved.status, "%s; the one before failed too, so the run ends", saved.words);
+    tri__say(&s->log, TRI_LOG_WARN,
+             "%s; older checkpoints are as they were. The run goes on, and ends if the next one fails too",
              saved.words);
     return TRI_OK;
 }
@@ -253,7 +256,8 @@ static tri_json *summary_json(const loop *l) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
-    tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss) : tri__json_null(); /* of a skipped step: maybe none */
+    tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss)
+                                            : tri__json_null(); /* of a skipped step: maybe none */
     tri_json *summary = tri__json_pack(
         "{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
         (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",

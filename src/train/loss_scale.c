@@ -9,8 +9,8 @@ tri_loss_scale tri__loss_scale_start(void) { return (tri_loss_scale){.scale = ST
 tri_status tri__loss_scale_next(tri_loss_scale *state, int applied) {
     if (!applied) {
         if (state->scale <= LEAST)
-            return tri__fail(TRI_NOTFINITE,
-                             "gradients are not finite although the loss is not scaled any more; try --precision bf16 or a lower lr");
+            return tri__fail(TRI_NOTFINITE, "gradients are not finite although the loss is not scaled any more; try "
+                                            "--precision bf16 or a lower lr");
         state->scale = state->scale / 2 > LEAST ? state->scale / 2 : LEAST;
         state->good = 0;
         return TRI_OK;

@@ -25,7 +25,8 @@ static tri_status parse(tri_recorder *p, const char *text) {
         *fields[k] = value;
         at += length + (at[length] == ',');
     }
-    return p->active > 0 ? TRI_OK : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
+    return p->active > 0 ? TRI_OK
+                         : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
 }
 
 tri_status tri__recorder_check(const char *text) {
@@ -40,7 +41,9 @@ tri_status tri__recorder_open(tri_recorder *p, const char *text, tri_session *se
     size_t n = (size_t)session->engine.plan.train.program->n_instrs;
     p->times = calloc(n, sizeof *p->times);
     p->spans = calloc((n + 1) * (size_t)p->active, sizeof *p->spans);
-    return p->times && p->spans ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)p->active);
+    return p->times && p->spans
+               ? TRI_OK
+               : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)p->active);
 }
 
 void tri__recorder_close(tri_recorder *p) {
@@ -114,5 +117,6 @@ tri_status tri__recorder_after(tri_recorder *p, tri_session *session) {
                                             .track = aside && tri__is_post(instr->op) ? TRACK_COMM : 0};
     }
     if (p->seen < first + p->active) return TRI_OK;
-    return tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .spans = p->spans, .n_spans = p->n_spans});
+    return tri__session_emit(session,
+                             &(tri_event){.kind = TRI_EVENT_PROFILE, .spans = p->spans, .n_spans = p->n_spans});
 }

@@ -5,8 +5,8 @@
 #include "program/transfer.h"
 #include "train/session.h"
 
-/* Seconds of transfers: from post to the end of the wait, overlapping ones counted once; and of these, inside posts and waits, when nothing
- * was computed. */
+/* Seconds of transfers: from post to the end of the wait, overlapping ones counted once; and of these, inside posts and
+ * waits, when nothing was computed. */
 typedef struct tri_transfer_time {
     double seconds, exposed;
 } tri_transfer_time;

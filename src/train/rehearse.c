@@ -37,8 +37,8 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
     return status == TRI_OK ? tri__table_check(table) : status;
 }
 
-/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no obstacle.
- */
+/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no
+ * obstacle. */
 static tri_status check_valid(const tri_table_options *options, const char *path, const tri_preprocess *preprocess) {
     tri_table *table;
     float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);

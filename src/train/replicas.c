@@ -1,4 +1,5 @@
-/* replicas.c - ranks that hold the same weights compare hashes of them: a bit that flipped on one is found, and the rank named. */
+/* replicas.c - ranks that hold the same weights compare hashes of them: a bit that flipped on one is found, and the
+ * rank named. */
 #include "base/hash.h"
 #include "train/session.h"
 
@@ -9,8 +10,8 @@ typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;
 
-/* Weights in fp32, apart: tensors that ranks which share a layer have all of, and their parts of others; then those that compute where they
- * have fewer bits: these may be whole where their masters are shared out. */
+/* Weights in fp32, apart: tensors that ranks which share a layer have all of, and their parts of others; then those
+ * that compute where they have fewer bits: these may be whole where their masters are shared out. */
 enum { SORTS = 3 };
 
 static int is_part(const tri_piece *piece) {
@@ -64,14 +65,17 @@ static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step)
     }
     if (odd < 0) return TRI_OK;
     if (2 * fewest < of)
-        return tri__fail(TRI_DISAGREE,
-                         "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory or a computation "
-                         "went wrong there. Start again from the last checkpoint, without that machine if it happens again",
-                         (long long)step, odd, of - fewest);
-    return tri__fail(TRI_DISAGREE,
-                     "step %lld: rank %d and others hold different weights where they should be the same, %d of %d agree with it. "
-                     "Start again from the last checkpoint",
-                     (long long)step, odd, fewest, of);
+        return tri__fail(
+            TRI_DISAGREE,
+            "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory or a "
+            "computation "
+            "went wrong there. Start again from the last checkpoint, without that machine if it happens again",
+            (long long)step, odd, of - fewest);
+    return tri__fail(
+        TRI_DISAGREE,
+        "step %lld: rank %d and others hold different weights where they should be the same, %d of %d agree with it. "
+        "Start again from the last checkpoint",
+        (long long)step, odd, fewest, of);
 }
 
 tri_status tri__session_compare_replicas(tri_session *s) {
@@ -79,10 +83,12 @@ tri_status tri__session_compare_replicas(tri_session *s) {
     if (!world) return TRI_OK;
     TRI_TRY(tri__engine_fetch(&s->engine));
     int n = tri_world_size(world);
-    held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine)}, (*all)[SORTS] = calloc((size_t)n, sizeof *all);
+    held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine)},
+         (*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64);
-    for (int sort = 0; sort < SORTS && status == TRI_OK; sort++) status = judge((const held (*)[SORTS])all, n, sort, s->at.step);
+    for (int sort = 0; sort < SORTS && status == TRI_OK; sort++)
+        status = judge((const held(*)[SORTS])all, n, sort, s->at.step);
     free(all);
     return status;
 }

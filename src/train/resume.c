@@ -1,6 +1,7 @@
-/* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank says which checkpoints there are; a
- * checkpoint that one rank finds damaged, none uses, and all go on to the one before it. One that cannot be read for another reason (no
- * memory, no descriptors, a disk that fails) ends the run: it may be whole, and nothing may be built on an older one. */
+/* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank says which checkpoints
+ * there are; a checkpoint that one rank finds damaged, none uses, and all go on to the one before it. One that cannot
+ * be read for another reason (no memory, no descriptors, a disk that fails) ends the run: it may be whole, and nothing
+ * may be built on an older one. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
 #include "settings/changes.h"
@@ -23,18 +24,22 @@ static int64_t integer(const tri_json *object, const char *key, int64_t otherwis
 
 /* ---- going on from one that all can read ---- */
 
-/* What a manifest's state must have: without it a run would go on from somewhere else. What a run may do without is not listed. */
-static tri_status check_fields(const tri_checkpoint *checkpoint, const char *where, const tri_json *object, const char *const *names,
-                               int (*is_kind)(const tri_json *), const char *kind) {
+/* What a manifest's state must have: without it a run would go on from somewhere else. What a run may do without is not
+ * listed. */
+static tri_status check_fields(const tri_checkpoint *checkpoint, const char *where, const tri_json *object,
+                               const char *const *names, int (*is_kind)(const tri_json *), const char *kind) {
     for (; *names; names++)
         if (!is_kind(tri__json_get(object, *names)))
-            return tri__fail(TRI_DATA, "%s/manifest.json: %s.%s is missing, or not %s", tri__checkpoint_path(checkpoint), where, *names, kind);
+            return tri__fail(TRI_DATA, "%s/manifest.json: %s.%s is missing, or not %s",
+                             tri__checkpoint_path(checkpoint), where, *names, kind);
     return TRI_OK;
 }
 
 static tri_status check_state(const tri_checkpoint *checkpoint) {
-    static const char *const integers[] = {"samples", "rows", "global_batch", "replica_batch", "best_step", "seed", NULL};
-    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL}, *const texts[] = {"data", "build", NULL};
+    static const char *const integers[] = {"samples", "rows", "global_batch", "replica_batch", "best_step",
+                                           "seed",    NULL};
+    static const char *const numbers[] = {"began", "loss_sum", "weight_sum", NULL}, *const texts[] = {"data", "build",
+                                                                                                      NULL};
     static const char *const scale_numbers[] = {"scale", NULL}, *const scale_integers[] = {"good", "skipped", NULL};
     const tri_json *state = tri__checkpoint_state(checkpoint), *scale = tri__json_get(state, "loss_scale");
     TRI_TRY(check_fields(checkpoint, "state", state, integers, tri__json_is_integer, "a whole number"));
@@ -47,7 +52,8 @@ static tri_status check_state(const tri_checkpoint *checkpoint) {
 
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *state = tri__checkpoint_state(checkpoint);
-    const char *data = tri__json_string_value(tri__json_get(state, "data")), *build = tri__json_string_value(tri__json_get(state, "build"));
+    const char *data = tri__json_string_value(tri__json_get(state, "data")),
+               *build = tri__json_string_value(tri__json_get(state, "build"));
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->train->digest);
     tri_json *now = tri__session_recorded(s);
@@ -55,13 +61,19 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
         tri__json_decref(now);
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now, .data = data && strcmp(data, digest) != 0,
-                           .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
-                           .step = tri__checkpoint_step(checkpoint), .batches = s->batches, .path = tri__checkpoint_path(checkpoint)};
+    tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
+                           .now = now,
+                           .data = data && strcmp(data, digest) != 0,
+                           .batch_was = integer(state, "global_batch", s->sampler.batch),
+                           .batch_now = s->sampler.batch,
+                           .step = tri__checkpoint_step(checkpoint),
+                           .batches = s->batches,
+                           .path = tri__checkpoint_path(checkpoint)};
     tri_status status = tri__changes_check(&changes, &s->settings->allow_change, &s->log);
     tri__json_decref(now);
     if (status == TRI_OK && build && strcmp(build, tri__build_text()) != 0)
-        tri__say(&s->log, TRI_LOG_INFO, "it was written by another build (%s): the run goes on, but rounds differently", build);
+        tri__say(&s->log, TRI_LOG_INFO, "it was written by another build (%s): the run goes on, but rounds differently",
+                 build);
     return status;
 }
 
@@ -84,11 +96,13 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
     if (!scale) return;
-    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
+    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
+                                   (int32_t)integer(scale, "good", 0)};
     s->at.skipped = integer(scale, "skipped", 0);
 }
 
-/* An export has no optimizer state, and no position either. Every rank asks for the same tensor, whatever it holds itself. */
+/* An export has no optimizer state, and no position either. Every rank asks for the same tensor, whatever it holds
+ * itself. */
 static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
     char name[256];
     snprintf(name, sizeof name, "%s%s", tri__moment_prefix[0], s->engine.model.param[0].name);
@@ -108,7 +122,8 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     take_position(s, checkpoint);
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
-    tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint), (long long)s->at.step);
+    tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint),
+             (long long)s->at.step);
     return TRI_OK;
 }
 
@@ -121,7 +136,8 @@ typedef struct opinion {
 
 static opinion form_opinion(const tri_world *world, const char *path, tri_checkpoint **checkpoint) {
     opinion own = {0};
-    tri_status status = tri__checkpoint_open_part(path, world ? world->local : 0, world ? world->segment.n : 1, checkpoint);
+    tri_status status = tri__checkpoint_open_part(path, world ? world->local : 0, world ? world->segment.n : 1,
+                                                  checkpoint);
     char *text = status == TRI_OK ? tri__json_line(tri__checkpoint_manifest(*checkpoint)) : NULL;
     if (status == TRI_OK && !text) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (text) own.manifest = (int64_t)tri__hash64(0, text, strlen(text));
@@ -131,11 +147,13 @@ static opinion form_opinion(const tri_world *world, const char *path, tri_checkp
 }
 
 /* Which of two opinions counts: what is unknown to one rank is not proven damaged by another. */
-static int weight(int64_t status) { return status == TRI_OK ? 0 : status == TRI_DATA ? 1 : status == TRI_NOINPUT ? 2 : 3; }
+static int weight(int64_t status) {
+    return status == TRI_OK ? 0 : status == TRI_DATA ? 1 : status == TRI_NOINPUT ? 2 : 3;
+}
 
 /* *verdict: TRI_OK when all ranks have it open; else the first reason against it, in words, and it is closed. */
-static tri_status open_together(const tri_session *s, const char *path, tri_checkpoint **checkpoint, tri_status *verdict,
-                                char words[static 1024]) {
+static tri_status open_together(const tri_session *s, const char *path, tri_checkpoint **checkpoint,
+                                tri_status *verdict, char words[static 1024]) {
     tri_world *world = s->place.world;
     int n = world ? tri_world_size(world) : 1, odd = -1;
     opinion own = form_opinion(world, path, checkpoint), *all = calloc((size_t)n, sizeof *all);
@@ -145,13 +163,16 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
     if (status == TRI_OK && !world) all[0] = own;
     *verdict = TRI_OK;
     for (int r = n - 1; r >= 0 && status == TRI_OK; r--)
-        if (weight(all[r].status) && weight(all[r].status) >= weight(*verdict)) *verdict = (tri_status)all[r].status, odd = r;
+        if (weight(all[r].status) && weight(all[r].status) >= weight(*verdict))
+            *verdict = (tri_status)all[r].status, odd = r;
     for (int r = 1; r < n && status == TRI_OK && odd < 0; r++)
         if (all[r].manifest != all[0].manifest) {
             *verdict = TRI_DISAGREE;
-            snprintf(words, 1024, "rank %d sees another %.900s than rank 0: all ranks must see the same folder", r, path);
+            snprintf(words, 1024, "rank %d sees another %.900s than rank 0: all ranks must see the same folder", r,
+                     path);
         }
-    if (status == TRI_OK && *verdict == TRI_NOINPUT && all[0].status == TRI_OK) *verdict = TRI_DISAGREE; /* the first rank has it */
+    if (status == TRI_OK && *verdict == TRI_NOINPUT && all[0].status == TRI_OK)
+        *verdict = TRI_DISAGREE; /* the first rank has it */
     if (status == TRI_OK && odd >= 0 && world) status = tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, odd);
     free(all);
     if (status != TRI_OK || *verdict != TRI_OK) {
@@ -176,7 +197,8 @@ static tri_status list(const tri_session *s, candidates *c) {
     tri_kind kind;
     TRI_TRY(tri__path_kind(c->folder, &kind));
     if (kind != TRI_KIND_FOLDER)
-        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never", c->folder);
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
+                         c->folder);
     TRI_TRY(tri__path_join(inner, c->folder, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
     c->alone = kind == TRI_KIND_FILE;
@@ -219,7 +241,8 @@ static tri_status try_all(tri_session *s, const candidates *c) {
         if (!*first) memcpy(first, words, sizeof first);
         tri__say(&s->log, TRI_LOG_WARN, "%s is passed over: %s", path, words);
     }
-    return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %.1000s. --resume never begins anew", c->folder, c->n, first);
+    return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %.1000s. --resume never begins anew",
+                     c->folder, c->n, first);
 }
 
 tri_status tri__session_resume(tri_session *s) {

@@ -20,14 +20,15 @@ const char *tri__build_text(void) { return "trident " TRI_VERSION ", " ARCHITECT
 
 static tri_json *mesh_json(const tri_mesh *mesh) {
     char order[TRI_MESH_ORDER_TEXT];
-    return tri__json_pack("{s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "order",
-                     tri__mesh_order(mesh, order));
+    return tri__json_pack("{s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp", mesh->tp,
+                          "dp", mesh->dp, "order", tri__mesh_order(mesh, order));
 }
 
 static tri_json *rate_json(const tri_session *s) {
     const tri_settings *set = s->settings;
-    return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (tri_json_int)set->warmup_steps, "steps", (tri_json_int)s->steps,
-                     "next", tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step));
+    return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (tri_json_int)set->warmup_steps,
+                          "steps", (tri_json_int)s->steps, "next",
+                          tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step));
 }
 
 /* The position is counted in samples, so that it means the same for any batch split. */
@@ -37,29 +38,32 @@ static tri_json *state_json(const tri_session *s) {
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
     int64_t samples = s->at.epoch * s->train->n + s->at.batch * s->sampler.batch;
     snprintf(data, sizeof data, "%016llx", (unsigned long long)s->train->digest);
-    tri_json *state = tri__json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
-                              tri__session_seconds(s), "samples", (tri_json_int)samples, "rows",
-                              (tri_json_int)s->train->n, "global_batch", (tri_json_int)s->sampler.batch, "replica_batch",
-                              (tri_json_int)each, "data", data, "loss_sum", s->at.loss_sum, "weight_sum", s->at.weight_sum, "best_step",
-                              (tri_json_int)s->at.best_step, "seed", (tri_json_int)set->seed, "mesh", mesh_json(&s->place.mesh),
-                              "learning_rate", rate_json(s), "build", tri__build_text());
+    tri_json *state = tri__json_pack(
+        "{s:f, s:f, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s}", "began", s->began, "seconds",
+        tri__session_seconds(s), "samples", (tri_json_int)samples, "rows", (tri_json_int)s->train->n, "global_batch",
+        (tri_json_int)s->sampler.batch, "replica_batch", (tri_json_int)each, "data", data, "loss_sum", s->at.loss_sum,
+        "weight_sum", s->at.weight_sum, "best_step", (tri_json_int)s->at.best_step, "seed", (tri_json_int)set->seed,
+        "mesh", mesh_json(&s->place.mesh), "learning_rate", rate_json(s), "build", tri__build_text());
     if (state && s->at.open_epoch) tri__json_set_new(state, "validate", tri__json_boolean(1));
     if (state && isfinite(s->at.best_loss)) tri__json_set_new(state, "best_loss", tri__json_real(s->at.best_loss));
     if (state && s->best_figures) tri__json_set_new(state, "best_figures", tri__json_deep_copy(s->best_figures));
     if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
-    if (state && s->at.step && isfinite(s->last.loss)) tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));
+    if (state && s->at.step && isfinite(s->last.loss))
+        tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));
     if (state && s->engine.plan.train.scale >= 0)
         tri__json_set_new(state, "loss_scale",
-                            tri__json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good", (int)s->at.scale.good, "skipped",
-                                      (tri_json_int)s->at.skipped));
+                          tri__json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good",
+                                         (int)s->at.scale.good, "skipped", (tri_json_int)s->at.skipped));
     return state;
 }
 
 tri_json *tri__session_recorded(const tri_session *s) {
     tri_json *config = tri__settings_json(s->settings);
     if (config) tri__json_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
-    if (config && s->assets.n_texts > 1) tri__json_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
-    if (config && s->positive >= 0) tri__json_set_new(config, "positive_label", tri__json_string(tri_positive_label(s)));
+    if (config && s->assets.n_texts > 1)
+        tri__json_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
+    if (config && s->positive >= 0)
+        tri__json_set_new(config, "positive_label", tri__json_string(tri_positive_label(s)));
     return config;
 }
 
@@ -68,16 +72,23 @@ tri_status tri__session_open_saver(tri_session *s) {
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
     if (s->lead) TRI_TRY(tri__trained_json(s->train, &s->trained));
     if (s->lead) TRI_TRY(tri__checkpoint_sequence(s->settings->output_dir, &s->sequence));
-    return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer, e->n_saved_optimizer,
-                           s->settings->async_save, &s->saver);
+    return tri__saver_open(s->place.world, e->saved_weights, e->n_saved_weights, e->saved_optimizer,
+                           e->n_saved_optimizer, s->settings->async_save, &s->saver);
 }
 
 tri_status tri__session_save_begin(tri_session *s) {
     TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
-    tri_save_spec what = {.folder = s->settings->output_dir, .step = s->at.step, .sequence = ++s->sequence, .keep = (int)s->settings->keep, .best = best,
-                     .config = tri__session_recorded(s), .preprocessing = tri__preprocess_json(s->preprocess), .state = state_json(s),
-                     .extras = tri__assets_save, .context = &s->assets};
+    tri_save_spec what = {.folder = s->settings->output_dir,
+                          .step = s->at.step,
+                          .sequence = ++s->sequence,
+                          .keep = (int)s->settings->keep,
+                          .best = best,
+                          .config = tri__session_recorded(s),
+                          .preprocessing = tri__preprocess_json(s->preprocess),
+                          .state = state_json(s),
+                          .extras = tri__assets_save,
+                          .context = &s->assets};
     if (what.config && what.preprocessing && what.state) return tri__saver_begin(s->saver, &what);
     tri__json_decref(what.config);
     tri__json_decref(what.preprocessing);
@@ -89,7 +100,8 @@ tri_status tri__session_save_advance(tri_session *s, int wait, tri_saved *saved)
     TRI_TRY(tri__saver_advance(s->saver, wait, saved));
     if (saved->result != TRI_SAVE_FAILED && saved->words[0])
         tri__say(&s->log, TRI_LOG_WARN, "after a checkpoint was saved: %s", saved->words);
-    if (saved->result == TRI_SAVE_DONE && s->place.world) atomic_store(&s->place.world->segment.control->committed, saved->step + 1);
+    if (saved->result == TRI_SAVE_DONE && s->place.world)
+        atomic_store(&s->place.world->segment.control->committed, saved->step + 1);
     return TRI_OK;
 }
 

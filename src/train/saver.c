@@ -1,6 +1,7 @@
-/* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit (first rank) - tell.
- * The two stretches of disk work, write and commit, are jobs: done at once, or each by a thread. Older checkpoints are removed by a thread
- * in any case: it takes half as long as writing one (0.25 s for 480 MB on ext4), and nobody need wait for it. */
+/* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit
+ * (first rank) - tell. The two stretches of disk work, write and commit, are jobs: done at once, or each by a thread.
+ * Older checkpoints are removed by a thread in any case: it takes half as long as writing one (0.25 s for 480 MB on
+ * ext4), and nobody need wait for it. */
 #include "train/saver.h"
 
 #include "base/copy.h"
@@ -81,7 +82,8 @@ static void commit(tri_saver *saver) {
     const tri_save_spec *what = &saver->what;
     saver->words[0] = 0;
     saver->status = tri__checkpoint_end(&saver->out, saver->made, saver->part);
-    if (saver->status != TRI_OK || (what->best && tri__checkpoint_mark_best(what->folder, what->step) != TRI_OK)) keep_words(saver->words);
+    if (saver->status != TRI_OK || (what->best && tri__checkpoint_mark_best(what->folder, what->step) != TRI_OK))
+        keep_words(saver->words);
 }
 
 static void *run_job(void *context) {
@@ -170,11 +172,13 @@ static void give_up(tri_saver *saver, tri_status status, const char *words, tri_
     saved->status = status;
     tri__fail(status, "%s", words);
     if (saver->lead && saver->made[0]) tri__checkpoint_drop(saver->made);
-    snprintf(saved->words, sizeof saved->words, "checkpoint of step %lld not saved: %.900s", (long long)saved->step, words);
+    snprintf(saved->words, sizeof saved->words, "checkpoint of step %lld not saved: %.900s", (long long)saved->step,
+             words);
     forget(saver);
 }
 
-/* Everybody's status after writing: TRI_OK, PENDING while one is not ready, or the first failure with that rank's words. */
+/* Everybody's status after writing: TRI_OK, PENDING while one is not ready, or the first failure with that rank's
+ * words. */
 static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[static 1024]) {
     tri_world *world = saver->world;
     int32_t own = job_status(saver, wait);
@@ -246,7 +250,8 @@ static tri_status end_commit(tri_saver *saver, int wait, tri_saved *saved) {
     if (saver->lead) {
         note.status = job_status(saver, wait);
         if (note.status != PENDING) memcpy(note.words, saver->words, sizeof note.words);
-        if (note.status == TRI_OK) snprintf(note.path, sizeof note.path, "%s/checkpoint-%lld", saver->what.folder, (long long)saved->step);
+        if (note.status == TRI_OK)
+            snprintf(note.path, sizeof note.path, "%s/checkpoint-%lld", saver->what.folder, (long long)saved->step);
     }
     TRI_TRY(tell(saver, &note));
     if (note.status == PENDING) saved->result = TRI_SAVE_PENDING;
@@ -287,9 +292,17 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
-    saver->out = (tri_checkpoint_out){.folder = what->folder, .step = what->step, .sequence = what->sequence, .weights = from[0], .n_weights = saver->n[0],
-                                      .optimizer = from[1], .n_optimizer = saver->n[1], .config = what->config,
-                                      .preprocessing = what->preprocessing, .state = what->state, .extras = what->extras,
+    saver->out = (tri_checkpoint_out){.folder = what->folder,
+                                      .step = what->step,
+                                      .sequence = what->sequence,
+                                      .weights = from[0],
+                                      .n_weights = saver->n[0],
+                                      .optimizer = from[1],
+                                      .n_optimizer = saver->n[1],
+                                      .config = what->config,
+                                      .preprocessing = what->preprocessing,
+                                      .state = what->state,
+                                      .extras = what->extras,
                                       .context = what->context};
     notice note = {.status = TRI_OK};
     if (saver->lead) {
@@ -315,12 +328,15 @@ static tri_status open_copy(tri_saver *saver) {
     char need[32], have[32];
     int64_t free_bytes = tri__memory_available();
     if ((int64_t)saver->bytes > free_bytes)
-        return tri__fail(TRI_RESOURCE,
-                         "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
-                         tri__text_bytes((double)saver->bytes, need), tri__text_bytes((double)free_bytes, have));
-    void *memory = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        return tri__fail(
+            TRI_RESOURCE,
+            "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
+            tri__text_bytes((double)saver->bytes, need), tri__text_bytes((double)free_bytes, have));
+    void *memory = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
+                        0);
     if (memory == MAP_FAILED)
-        return tri__fail(TRI_RESOURCE, "--async-save: no memory for a copy of %s", tri__text_bytes((double)saver->bytes, need));
+        return tri__fail(TRI_RESOURCE, "--async-save: no memory for a copy of %s",
+                         tri__text_bytes((double)saver->bytes, need));
     saver->memory = memory;
     char *at = saver->memory;
     for (int k = 0; k < 2; k++) {
@@ -334,8 +350,8 @@ static tri_status open_copy(tri_saver *saver) {
     return TRI_OK;
 }
 
-tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_weights, const tri_piece *optimizer, int n_optimizer,
-                           int background, tri_saver **out) {
+tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_weights, const tri_piece *optimizer,
+                           int n_optimizer, int background, tri_saver **out) {
     tri_saver *saver = calloc(1, sizeof *saver);
     *out = NULL;
     if (!saver) return tri__fail(TRI_RESOURCE, "out of memory for a saver");
@@ -356,7 +372,8 @@ void tri__saver_close(tri_saver *saver) {
     char unused[1024];
     if (saver->running) pthread_join(saver->thread, NULL);
     end_cleaner(saver, 1, unused);
-    if (saver->lead && saver->stage != IDLE && saver->made[0]) tri__checkpoint_drop(saver->made); /* the run ends in the middle of it */
+    if (saver->lead && saver->stage != IDLE && saver->made[0])
+        tri__checkpoint_drop(saver->made); /* the run ends in the middle of it */
     forget(saver);
     tri__proven_free(&saver->cleaner.proven);
     if (saver->memory) munmap(saver->memory, saver->bytes + 1);

@@ -120,7 +120,8 @@ static tri_status open_engine(tri_session *s) {
     TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
     max_infer = max;
     if (s->valid)
-        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0, set->model.max_sen_len, &max_infer));
+        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0,
+                                set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
     if (s->lead) { /* before any rank takes memory: none passes agree() earlier */
@@ -132,7 +133,8 @@ static tri_status open_engine(tri_session *s) {
     if (s->lead && s->engine.device->hollow)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     if (set->shard && s->place.mesh.dp == 1)
-        tri__say(&s->log, TRI_LOG_WARN, "--shard: there is one replica, so there is no one to share with; everything stays whole");
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "--shard: there is one replica, so there is no one to share with; everything stays whole");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
     if (set->tune_products) TRI_TRY(tri__engine_tune(&s->engine, set->output_dir, &s->log));
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
@@ -141,7 +143,8 @@ static tri_status open_engine(tri_session *s) {
 
 static tri_status open_loader(tri_session *s) {
     tri_loader_spec spec = {.sampler = &s->sampler,
-                            .class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at : NULL,
+                            .class_weights = s->settings->model.class_weights.n ? s->settings->model.class_weights.at
+                                                                                : NULL,
                             .first_epoch = s->at.epoch,
                             .first_batch = s->at.batch,
                             .epochs = s->epochs,
@@ -250,7 +253,8 @@ static tri_status next_batch(tri_session *s, int *more) {
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_BATCH, s->at.step + 1);
     TRI_TRY(tri__loader_next(s->loader, &s->batch, &s->waited));
     if (!s->batch) return TRI_OK;
-    if (s->batch->weight <= 0) return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
+    if (s->batch->weight <= 0)
+        return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = 1 / s->batch->weight;
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
@@ -271,7 +275,8 @@ tri_status tri_next_batch(tri_session *s, int *more) { return tri__done(next_bat
 /* How sure a rank is that what went wrong began with it. */
 enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
 
-/* The words of the first rank that is surest, on all ranks: they see the same loss and norm, so all of them are here. */
+/* The words of the first rank that is surest, on all ranks: they see the same loss and norm, so all of them are
+ * here. */
 static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
     tri_world *world = s->place.world;
     int first = 0, n = tri_world_size(world);
@@ -296,9 +301,11 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
     if (at >= 0) {
         int unit = p->instr[at].unit;
         snprintf(words + used, sizeof words - (size_t)used,
-                 "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a smaller --lr or more "
+                 "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a "
+                 "smaller --lr or more "
                  "--warmup-steps, or look at this batch's numbers",
-                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "", unit >= 0 ? p->unit[unit] : "", rank);
+                 p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
+                 unit >= 0 ? p->unit[unit] : "", rank);
     }
     int found = at < 0 ? FOUND_NOTHING : p->instr[at].op == TRI_OP_wait ? FOUND_RECEIVED : FOUND_COMPUTED;
     if (s->place.world) TRI_TRY(agree_on_words(s, found, words));
@@ -320,8 +327,10 @@ static tri_status forward_backward(tri_session *s, double *loss) {
     if (!s->batch) return tri__fail(TRI_USAGE, "tri_forward_backward: no batch; call tri_next_batch first");
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_FORWARD, s->at.step + 1);
     const tri_planned *planned = &s->engine.plan.train;
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, planned->update, (uint32_t)s->at.step + 1, s->feed, s->times));
-    if (!loss && tri__exec_runs_on(s->engine.exec)) return TRI_OK; /* looked at when the update is done, which then changed nothing */
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, planned->update, (uint32_t)s->at.step + 1, s->feed,
+                          s->times));
+    if (!loss && tri__exec_runs_on(s->engine.exec))
+        return TRI_OK; /* looked at when the update is done, which then changed nothing */
     TRI_TRY(read_loss(s));
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
@@ -358,7 +367,8 @@ static tri_status gather_figures(tri_session *s) {
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
 
 static tri_status update(tri_session *s) {
-    if (!s->batch) return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
+    if (!s->batch)
+        return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
     double t = (double)(s->at.step + 1 - s->at.skipped);
     s->last.learning_rate = tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
@@ -367,7 +377,8 @@ static tri_status update(tri_session *s) {
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t));
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed, s->times));
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed,
+                          s->times));
     TRI_TRY(read_loss(s));
     s->worked = tri__exec_worked(s->engine.exec);
     if (!s->used || s->at.step % USED_EVERY == 0) s->used = tri__exec_used(s->engine.exec);
@@ -407,8 +418,10 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
     float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */
     if (!probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)s->valid->n);
     const tri_reals *weights = &s->settings->model.class_weights;
-    const tri_label_set known = {
-        .n = (int)classes, .label = s->preprocess->label, .weights = weights->n ? weights->at : NULL, .positive = s->positive};
+    const tri_label_set known = {.n = (int)classes,
+                                 .label = s->preprocess->label,
+                                 .weights = weights->n ? weights->at : NULL,
+                                 .positive = s->positive};
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_EVALUATE, s->at.step);
     tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
     if (status == TRI_OK) status = tri__scores(probs, s->valid->labels, s->valid->n, &known, scores);

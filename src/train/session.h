@@ -56,7 +56,8 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
-    double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over ranks */
+    double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over
+                      ranks */
     double comm, idle;                /* seconds of transfers: moving data, waiting for others */
     double own_comm, own_idle;        /* the same, of this rank */
     int64_t used;                     /* bytes in use of this rank's device, as last looked at; 0: it is the host */
@@ -70,7 +71,8 @@ struct tri_session {
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop,
                              tri_session **out);
 /* tri_session_join, with guard bytes after each class of memory. */
-tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard, tri_session **out);
+tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
+                             tri_session **out);
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 double tri__session_seconds(const tri_session *session); /* that the run took so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
@@ -90,7 +92,8 @@ tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_M
 /* Program, architecture, BLAS and compiler: two builds of the same text round alike. */
 const char *tri__build_text(void);
 
-/* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank calls it. */
+/* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank
+ * calls it. */
 tri_status tri__session_compare_replicas(tri_session *session);
 
 /* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */

@@ -1,5 +1,5 @@
-/* stage_report.c - a unit's time is that of its instructions: forward until its microbatch turns back, then weight gradients and the rest,
- * recomputation included. A stage is a place on the pipeline's axis: its ranks' mean. */
+/* stage_report.c - a unit's time is that of its instructions: forward until its microbatch turns back, then weight
+ * gradients and the rest, recomputation included. A stage is a place on the pipeline's axis: its ranks' mean. */
 #include "train/stage_report.h"
 
 #include "base/clock.h"
@@ -87,7 +87,8 @@ typedef struct measured {
     tri_stage_time *unit;
 } measured;
 
-/* What to take off this rank's clock so that all ranks' times compare. Machines count from times of their own; they meet to find one. */
+/* What to take off this rank's clock so that all ranks' times compare. Machines count from times of their own; they
+ * meet to find one. */
 static tri_status common_zero(const tri_session *s, double *zero) {
     tri_world *world = s->place.world;
     *zero = 0;
@@ -108,7 +109,8 @@ static tri_status gather(const tri_session *s, const tri_stage_clock *clock, tri
     all->unit = tri__arena_alloc(arena, (size_t)e->model.n_units * sizeof *all->unit);
     for (int u = 0; u < e->model.n_units; u++) {
         double one = steps * holders * e->n_mb;
-        all->unit[u] = (tri_stage_time){clock->unit[u].forward / one, clock->unit[u].input / one, clock->unit[u].weight / one};
+        all->unit[u] = (tri_stage_time){clock->unit[u].forward / one, clock->unit[u].input / one,
+                                        clock->unit[u].weight / one};
     }
     TRI_TRY(tri_all_gather(world, &own, all->rank, NUMBERS, NULL, TRI_F64));
     return tri_all_reduce(world, all->unit, all->unit, (int64_t)TIMES * e->model.n_units, TRI_F64, TRI_SUM);
@@ -122,7 +124,8 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     for (int rank = 0; rank < tri__mesh_world(mesh); rank++) {
         const spent *own = &all->rank[rank];
         spent *sum = &at[tri__mesh_coords(mesh, rank).pp];
-        sum->busy += own->busy / n, sum->moving += own->moving / n, sum->waiting += own->waiting / n, sum->span += own->span / n;
+        sum->busy += own->busy / n, sum->moving += own->moving / n, sum->waiting += own->waiting / n,
+            sum->span += own->span / n;
     }
     return at;
 }
@@ -148,17 +151,20 @@ static const char *place_text(tri_arena *arena, const tri_pipeline *pipeline, co
     return text;
 }
 
-static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_pipeline *pipeline, const tri_texts *texts, const spent *at) {
+static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_pipeline *pipeline,
+                             const tri_texts *texts, const spent *at) {
     tri_json *list = tri__json_array();
     for (int p = 0; p < mesh->pp; p++)
-        tri__json_append_new(list, tri__json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units", place_text(arena, pipeline, texts, p),
-                                              "busy_seconds", at[p].busy, "waiting_seconds", at[p].waiting, "communication_seconds",
-                                              at[p].moving));
+        tri__json_append_new(list,
+                             tri__json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units",
+                                            place_text(arena, pipeline, texts, p), "busy_seconds", at[p].busy,
+                                            "waiting_seconds", at[p].waiting, "communication_seconds", at[p].moving));
     return list;
 }
 
 /* A slowest stage far over the mean, and a cut that is faster by the measured times: said, and kept. */
-static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, double span, const spent *at, tri_json *facts) {
+static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, double span, const spent *at,
+                         tri_json *facts) {
     int pp = now->mesh.pp, slowest = 0;
     double mean = 0;
     for (int p = 0; p < pp; p++) {
@@ -175,7 +181,9 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     tri__json_set_new(facts, "better_stages", texts_json(&texts));
-    tri__say(&s->log, TRI_LOG_WARN, "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with --stages \"%s\"",
+    tri__say(&s->log, TRI_LOG_WARN,
+             "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
+             "--stages \"%s\"",
              slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
@@ -187,7 +195,8 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
     TRI_TRY(tri__path_join(path, s->settings->output_dir, "stage_profile.json"));
     for (int u = 0; u < model->n_units; u++)
         tri__json_set_new(units, model->unit[u].name,
-                            tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input, "weight", unit[u].weight));
+                          tri__json_pack("{s:f, s:f, s:f}", "forward", unit[u].forward, "input", unit[u].input,
+                                         "weight", unit[u].weight));
     tri_json *root = tri__json_pack("{s:s, s:o}", "unit", "seconds of a microbatch", "units", units);
     tri_status status = root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
     tri__json_decref(root);
@@ -197,12 +206,15 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
 /* Where ranks outnumber cores, what they wait for is mostly a core. */
 static void say_crowded(const tri_session *s) {
     int ranks = s->place.world->segment.n, cores = tri__cores();
-    if (ranks > cores) tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks, cores);
+    if (ranks > cores)
+        tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks,
+                 cores);
 }
 
-/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry run. stages: with the
- * measured times. */
-static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all, tri_json *facts) {
+/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry
+ * run. stages: with the measured times. */
+static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all,
+                           tri_json *facts) {
     const tri_pipeline *p = &stages->pipeline;
     tri_dry dry;
     double begin = INFINITY, end = 0, busy = 0;
@@ -230,8 +242,9 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     double busy = 0, span = 0;
     for (int p = 0; p < in.mesh.pp; p++) busy += at[p].busy, span += at[p].span;
     *out = tri__json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
-                     tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble", 1 - busy / span, "predicted_bubble",
-                     now.bubble, "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
+                          tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble",
+                          1 - busy / span, "predicted_bubble", now.bubble, "stages",
+                          stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(add_flow(arena, &in, &now.stages, all, *out));
     say_crowded(s);

@@ -10,8 +10,10 @@ typedef struct tri_stage_clock {
     tri_stage_time *unit;  /* [units of the whole model] seconds of all microbatches and counted steps */
     uint8_t *turned;       /* [n_mb] backward has begun; of the step in hand */
     int64_t seen, steps;   /* steps so far; counted ones: all but the first, which finds memory cold */
-    double busy, moving, waiting, span; /* seconds of the counted steps: computing, in transfers, idle in them, in all */
-    double begin, end;     /* sums over the counted steps: when the first and the last instruction of a microbatch computed; tri__clock */
+    double busy, moving, waiting,
+        span;          /* seconds of the counted steps: computing, in transfers, idle in them, in all */
+    double begin, end; /* sums over the counted steps: when the first and the last instruction of a microbatch computed;
+                          tri__clock */
 } tri_stage_clock;
 
 /* Without a pipeline it does nothing, here and below. */
@@ -21,11 +23,13 @@ void tri__stage_clock_close(tri_stage_clock *clock);
 void tri__stage_clock_before(tri_stage_clock *clock, tri_session *session);
 void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *session, double seconds);
 
-/* When the run has ended, on every rank. On the lead *pipeline is an object (new reference): shape, schedule, microbatches, bubble (measured
- * share of waiting), predicted_bubble (simulated with the measured times); of microbatches alone, without the update: flow_seconds from the
- * first forward to the last gradient, flow_bubble, the share of them that was not computing, and dry_bubble, that of the schedule's dry run
- * with the measured times; stages with busy_seconds, waiting_seconds and communication_seconds of a step; better_stages, said aloud too, where the slowest is over 1.2 times the mean and another cut is faster.
- * stage_profile.json in the run folder is what --stage-profile reads. NULL elsewhere and without a pipeline. */
+/* When the run has ended, on every rank. On the lead *pipeline is an object (new reference): shape, schedule,
+ * microbatches, bubble (measured share of waiting), predicted_bubble (simulated with the measured times); of
+ * microbatches alone, without the update: flow_seconds from the first forward to the last gradient, flow_bubble, the
+ * share of them that was not computing, and dry_bubble, that of the schedule's dry run with the measured times; stages
+ * with busy_seconds, waiting_seconds and communication_seconds of a step; better_stages, said aloud too, where the
+ * slowest is over 1.2 times the mean and another cut is faster. stage_profile.json in the run folder is what
+ * --stage-profile reads. NULL elsewhere and without a pipeline. */
 tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, tri_json **pipeline);
 
 #endif

@@ -1,13 +1,13 @@
-/* stop.h - a request to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that comes near. Ranks
- * hear of it at different moments, so they agree, at the end of a step, that it is the last. */
+/* stop.h - a request to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that
+ * comes near. Ranks hear of it at different moments, so they agree, at the end of a step, that it is the last. */
 #ifndef TRI_TRAIN_STOP_H
 #define TRI_TRAIN_STOP_H
 
 #include "base/stop.h"
 #include "comm/world/world.h"
 
-/* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a checkpoint take; so
- * many, three times, are left before the deadline, and half a minute more. */
+/* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a
+ * checkpoint take; so many, three times, are left before the deadline, and half a minute more. */
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need);
 /* The same of any rank: all call it, all get the same answer. */
 tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, int *agreed);

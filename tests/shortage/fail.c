@@ -1,7 +1,8 @@
 /* fail.c - loaded before a program (LD_PRELOAD), it tells the program's allocations apart by their call stacks.
  *   SHORTAGE_LIST=FILE   writes the hash of every distinct stack, in the order of their first allocation; nothing fails
- *   SHORTAGE_FAIL=HASH   the first allocation at that stack fails, once; with SHORTAGE_TRACE its stack is written to stderr
- * A stack is hashed by module and offset, so that a hash means the same place in each run of the same program. */
+ *   SHORTAGE_FAIL=HASH   the first allocation at that stack fails, once; with SHORTAGE_TRACE its stack is written to
+ * stderr A stack is hashed by module and offset, so that a hash means the same place in each run of the same
+ * program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -74,7 +75,8 @@ static uint64_t stack_hash(void) {
     for (int i = 0; i < n; i++) {
         uintptr_t at = (uintptr_t)frame[i];
         for (int m = 0; m < n_modules; m++)
-            if (at >= module[m].begin && at < module[m].end) hash = mix(hash, mix(module[m].name, at - module[m].begin));
+            if (at >= module[m].begin && at < module[m].end)
+                hash = mix(hash, mix(module[m].name, at - module[m].begin));
     }
     return hash ? hash : 1;
 }

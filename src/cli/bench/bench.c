@@ -38,7 +38,8 @@ tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "bench", n, args, words, 1, &n_words);
     if (status == TRI_OK) {
-        status = tri__fail(TRI_USAGE, "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step` and `pipeline`",
+        status = tri__fail(TRI_USAGE,
+                           "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step` and `pipeline`",
                            n_words ? words[0] : "");
         for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
             if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings);

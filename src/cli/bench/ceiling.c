@@ -44,7 +44,8 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
 static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
     const tri_device *d = p->device;
     int64_t rows[OPERANDS] = {n, n, n, 1};
-    p->call = (tri_call){.op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = threads, .context = p->context};
+    p->call = (tri_call){
+        .op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = threads, .context = p->context};
     for (int k = 0; k < OPERANDS; k++) {
         p->bytes[k] = (size_t)rows[k] * (size_t)n * tri__dtype_bytes(dtype);
         p->call.t[k] = (tri_tensor){NULL, rows[k], n};

@@ -1,9 +1,9 @@
 /* comm.c - `trident bench comm`: how fast ranks talk.
  *
- * For every operation and size, a number of calls. Before each, every rank writes its buffer anew (else small ones stay in the cache of
- * whoever reduced them last and look twice as fast) and all meet. A call's time is the slowest rank's, the median of the calls counts, and
- * each result is looked at. In between, so that all see the same weather, two threads copy 128 MiB (memcpy_ratio), and under an MPI
- * launcher MPI does the same operation on the same buffers.
+ * For every operation and size, a number of calls. Before each, every rank writes its buffer anew (else small ones stay
+ * in the cache of whoever reduced them last and look twice as fast) and all meet. A call's time is the slowest rank's,
+ * the median of the calls counts, and each result is looked at. In between, so that all see the same weather, two
+ * threads copy 128 MiB (memcpy_ratio), and under an MPI launcher MPI does the same operation on the same buffers.
  *
  * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for what an operation must move. */
 #include "cli/bench/bench.h"
@@ -23,14 +23,14 @@
 #include <sys/mman.h>
 
 enum {
-    WARM = 3,                /* calls before those that count */
+    WARM = 3, /* calls before those that count */
     CALLS_MAX = 500,
     CALLS_MIN = 11,
-    CALL_BYTES = 512 << 20,  /* calls of a size: so many bytes in all, between the two above */
-    COPIES = 5,              /* memcpy samples of a size, at least, spread over its calls; one each of up to FEW calls */
+    CALL_BYTES = 512 << 20, /* calls of a size: so many bytes in all, between the two above */
+    COPIES = 5,             /* memcpy samples of a size, at least, spread over its calls; one each of up to FEW calls */
     FEW = 20,
     COPY_BYTES = 128 << 20,
-    HEAP_SLACK = 4 << 20     /* staging of the times */
+    HEAP_SLACK = 4 << 20 /* staging of the times */
 };
 static const int64_t SIZE_LEAST = 4, SIZE_MOST = (int64_t)8 << 30;
 
@@ -107,7 +107,8 @@ static tri_status time_copy(const rig *r, double *seconds) {
     size_t half = COPY_BYTES / 2;
     copier other = {.to = r->to + half, .from = r->from + half, .bytes = half};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, copy_half, &other)) return tri__fail(TRI_RESOURCE, "cannot start a thread that copies memory");
+    if (pthread_create(&thread, NULL, copy_half, &other))
+        return tri__fail(TRI_RESOURCE, "cannot start a thread that copies memory");
     while (!atomic_load(&other.ready)) sched_yield();
     double begin = tri__clock();
     atomic_store(&other.go, 1);
@@ -146,13 +147,14 @@ static tri_status verify(const rig *r, const op_row *op, int64_t count, int call
     for (int i = 0; i < 3 && all; i++) {
         float want = expected(r, op, (int)(places[i] / count), call), got = out[places[i]];
         if (got != want)
-            return tri__fail(TRI_INTERNAL, "%s of %lld elements on rank %d: element %lld is %g, not %g", op->name, (long long)count, r->me,
-                             (long long)places[i], (double)got, (double)want);
+            return tri__fail(TRI_INTERNAL, "%s of %lld elements on rank %d: element %lld is %g, not %g", op->name,
+                             (long long)count, r->me, (long long)places[i], (double)got, (double)want);
     }
     return TRI_OK;
 }
 
-/* Writes the inputs anew and lets all ranks begin together. The second meeting is for those that slept through the first. */
+/* Writes the inputs anew and lets all ranks begin together. The second meeting is for those that slept through the
+ * first. */
 static tri_status prepare(const rig *r, const op_row *op, int64_t count, int call) {
     int64_t all = op->all_in ? count * r->n : count;
     float mine = value(r->me, call);
@@ -162,7 +164,11 @@ static tri_status prepare(const rig *r, const op_row *op, int64_t count, int cal
 }
 
 static tri_collective what(const rig *r, const op_row *op, int64_t count) {
-    return (tri_collective){.kind = op->kind, .dtype = TRI_F32, .reduction = TRI_SUM, .in = r->in, .out = op->in_place ? r->in : r->out,
+    return (tri_collective){.kind = op->kind,
+                            .dtype = TRI_F32,
+                            .reduction = TRI_SUM,
+                            .in = r->in,
+                            .out = op->in_place ? r->in : r->out,
                             .count = count};
 }
 
@@ -209,24 +215,29 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
         if (r->me == 0) TRI_TRY(time_copy(r, &s->copy[s->copies]));
         s->copies++;
     }
-    TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64, TRI_MAX)); /* a call takes as long as its slowest rank */
+    TRI_TRY(tri_all_reduce(r->all, NULL, s->own, s->calls, TRI_F64,
+                           TRI_MAX)); /* a call takes as long as its slowest rank */
     return has_native(r, op) ? tri_all_reduce(r->all, NULL, s->native, s->calls, TRI_F64, TRI_MAX) : TRI_OK;
 }
 
 static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
     FILE *out = r->plan->cli->out;
-    double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds, copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
-    double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1, native = has_native(r, op) ? tri__bench_median(s->native, s->calls) : 0;
+    double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds,
+           copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
+    double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1,
+           native = has_native(r, op) ? tri__bench_median(s->native, s->calls) : 0;
     if (!r->plan->settings->json) {
         char mpi[64] = "";
-        if (r->plan->native) snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
-        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n, seconds * 1e6,
-                            rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
+        if (r->plan->native)
+            snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
+        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n,
+                            seconds * 1e6, rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
         return TRI_OK;
     }
-    tri_json *line = tri__json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes", (tri_json_int)bytes, "ranks", r->n,
-                             "time_us", seconds * 1e6, "algbw_gbs", rate / 1e9, "busbw_gbs", bus * rate / 1e9,
-                             "memcpy_ratio", rate / copy_rate, "memcpy_gbs", copy_rate / 1e9);
+    tri_json *line = tri__json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes",
+                                    (tri_json_int)bytes, "ranks", r->n, "time_us", seconds * 1e6, "algbw_gbs",
+                                    rate / 1e9, "busbw_gbs", bus * rate / 1e9, "memcpy_ratio", rate / copy_rate,
+                                    "memcpy_gbs", copy_rate / 1e9);
     if (line && native) {
         tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
         tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
@@ -270,23 +281,31 @@ static tri_status set_up(rig *r) {
     if (needs_out(r->plan)) TRI_TRY(tri_heap_alloc(r->world, buffer_bytes(r->plan, r->n), &memory));
     r->out = memory;
     if (r->me) return TRI_OK;
-    char *both = mmap(NULL, 2 * (size_t)COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (both == MAP_FAILED) return tri__fail(TRI_RESOURCE, "no memory for two copies of 128 MiB, the measure of memory's speed");
+    char *both = mmap(NULL, 2 * (size_t)COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                      -1, 0);
+    if (both == MAP_FAILED)
+        return tri__fail(TRI_RESOURCE, "no memory for two copies of 128 MiB, the measure of memory's speed");
     memset(both, 1, 2 * (size_t)COPY_BYTES);
     r->from = both, r->to = both + COPY_BYTES;
-    tri__text_table_add(&r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
-                                              : "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy");
+    tri__text_table_add(
+        &r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
+                                   : "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy");
     return TRI_OK;
 }
 
 static tri_status run_rank(tri_world *world, const plan *p) {
-    rig r = {.plan = p, .world = world, .all = tri_group_world(world), .n = tri_world_size(world), .me = tri_world_rank(world)};
+    rig r = {.plan = p,
+             .world = world,
+             .all = tri_group_world(world),
+             .n = tri_world_size(world),
+             .me = tri_world_rank(world)};
     samples *s = malloc(sizeof *s);
     tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
     for (int i = 0; i < OPS; i++)
         for (int k = 0; p->asked[i] && k < (op_rows[i].kind == TRI_BARRIER ? 1 : p->n_sizes) && status == TRI_OK; k++)
             status = measure(&r, &op_rows[i], p->bytes[k], s);
-    if (status == TRI_OK && r.me == 0 && !p->settings->json) status = tri__text_table_print(&r.table, p->cli->out, p->cli->out_color);
+    if (status == TRI_OK && r.me == 0 && !p->settings->json)
+        status = tri__text_table_print(&r.table, p->cli->out, p->cli->out_color);
     tri__text_table_free(&r.table);
     if (r.from) munmap(r.from, 2 * (size_t)COPY_BYTES);
     free(s);
@@ -299,15 +318,19 @@ static tri_status read_plan(const tri_settings *settings, plan *p) {
     for (int k = 0; k < settings->op.n; k++) {
         int found = 0;
         for (int i = 0; i < OPS; i++)
-            if (strcmp(settings->op.at[k], op_rows[i].name) == 0 || strcmp(settings->op.at[k], "all") == 0) found = p->asked[i] = 1;
-        if (!found) return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help lists them", settings->op.at[k]);
+            if (strcmp(settings->op.at[k], op_rows[i].name) == 0 || strcmp(settings->op.at[k], "all") == 0)
+                found = p->asked[i] = 1;
+        if (!found)
+            return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help lists them",
+                             settings->op.at[k]);
     }
     p->bytes = calloc((size_t)settings->sizes.n + 1, sizeof *p->bytes);
     if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", settings->sizes.n);
     for (int k = 0; k < settings->sizes.n; k++) {
         p->bytes[p->n_sizes++] = tri__text_size(settings->sizes.at[k]);
         if (p->bytes[k] < SIZE_LEAST || p->bytes[k] > SIZE_MOST)
-            return tri__fail(TRI_USAGE, "--sizes %s: expected bytes from 4 to 8G, e.g. 4096, 64K, 25M", settings->sizes.at[k]);
+            return tri__fail(TRI_USAGE, "--sizes %s: expected bytes from 4 to 8G, e.g. 4096, 64K, 25M",
+                             settings->sizes.at[k]);
     }
     return p->n_sizes && settings->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
 }

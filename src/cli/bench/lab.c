@@ -1,9 +1,9 @@
 /* lab.c - `trident bench lab`: one model, every layout of its parallelism, one line each.
  *
- * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then trains on it as
- * `trident train` does, one thread a rank where ranks compute themselves, and its run folder says what it took: summary.json memory and
- * transfers, metrics.jsonl time. A layout that does not fit is refused before it starts, or killed by the system when others take the memory
- * meanwhile; its line says so. */
+ * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then
+ * trains on it as `trident train` does, one thread a rank where ranks compute themselves, and its run folder says what
+ * it took: summary.json memory and transfers, metrics.jsonl time. A layout that does not fit is refused before it
+ * starts, or killed by the system when others take the memory meanwhile; its line says so. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/lab_data.h"
@@ -39,14 +39,18 @@ static const struct layout {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "recv"};
-enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 /* without progress: large weights take long to make */ };
+enum {
+    KINDS = sizeof kinds / sizeof *kinds,
+    RUN_SECONDS = 300 /* without progress: large weights take long to make */
+};
 
-/* What became of a layout. Bytes are those of the rank that has most, seconds and shares means over ranks and timed steps. */
+/* What became of a layout. Bytes are those of the rank that has most, seconds and shares means over ranks and timed
+ * steps. */
 typedef struct result {
     int ran;
     char refusal[1024];
     double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without second memory */
-    double device;                                     /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
+    double device; /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
     tri_run_steps steps;
     double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */
     struct { double seconds, exposed; } kind[KINDS];   /* of a step */
@@ -79,9 +83,11 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
     tri__run_line_add(l, "--output-dir=%s/%s", b->folder, layout->name);
     tri__run_line_add(l, "--nproc-per-node=%d", n);
     tri__run_line_add(l, "--global-batch-size=%d", n * b->model->samples);
-    if (layout->kind == PIPELINE) tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
+    if (layout->kind == PIPELINE)
+        tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
     if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
-    tri__run_line_add(l, "--threads=%d", b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
+    tri__run_line_add(l, "--threads=%d",
+                      b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
     tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
     tri__run_line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
     tri__run_line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
@@ -95,7 +101,9 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
 
 /* ---- What a run left behind ---- */
 
-static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static double number(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
 static void raise_to(double *most, double value) { *most = value > *most ? value : *most; }
 
 static void take_planned(const tri_json *ranks, result *r) {
@@ -162,8 +170,9 @@ static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, res
     }
     if (b->sharing) r->device /= settings->nproc_per_node < b->sharing ? (double)settings->nproc_per_node : b->sharing;
     if ((int)status == 128 + SIGKILL) { /* the others may fit all the same */
-        snprintf(r->refusal, sizeof r->refusal,
-                 "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
+        snprintf(
+            r->refusal, sizeof r->refusal,
+            "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
         return TRI_OK;
     }
     r->ran = status == TRI_OK;
@@ -179,7 +188,8 @@ static tri_status run_layout(lab *b, int which) {
     if (!b->asked->quiet) fprintf(b->cli->err, "%s ...\n", layouts[which].title);
     line_of(b, &layouts[which], l);
     tri_status status = tri__settings_init(&settings);
-    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    if (status == TRI_OK)
+        status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &b->result[which]);
     result *r = &b->result[which];
     if (b->result[0].ran && r->ran) r->efficiency = r->rate / ((double)settings.nproc_per_node * b->result[0].rate);
@@ -200,21 +210,23 @@ static const char *binds(const result *r) {
 
 static tri_status print_json(const lab *b, int which) {
     const result *r = &b->result[which];
-    tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout", layouts[which].name, "ranks",
-                          layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran, "binds", binds(r), "planned_bytes", r->planned,
-                          "second_bytes", r->second);
+    tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout",
+                                 layouts[which].name, "ranks", layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran,
+                                 "binds", binds(r), "planned_bytes", r->planned, "second_bytes", r->second);
     if (o && !r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
     if (o && r->ran) {
-        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated, "held_bytes", r->held,
-                                 "max_rss_bytes", r->max_rss, "step_ms", 1e3 * r->steps.seconds, "samples_per_second", r->rate,
-                                 "loader_share", r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
+        tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
+                                        "held_bytes", r->held, "max_rss_bytes", r->max_rss, "step_ms",
+                                        1e3 * r->steps.seconds, "samples_per_second", r->rate, "loader_share",
+                                        r->steps.loading, "comm_share", r->steps.moving, "idle_share", r->steps.idle);
         tri__json_update(o, more);
         tri__json_decref(more);
         if (r->efficiency > 0) tri__json_set_new(o, "efficiency", tri__json_real(r->efficiency));
         if (r->device > 0) tri__json_set_new(o, "device_bytes", tri__json_real(r->device));
         for (int k = 0; k < KINDS; k++)
-            tri__json_set_new(o, kinds[k],
-                                tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
+            tri__json_set_new(
+                o, kinds[k],
+                tri__json_pack("{s:f, s:f}", "ms", 1e3 * r->kind[k].seconds, "exposed_ms", 1e3 * r->kind[k].exposed));
     }
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
@@ -232,27 +244,33 @@ static void add_row(const lab *b, int which, tri_text_table *table) {
     }
     if (r->efficiency > 0) snprintf(share, sizeof share, "%.2f", r->efficiency);
     for (int k = 0; k < KINDS; k++) {
-        if (r->kind[k].seconds > 0) snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
+        if (r->kind[k].seconds > 0)
+            snprintf(text[k], sizeof text[k], "%.1f (%.1f)", 1e3 * r->kind[k].seconds, 1e3 * r->kind[k].exposed);
         else snprintf(text[k], sizeof text[k], "-");
     }
     tri__text_table_add(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%s", layouts[which].title, planned,
-                        tri__text_bytes(r->device > 0 ? r->device : r->held, held), r->rate, share, text[0], text[1], text[2], text[3], binds(r));
+                        tri__text_bytes(r->device > 0 ? r->device : r->held, held), r->rate, share, text[0], text[1],
+                        text[2], text[3], binds(r));
 }
 
 static tri_status print_table(const lab *b) {
     const tri_lab_model *m = b->model;
     FILE *out = b->cli->out;
     tri_text_table table = {0};
-    fprintf(out,
-            "%d layers x %d, %d ranks, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n", m->layers,
-            m->width, b->n, m->samples, m->tokens);
-    tri__text_table_add(&table, "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
+    fprintf(
+        out,
+        "%d layers x %d, %d ranks, %d x %d tokens each; memory of a rank, ms of a step (exposed beyond computing)\n\n",
+        m->layers, m->width, b->n, m->samples, m->tokens);
+    tri__text_table_add(
+        &table,
+        "layout\tplanned\tmeasured\tsamples/s\tefficiency\tall_gather\treduce_scatter\tall_reduce\trecv\tbinds");
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i]) add_row(b, i, &table);
     tri_status status = tri__text_table_print(&table, out, b->cli->out_color);
     tri__text_table_free(&table);
     for (int i = 0; i < LAYOUTS; i++)
-        if (b->chosen[i] && !b->result[i].ran) fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
+        if (b->chosen[i] && !b->result[i].ran)
+            fprintf(out, "\n%s is refused: %s\n", layouts[i].title, b->result[i].refusal);
     return status;
 }
 
@@ -277,7 +295,8 @@ static tri_status run_all(lab *b) {
 
 /* Heads, and layers with what comes before and after them, can be shared by so many. */
 static int is_possible(const lab *b, const struct layout *layout) {
-    return layout->kind == TENSOR ? b->model->heads % b->n == 0 : layout->kind != PIPELINE || b->model->layers + 2 >= b->n;
+    return layout->kind == TENSOR ? b->model->heads % b->n == 0
+                                  : layout->kind != PIPELINE || b->model->layers + 2 >= b->n;
 }
 
 static tri_status choose(lab *b) {
@@ -289,7 +308,9 @@ static tri_status choose(lab *b) {
             if ((named || strcmp(asked->at[k], "all") == 0) && is_possible(b, &layouts[i])) b->chosen[i] = 1;
             known |= named;
         }
-        if (!known) return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help` names them", asked->at[k]);
+        if (!known)
+            return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help` names them",
+                             asked->at[k]);
     }
     return TRI_OK;
 }
@@ -298,7 +319,8 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
     tri_launch launch;
     TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
-        return tri__fail(TRI_USAGE, "bench lab starts its own ranks, one layout after another: run it without a launcher");
+        return tri__fail(TRI_USAGE,
+                         "bench lab starts its own ranks, one layout after another: run it without a launcher");
     lab *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (lab){.cli = cli, .asked = settings, .model = &tri__lab_models[settings->lab_model]};
@@ -308,7 +330,8 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
     int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
     if (gpus) b->sharing = (b->n + gpus - 1) / gpus;
     if (status == TRI_OK && b->steps <= b->model->warmup)
-        status = tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps, b->model->warmup);
+        status = tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps,
+                           b->model->warmup);
     if (status == TRI_OK) status = run_all(b);
     free(b);
     return status;

@@ -1,4 +1,5 @@
-/* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and the configuration of one encoder or of two alike. */
+/* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and the configuration of
+ * one encoder or of two alike. */
 #include "cli/bench/lab_data.h"
 
 #include "base/json.h"
@@ -7,13 +8,53 @@
 #include <string.h>
 
 const tri_lab_model tri__lab_models[] = {
-    {.name = "tiny", .layers = 2, .width = 64, .heads = 4, .vocabulary = 300, .samples = 2, .tokens = 16, .warmup = 1, .timed = 3},
-    {.name = "small", .layers = 4, .width = 512, .heads = 8, .vocabulary = 2000, .samples = 4, .tokens = 96, .warmup = 1, .timed = 5},
+    {.name = "tiny",
+     .layers = 2,
+     .width = 64,
+     .heads = 4,
+     .vocabulary = 300,
+     .samples = 2,
+     .tokens = 16,
+     .warmup = 1,
+     .timed = 3},
+    {.name = "small",
+     .layers = 4,
+     .width = 512,
+     .heads = 8,
+     .vocabulary = 2000,
+     .samples = 4,
+     .tokens = 96,
+     .warmup = 1,
+     .timed = 5},
     /* 1.07 billion parameters: two ranks need 33.2 GiB by DDP, 18.5 GiB by ZeRO-3 */
-    {.name = "large", .layers = 20, .width = 2048, .heads = 16, .vocabulary = 28996, .samples = 2, .tokens = 128, .warmup = 1, .timed = 2},
+    {.name = "large",
+     .layers = 20,
+     .width = 2048,
+     .heads = 16,
+     .vocabulary = 28996,
+     .samples = 2,
+     .tokens = 128,
+     .warmup = 1,
+     .timed = 2},
     /* `deep` is that of bench pipeline; `oneb` is bench step's: 1.28 billion parameters, 46 GiB in bf16 on one GPU */
-    {.name = "deep", .layers = 8, .width = 64, .heads = 4, .vocabulary = 300, .samples = 4, .tokens = 64, .warmup = 1, .timed = 5},
-    {.name = "oneb", .layers = 24, .width = 2048, .heads = 16, .vocabulary = 28996, .samples = 16, .tokens = 1024, .warmup = 1, .timed = 2},
+    {.name = "deep",
+     .layers = 8,
+     .width = 64,
+     .heads = 4,
+     .vocabulary = 300,
+     .samples = 4,
+     .tokens = 64,
+     .warmup = 1,
+     .timed = 5},
+    {.name = "oneb",
+     .layers = 24,
+     .width = 2048,
+     .heads = 16,
+     .vocabulary = 28996,
+     .samples = 16,
+     .tokens = 1024,
+     .warmup = 1,
+     .timed = 2},
 };
 
 /* Labels alternate. */
@@ -35,12 +76,14 @@ static tri_status write_table(const tri_lab_model *m, int texts, const char *fol
 
 static tri_status write_config(const tri_lab_model *m, int texts, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    tri_json *encoder = tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size", m->vocabulary, "hidden_size",
-                                m->width, "num_hidden_layers", m->layers, "num_attention_heads", m->heads, "intermediate_size",
-                                4 * m->width, "max_position_embeddings", m->tokens);
-    tri_json *config = tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "text",
-                               "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim", 64, "fusion_hidden_dim", 64,
-                               "is_binary", 1, "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
+    tri_json *encoder = tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "vocab_size",
+                                       m->vocabulary, "hidden_size", m->width, "num_hidden_layers", m->layers,
+                                       "num_attention_heads", m->heads, "intermediate_size", 4 * m->width,
+                                       "max_position_embeddings", m->tokens);
+    tri_json *config = tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:b, s:i, s:i, s:f}", "label_name", "label",
+                                      "primary_text_name", "text", "primary_tokenizer", vocab, "primary_encoder",
+                                      encoder, "hidden_common_dim", 64, "fusion_hidden_dim", 64, "is_binary", 1,
+                                      "num_classes", 2, "max_sen_len", m->tokens, "lr", 1e-4);
     if (config && texts > 1) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("other"));
         tri__json_set(config, "secondary_encoder", encoder);

@@ -14,8 +14,8 @@ typedef struct tri_lab_model {
 } tri_lab_model;
 extern const tri_lab_model tri__lab_models[]; /* in the order of --lab-model's choices */
 
-/* Writes config.json, vocab/ and data/train.csv with so many rows into an existing folder. Every text has the model's tokens; texts: 1 or
- * 2, each with an encoder of its own. */
+/* Writes config.json, vocab/ and data/train.csv with so many rows into an existing folder. Every text has the model's
+ * tokens; texts: 1 or 2, each with an encoder of its own. */
 tri_status tri__lab_write(const tri_lab_model *model, int texts, const char *folder, int64_t rows);
 
 #endif

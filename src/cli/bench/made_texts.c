@@ -1,4 +1,5 @@
-/* made_texts.c - a vocabulary of words of one token each, and texts of any length made of them: the same ones every time. */
+/* made_texts.c - a vocabulary of words of one token each, and texts of any length made of them: the same ones every
+ * time. */
 #include "cli/bench/made_texts.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ static tri_status write_vocabulary(const char *folder, int n) {
     return tri__made_close(out, path);
 }
 
-tri_status tri__made_folders(const char *folder, int n, char vocab[static TRI_PATH_MAX], char data[static TRI_PATH_MAX]) {
+tri_status tri__made_folders(const char *folder, int n, char vocab[static TRI_PATH_MAX],
+                             char data[static TRI_PATH_MAX]) {
     TRI_TRY(tri__path_join(vocab, folder, "vocab"));
     TRI_TRY(tri__path_join(data, folder, "data"));
     TRI_TRY(tri__folder_make(vocab));

@@ -1,8 +1,8 @@
 /* pipeline.c - `trident bench pipeline`: one model of two encoders, every schedule and shape, one line each.
  *
- * Each is a run of `trident train` on a table made for the occasion, whose summary.json says how long microbatches took to flow through the
- * pipeline, and how long the schedule's dry run says with the measured stages. On the device "timed" stages sleep as long as they would
- * compute: so a pipeline of eight can be measured on two cores. */
+ * Each is a run of `trident train` on a table made for the occasion, whose summary.json says how long microbatches took
+ * to flow through the pipeline, and how long the schedule's dry run says with the measured stages. On the device
+ * "timed" stages sleep as long as they would compute: so a pipeline of eight can be measured on two cores. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/lab_data.h"
@@ -24,7 +24,8 @@ static const char *const shapes[] = {"auto", "chain", "branch"}; /* by TRI_SHAPE
 typedef struct result {
     double step;           /* seconds */
     double flow;           /* seconds from the first forward to the last gradient */
-    double bubble, dry;    /* shares of it in which ranks do not compute: measured; by the schedule with the measured stages */
+    double bubble,
+        dry; /* shares of it in which ranks do not compute: measured; by the schedule with the measured stages */
     double activations;    /* bytes, planned, of the rank that has most */
 } result;
 
@@ -68,12 +69,14 @@ static tri_status list_layouts(pipeline *b) {
             found |= is;
         }
         if (!found)
-            return tri__fail(TRI_USAGE, "--schedules %s: no such schedule; there are gpipe, 1f1b, interleaved, zb-h1, zbv, and all",
-                             names->at[i]);
+            return tri__fail(
+                TRI_USAGE, "--schedules %s: no such schedule; there are gpipe, 1f1b, interleaved, zb-h1, zbv, and all",
+                names->at[i]);
     }
     for (int k = 0; k < TRI_SCHEDULE_COUNT; k++)
         if (wanted[k]) add_schedule(b, (tri_schedule_kind)k);
-    return b->n ? TRI_OK : tri__fail(TRI_USAGE, "--pipeline-shape branch: the schedules asked for are for stages in a row");
+    return b->n ? TRI_OK
+                : tri__fail(TRI_USAGE, "--pipeline-shape branch: the schedules asked for are for stages in a row");
 }
 
 /* ---- One run ---- */
@@ -100,7 +103,9 @@ static void line_of(const pipeline *b, const layout *at, tri_run_line *l) {
     for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
 }
 
-static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static double number(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
 
 static tri_status read_summary(const char *folder, result *r) {
     char path[TRI_PATH_MAX];
@@ -136,10 +141,12 @@ static tri_status run_layout(const pipeline *b, layout *at) {
     int n_words;
     tri_run_line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (!b->asked->quiet) fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
+    if (!b->asked->quiet)
+        fprintf(b->cli->err, "%s, %s ...\n", tri__schedule_row(at->schedule)->name, shapes[at->shape]);
     line_of(b, at, l);
     tri_status status = tri__settings_init(&settings);
-    if (status == TRI_OK) status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+    if (status == TRI_OK)
+        status = tri__settings_parse(&settings, "train", l->n - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
     if (status == TRI_OK) status = run(b, l, &settings, &at->result);
     tri__settings_free(&settings);
     free(l);
@@ -153,10 +160,11 @@ static double ratio_of(const result *r) { return r->dry > 0 ? r->bubble / r->dry
 
 static tri_status print_json(const pipeline *b, const layout *at) {
     const result *r = &at->result;
-    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "model", b->model->name, "device", b->device,
-                          "schedule", tri__schedule_row(at->schedule)->name, "shape", shapes[at->shape], "stages", b->stages,
-                          "microbatches", b->microbatches, "step_ms", 1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble,
-                          "dry_bubble", r->dry, "activation_bytes", r->activations);
+    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "model", b->model->name,
+                                 "device", b->device, "schedule", tri__schedule_row(at->schedule)->name, "shape",
+                                 shapes[at->shape], "stages", b->stages, "microbatches", b->microbatches, "step_ms",
+                                 1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble, "dry_bubble", r->dry,
+                                 "activation_bytes", r->activations);
     if (o && r->dry > 0) tri__json_set_new(o, "ratio", tri__json_real(ratio_of(r)));
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
@@ -167,15 +175,16 @@ static tri_status print_json(const pipeline *b, const layout *at) {
 static tri_status print_table(const pipeline *b) {
     const tri_lab_model *m = b->model;
     tri_text_table table = {0};
-    fprintf(b->cli->out, "2 encoders of %d layers x %d, %d stages on device %s, %d microbatches of %d x %d tokens\n\n", m->layers, m->width,
-            b->stages, b->device, b->microbatches, m->samples, m->tokens);
+    fprintf(b->cli->out, "2 encoders of %d layers x %d, %d stages on device %s, %d microbatches of %d x %d tokens\n\n",
+            m->layers, m->width, b->stages, b->device, b->microbatches, m->samples, m->tokens);
     tri__text_table_add(&table, "schedule\tshape\tstep ms\tflow ms\tbubble\tdry run\tratio\tactivations");
     for (int i = 0; i < b->n; i++) {
         const result *r = &b->layout[i].result;
         char bytes[32], ratio[32] = "-";
         if (r->dry > 0) snprintf(ratio, sizeof ratio, "%.2f", ratio_of(r));
-        tri__text_table_add(&table, "%s\t%s\t%.1f\t%.1f\t%.1f %%\t%.1f %%\t%s\t%s", tri__schedule_row(b->layout[i].schedule)->name,
-                            shapes[b->layout[i].shape], 1e3 * r->step, 1e3 * r->flow, 100 * r->bubble, 100 * r->dry, ratio,
+        tri__text_table_add(&table, "%s\t%s\t%.1f\t%.1f\t%.1f %%\t%.1f %%\t%s\t%s",
+                            tri__schedule_row(b->layout[i].schedule)->name, shapes[b->layout[i].shape], 1e3 * r->step,
+                            1e3 * r->flow, 100 * r->bubble, 100 * r->dry, ratio,
                             tri__text_bytes(r->activations, bytes));
     }
     tri_status status = tri__text_table_print(&table, b->cli->out, b->cli->out_color);
@@ -211,7 +220,8 @@ static tri_status resolve(pipeline *b) {
     b->steps = s->max_steps ? s->max_steps : b->model->warmup + b->model->timed;
     if (b->stages < 2) return tri__fail(TRI_USAGE, "--pp-size %d: a pipeline has two stages at least", b->stages);
     if (b->steps <= b->model->warmup)
-        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps, b->model->warmup);
+        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b->steps,
+                         b->model->warmup);
     return list_layouts(b);
 }
 
@@ -219,7 +229,8 @@ tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings) {
     tri_launch launch;
     TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
-        return tri__fail(TRI_USAGE, "bench pipeline starts its own ranks, one schedule after another: run it without a launcher");
+        return tri__fail(TRI_USAGE,
+                         "bench pipeline starts its own ranks, one schedule after another: run it without a launcher");
     pipeline *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     *b = (pipeline){.cli = cli, .asked = settings};

@@ -44,7 +44,9 @@ typedef struct steps {
     tri_run_steps sum; /* of shares */
 } steps;
 
-static double number(const tri_json *object, const char *key) { return tri__json_number_value(tri__json_get(object, key)); }
+static double number(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
 
 static tri_status keep(steps *s, const tri_json *event) {
     if (s->n == s->cap) {

@@ -13,8 +13,8 @@ typedef struct tri_run_line {
     int n;
 } tri_run_line;
 void tri__run_line_add(tri_run_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Starts the ranks of `settings`, which the line was parsed to, and waits for them. What they print is not the bench's result; a failure's
- * words come back in tri_error. */
+/* Starts the ranks of `settings`, which the line was parsed to, and waits for them. What they print is not the bench's
+ * result; a failure's words come back in tri_error. */
 tri_status tri__run_line_start(const tri_cli *cli, tri_run_line *line, const tri_settings *settings);
 
 /* Of the steps after warm-up, from metrics.jsonl: the median's seconds, and mean shares of a step. */

@@ -1,8 +1,8 @@
 /* step.c - `trident bench step`: a training step of each case on one device, against what its matrix products reach.
  *
- * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train` takes them, in this
- * process. MFU counts only real tokens, and the model as it is written: three times the products of all layers' forward pass for every
- * token, whatever is computed again or left out. */
+ * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train`
+ * takes them, in this process. MFU counts only real tokens, and the model as it is written: three times the products of
+ * all layers' forward pass for every token, whatever is computed again or left out. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/ceiling.h"
@@ -26,7 +26,7 @@ typedef struct result {
     double flops, rate, mfu;         /* of a step, by the definition above; of samples a second */
     double executed;                 /* FLOPs of a step's operations, all of them */
     int64_t tokens;                  /* of a step, both texts, median step's */
-    double planned, used;            /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
+    double planned, used; /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
     double by_op[TRI_OP_COUNT];      /* seconds of one more, marked step */
     double loss[2];                  /* of the first and the last step */
 } result;
@@ -64,7 +64,8 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     if (b->asked->tune_products) ADD("--tune-products");
     ADD("--seed=1");
     ADD("--threads=%lld", (long long)b->asked->threads);
-    if (b->asked->memory_limit) snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
+    if (b->asked->memory_limit)
+        snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
     for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
 #undef ADD
     TRI_TRY(tri__settings_init(settings));
@@ -87,7 +88,8 @@ static double model_flops(const tri_session *s) {
         for (int text = 0; text < model->n_texts; text++) {
             const tri_encoder *e = &model->encoder[text];
             const tri_counts *counts = &s->feed[mb].counts;
-            flops += 3 * (double)e->num_hidden_layers * layer_flops(e, (double)counts->of[TRI_SYM_T0 + text], counts->squares[TRI_SYM_T0 + text]);
+            flops += 3 * (double)e->num_hidden_layers *
+                     layer_flops(e, (double)counts->of[TRI_SYM_T0 + text], counts->squares[TRI_SYM_T0 + text]);
         }
     return flops;
 }
@@ -125,7 +127,8 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
     int64_t n = b->steps - WARMUP;
     r->step = tri__bench_median(times, n);
     r->least = times[0];
-    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n, r->executed /= (double)n;
+    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n,
+                                                                  r->executed /= (double)n;
     r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
     r->mfu = b->ceiling > 0 && sum > 0 ? flops / sum / b->ceiling : 0;
     free(times);
@@ -139,7 +142,8 @@ static tri_status mark_step(tri_session *s, result *r) {
     s->times = calloc((size_t)p->n_instrs + 1, sizeof *s->times);
     if (!s->times) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = one_step(s, &host);
-    for (int i = 0; i < p->n_instrs && status == TRI_OK; i++) r->by_op[p->instr[i].op] += s->times[i].end - s->times[i].begin;
+    for (int i = 0; i < p->n_instrs && status == TRI_OK; i++)
+        r->by_op[p->instr[i].op] += s->times[i].end - s->times[i].begin;
     free(s->times);
     s->times = NULL;
     return status;
@@ -169,13 +173,16 @@ static tri_status run(const bench *b, result *r) {
 static tri_status print_json(const bench *b, const result *r) {
     tri_json *by_op = tri__json_object();
     for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (r->by_op[op] > 0) tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
-    tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at->name,
-                          "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min", 1e3 * r->least,
-                          "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu,
-                          "ceiling_tflops", b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12,
-                          "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last", r->loss[1],
-                          "operations_ms", by_op);
+        if (r->by_op[op] > 0)
+            tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
+    tri_json *o = tri__json_pack(
+        "{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case",
+        b->at->name, "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min",
+        1e3 * r->least, "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened,
+        "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu, "ceiling_tflops",
+        b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12, "executed_tflop",
+        r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last",
+        r->loss[1], "operations_ms", by_op);
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
@@ -186,8 +193,8 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
     char planned[32], used[32] = "-";
     tri__text_bytes(r->planned, planned);
     if (r->used > 0) tri__text_bytes(r->used, used);
-    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s", b->at->name, b->at->what, 1e3 * r->step, r->rate, 100 * r->mfu,
-                        r->first, planned, used);
+    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s", b->at->name, b->at->what, 1e3 * r->step,
+                        r->rate, 100 * r->mfu, r->first, planned, used);
 }
 
 /* ---- From beginning to end ---- */
@@ -226,10 +233,12 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings) {
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
     bench b = {.cli = cli, .asked = settings, .steps = settings->max_steps ? settings->max_steps : WARMUP + TIMED};
     if (b.steps <= WARMUP)
-        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps, WARMUP);
+        return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps,
+                         WARMUP);
     TRI_TRY(tri__device_get(settings->device, &b.device));
     if (b.device->hollow)
-        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu", settings->device);
+        return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu",
+                         settings->device);
     int threads = settings->threads ? (int)settings->threads : tri__cores();
     TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->apart ? 8192 : 1024, threads, &b.ceiling));
     return run_cases(&b);

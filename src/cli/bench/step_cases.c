@@ -1,4 +1,5 @@
-/* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's configuration. */
+/* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's
+ * configuration. */
 #include "cli/bench/step_cases.h"
 
 #include "base/json.h"
@@ -35,7 +36,8 @@ const tri_step_case *tri__step_case_find(const char *name) {
     return NULL;
 }
 
-/* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1 / 3.7. */
+/* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1
+ * / 3.7. */
 static int length_of(const tri_step_case *at, int64_t k) {
     double even = fmod(((double)k + 0.5) * 0.6180339887498949, 1);
     int length = (int)(at->tokens * pow(even, 2.7));
@@ -59,18 +61,20 @@ static tri_status write_table(const tri_step_case *at, const char *folder, int64
 }
 
 static tri_json *encoder_json(const tri_step_case *at) {
-    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size", at->vocabulary, "hidden_size",
-                     at->width, "num_hidden_layers", at->layers, "num_attention_heads", at->heads, "intermediate_size", 4 * at->width,
-                     "max_position_embeddings", at->tokens, "type_vocab_size", 2, "hidden_dropout_prob", 0.1,
-                     "attention_probs_dropout_prob", 0.1);
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type", "bert", "vocab_size",
+                          at->vocabulary, "hidden_size", at->width, "num_hidden_layers", at->layers,
+                          "num_attention_heads", at->heads, "intermediate_size", 4 * at->width,
+                          "max_position_embeddings", at->tokens, "type_vocab_size", 2, "hidden_dropout_prob", 0.1,
+                          "attention_probs_dropout_prob", 0.1);
 }
 
 static tri_status write_config(const tri_step_case *at, const char *folder, const char *vocab) {
     char path[TRI_PATH_MAX];
-    tri_json *config = tri__json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}", "label_name", "label",
-                               "primary_text_name", "first", "tab_field_list", "a", "b", "c", "primary_tokenizer", vocab,
-                               "primary_encoder", encoder_json(at), "hidden_common_dim", 256, "fusion_hidden_dim", 128, "fusion_dropout",
-                               0.1, "is_binary", 1, "num_classes", 2, "max_sen_len", at->tokens, "lr", 1e-4);
+    tri_json *config = tri__json_pack("{s:s, s:s, s:[s,s,s], s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:f}",
+                                      "label_name", "label", "primary_text_name", "first", "tab_field_list", "a", "b",
+                                      "c", "primary_tokenizer", vocab, "primary_encoder", encoder_json(at),
+                                      "hidden_common_dim", 256, "fusion_hidden_dim", 128, "fusion_dropout", 0.1,
+                                      "is_binary", 1, "num_classes", 2, "max_sen_len", at->tokens, "lr", 1e-4);
     if (config && at->texts > 1) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
         tri__json_set_new(config, "secondary_tokenizer", tri__json_string(vocab));

@@ -1,4 +1,5 @@
-/* step_cases.h - the models and batches of `trident bench step`, and files to train them on. bench/torch_step.py has the same. */
+/* step_cases.h - the models and batches of `trident bench step`, and files to train them on. bench/torch_step.py has
+ * the same. */
 #ifndef TRI_CLI_BENCH_STEP_CASES_H
 #define TRI_CLI_BENCH_STEP_CASES_H
 

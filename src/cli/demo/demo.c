@@ -1,6 +1,7 @@
-/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on four ranks and
- * the same model with one input left out, and prints what each scores on rows none of them saw. What it leaves behind
- * is ordinary: data/, vocab/, a configuration and a run folder for each model, for use with train, eval and predict. */
+/* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on
+ * four ranks and the same model with one input left out, and prints what each scores on rows none of them saw. What it
+ * leaves behind is ordinary: data/, vocab/, a configuration and a run folder for each model, for use with train, eval
+ * and predict. */
 #include "cli/cli.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
@@ -41,8 +42,9 @@ typedef struct demo {
 } demo;
 
 static tri_json *encoder(int positions) {
-    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64, "num_hidden_layers", 2,
-                     "num_attention_heads", 4, "intermediate_size", 128, "max_position_embeddings", positions);
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "model_type", "bert", "hidden_size", 64,
+                          "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size", 128,
+                          "max_position_embeddings", positions);
 }
 
 /* The vocabulary's folder is a model's, though without weights: other configurations may name it. */
@@ -74,21 +76,22 @@ static tri_status write_inputs(demo *d) {
 }
 
 static tri_json *configuration(const demo *d, const struct variant *v) {
-    tri_json *config =
-        tri__json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label", "primary_text_name",
-                  v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer", d->vocab, "primary_encoder",
-                  encoder(128), "hidden_common_dim", 64, "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1,
-                  "num_classes", 2, "max_sen_len", 128, "pooling", "mean");
+    tri_json *config = tri__json_pack("{s:s, s:s, s:s, s:o, s:i, s:i, s:f, s:b, s:i, s:i, s:s}", "label_name", "label",
+                                      "primary_text_name", v->dialogue ? "dialogue" : "shiptrack", "primary_tokenizer",
+                                      d->vocab, "primary_encoder", encoder(128), "hidden_common_dim", 64,
+                                      "fusion_hidden_dim", 64, "fusion_dropout", 0.1, "is_binary", 1, "num_classes", 2,
+                                      "max_sen_len", 128, "pooling", "mean");
     if (v->dialogue && v->track) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("shiptrack"));
         tri__json_set_new(config, "secondary_tokenizer", tri__json_string(d->vocab));
         tri__json_set_new(config, "secondary_encoder", encoder(128));
     }
     if (v->numbers)
-        tri__json_set_new(config, "tab_field_list",
-                            tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
-    tri_json *optimisation = tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps", 50,
-                                     "global_batch_size", BATCH, "epochs", 6);
+        tri__json_set_new(
+            config, "tab_field_list",
+            tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
+    tri_json *optimisation = tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01,
+                                            "warmup_steps", 50, "global_batch_size", BATCH, "epochs", 6);
     tri__json_update(config, optimisation);
     tri__json_decref(optimisation);
     return config;
@@ -127,7 +130,8 @@ static tri_status line_of(const demo *d, const struct variant *v, line *out) {
     return TRI_OK;
 }
 
-/* The ranks are this program with that command line. What they print belongs to progress: results are the demo's own. */
+/* The ranks are this program with that command line. What they print belongs to progress: results are the demo's
+ * own. */
 static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *settings) {
     tri_cli cli = *d->cli;
     cli.argv = l->argv;
@@ -150,7 +154,8 @@ static tri_status train_and_score(demo *d, int which) {
     if (status == TRI_OK) status = line_of(d, v, l);
     while (l->argv[n_args]) n_args++;
     if (status == TRI_OK)
-        status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0, &n_words);
+        status = tri__settings_parse(&settings, "train", n_args - 2, (const char *const *)l->argv + 2, NULL, 0,
+                                     &n_words);
     if (status == TRI_OK) status = train_on_ranks(d, l, &settings);
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");

@@ -14,7 +14,8 @@ tri_status tri__link_try(tri_link *link, int error, int rank) {
     char words[256];
     if (!error) return TRI_OK;
     link->remote->words(error, words, sizeof words);
-    return tri__fail(TRI_IO, "%s could not carry bytes between this rank and rank %d: %s. Is that machine up, and the network?",
+    return tri__fail(TRI_IO,
+                     "%s could not carry bytes between this rank and rank %d: %s. Is that machine up, and the network?",
                      link->remote->name, rank, words);
 }
 
@@ -81,10 +82,12 @@ static void tag_give(tri_far *far, int tag) { far->tags[tag / 64] &= ~((uint64_t
 static tri_status keep(tri_link *link, int from, const tri_note *note, const char *data, int64_t bytes) {
     tri_far *far = &link->far[from];
     if (bytes != (note->tag < 0 ? note->bytes : 0))
-        return tri__fail(TRI_DISAGREE, "rank %d sent a note of %lld bytes that says %lld: do all machines run the same build?", from,
+        return tri__fail(TRI_DISAGREE,
+                         "rank %d sent a note of %lld bytes that says %lld: do all machines run the same build?", from,
                          (long long)bytes, (long long)note->bytes);
     tri_arrived *it = malloc(sizeof *it + (size_t)bytes);
-    if (!it) return tri__fail(TRI_RESOURCE, "no memory for a message of %lld bytes from rank %d", (long long)bytes, from);
+    if (!it)
+        return tri__fail(TRI_RESOURCE, "no memory for a message of %lld bytes from rank %d", (long long)bytes, from);
     it->next = NULL;
     it->note = *note;
     memcpy(it->data, data, (size_t)bytes);
@@ -99,7 +102,9 @@ static tri_arrived *find(tri_far *far, const tri_message *message) {
     for (tri_arrived **at = &far->first; *at; at = &(*at)->next) {
         tri_arrived *it = *at;
         const tri_note *note = &it->note;
-        if (note->what.group != message->what.group || note->channel != message->channel || note->number != message->number) continue;
+        if (note->what.group != message->what.group || note->channel != message->channel ||
+            note->number != message->number)
+            continue;
         *at = it->next;
         if (far->last == &it->next) far->last = at;
         return it;
@@ -109,16 +114,24 @@ static tri_arrived *find(tri_far *far, const tri_message *message) {
 
 static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     char bytes[TRI_NOTE_BYTES];
-    tri_note note = {.kind = TRI_NOTE_MESSAGE, .channel = message->channel, .tag = -1, .number = message->number, .bytes = message->bytes,
+    tri_note note = {.kind = TRI_NOTE_MESSAGE,
+                     .channel = message->channel,
+                     .tag = -1,
+                     .number = message->number,
+                     .bytes = message->bytes,
                      .what = message->what};
     int small = message->bytes <= TRI_NOTE_INLINE;
-    if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0) return TRI_OK; /* all in use: at a later turn */
+    if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0)
+        return TRI_OK; /* all in use: at a later turn */
     memcpy(bytes, &note, sizeof note);
     if (small && message->bytes) memcpy(bytes + sizeof note, message->data, (size_t)message->bytes);
-    TRI_TRY(tri__link_try(link, link->remote->note(link->state, rank, bytes, (int)sizeof note + (small ? (int)message->bytes : 0)), rank));
+    TRI_TRY(tri__link_try(
+        link, link->remote->note(link->state, rank, bytes, (int)sizeof note + (small ? (int)message->bytes : 0)),
+        rank));
     message->stage = small ? 2 : 1;
     if (small) return TRI_OK;
-    return tri__link_try(link, link->remote->send(link->state, rank, note.tag, message->data, message->bytes, &message->state), rank);
+    return tri__link_try(
+        link, link->remote->send(link->state, rank, note.tag, message->data, message->bytes, &message->state), rank);
 }
 
 static tri_status disagree(tri_link *link, tri_group *group, const tri_message *message, const tri_descriptor *theirs) {
@@ -128,8 +141,8 @@ static tri_status disagree(tri_link *link, tri_group *group, const tri_message *
     tri__describe(theirs, group->n, there, sizeof there);
     link->mine = 1;
     tri__control_fail(group->world->segment.control, rank, TRI_DISAGREE,
-                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->world->rank, here, rank,
-                      there);
+                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s",
+                      group->world->rank, here, rank, there);
     return tri__world_check(group->world);
 }
 
@@ -139,10 +152,13 @@ static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_
     int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes;
     tri_status status = same ? TRI_OK : disagree(link, group, message, &it->note.what);
     message->stage = it->note.tag < 0 ? 2 : 1;
-    if (status == TRI_OK && message->stage == 2 && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
+    if (status == TRI_OK && message->stage == 2 && message->bytes)
+        memcpy(message->data, it->data, (size_t)message->bytes);
     if (status == TRI_OK && message->stage == 1)
-        status = tri__link_try(link, link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state),
-                               rank);
+        status = tri__link_try(
+            link,
+            link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state),
+            rank);
     free(it);
     return status;
 }
@@ -173,7 +189,8 @@ static tri_status hear(tri_link *link) {
         if (n == 0) return TRI_OK;
         if (n < 0) return tri__link_try(link, -n, from);
         if (n < (int)sizeof note)
-            return tri__fail(TRI_DISAGREE, "rank %d sent a note of %d bytes: do all machines run the same build?", from, n);
+            return tri__fail(TRI_DISAGREE, "rank %d sent a note of %d bytes: do all machines run the same build?", from,
+                             n);
         memcpy(&note, bytes, sizeof note);
         link->far[from].sign = tri__clock();
         if (note.kind == TRI_NOTE_MESSAGE) {
@@ -192,7 +209,8 @@ tri_status tri__remote_poll(tri_world *world) {
     if (!link || link->dropped || world->nodes.n == 1) return tri__world_check(world);
     tri_status status = atomic_load_explicit(&control->abort, memory_order_relaxed) ? TRI_OK : hear(link);
     if (status == TRI_OK) status = tri__link_watch(link);
-    if (status != TRI_OK && !atomic_load(&control->abort)) tri__control_fail(control, world->rank, status, "%s", tri_error());
+    if (status != TRI_OK && !atomic_load(&control->abort))
+        tri__control_fail(control, world->rank, status, "%s", tri_error());
     if (atomic_load(&control->abort)) tri__link_drop(link);
     return tri__world_check(world);
 }

@@ -1,8 +1,9 @@
 /* link_alive.c - failures and signs of life between machines.
  *
- * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll: in waits, and as
- * they get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks all wait for a busy one elsewhere
- * is not taken for a deadlock; one that shows none leaves that to the machine's watcher; none at all is reported here. */
+ * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll:
+ * in waits, and as they get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks
+ * all wait for a busy one elsewhere is not taken for a deadlock; one that shows none leaves that to the machine's
+ * watcher; none at all is reported here. */
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
@@ -12,10 +13,13 @@
 
 static const double LOOK_SECONDS = 0.02;    /* between looks at those waited for */
 static const double FRESH_SECONDS = 0.5;    /* a wait that was not seen for longer is a new one */
-static const double SILENCE = 1.25;         /* of the progress timeout: the machine's own watcher, who knows more, comes first */
+static const double SILENCE =
+    1.25; /* of the progress timeout: the machine's own watcher, who knows more, comes first */
 static const double TELL_SECONDS = 0.1;     /* for notes of a failure to go out */
 
-static int elsewhere(const tri_world *world, int rank) { return world->nodes.node_of[rank] != world->nodes.node_of[world->rank]; }
+static int elsewhere(const tri_world *world, int rank) {
+    return world->nodes.node_of[rank] != world->nodes.node_of[world->rank];
+}
 
 void tri__link_take(tri_link *link, int from, const tri_note *note, const char *text) {
     tri_control *control = link->world->segment.control;
@@ -48,23 +52,27 @@ static tri_status report(tri_link *link, int rank, double silent) {
     tri__describe(&link->far[rank].what, link->far[rank].members, what, sizeof what);
     link->mine = 1;
     if (link->far[rank].left)
-        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s", link->world->rank,
-                          what);
+        tri__control_fail(control, rank, TRI_DISAGREE, "has ended, and rank %d on another machine waits for it in %s",
+                          link->world->rank, what);
     else
         tri__control_fail(control, rank, TRI_DISAGREE,
-                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It hangs, died, or its "
-                          "machine cannot be reached; or raise --progress-timeout", silent, link->world->rank, what);
+                          "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It "
+                          "hangs, died, or its "
+                          "machine cannot be reached; or raise --progress-timeout",
+                          silent, link->world->rank, what);
     return tri__world_check(link->world);
 }
 
 tri_status tri__link_watch(tri_link *link) {
-    double now = tri__clock(), limit = link->world->segment.control->progress_timeout, stood = now - link->looked - 10 * LOOK_SECONDS;
+    double now = tri__clock(), limit = link->world->segment.control->progress_timeout,
+           stood = now - link->looked - 10 * LOOK_SECONDS;
     if (now - link->looked < LOOK_SECONDS) return TRI_OK;
     for (int r = 0; r < link->world->size; r++) {
         tri_far *far = &link->far[r];
         if (far->waited == 0 || now - far->waited > FRESH_SECONDS) continue;
         if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not look */
-        int gone = far->left && far->waited > far->left; /* all it sent came before it said so, and was looked at since */
+        int gone = far->left &&
+                   far->waited > far->left; /* all it sent came before it said so, and was looked at since */
         if (gone || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
         if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
         tri_note ask = {.kind = TRI_NOTE_ASK};
@@ -82,13 +90,15 @@ void tri__link_drop(tri_link *link) {
     char bytes[sizeof(tri_note) + TRI_FAILURE_TEXT + 96];
     if (link->dropped) return;
     link->dropped = 1;
-    if (tri__control_failure(world->segment.control, &failure) && (link->mine || failure.rank < 0 || !elsewhere(world, failure.rank))) {
+    if (tri__control_failure(world->segment.control, &failure) &&
+        (link->mine || failure.rank < 0 || !elsewhere(world, failure.rank))) {
         tri_note note = {.kind = TRI_NOTE_FAILURE, .rank = failure.rank, .code = failure.code};
         char *text = bytes + sizeof note;
         size_t room = sizeof bytes - sizeof note;
         int n = snprintf(text, room, "%s", failure.text);
         if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
-            n += snprintf(text + n, room - (size_t)n, " (step %lld, %s)", (long long)failure.step, tri__doing_text(failure.phase));
+            n += snprintf(text + n, room - (size_t)n, " (step %lld, %s)", (long long)failure.step,
+                          tri__doing_text(failure.phase));
         else if (failure.phase < TRI_DOING_COUNT)
             n += snprintf(text + n, room - (size_t)n, " (%s)", tri__doing_text(failure.phase));
         note.bytes = n;

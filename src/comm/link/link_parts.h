@@ -28,7 +28,7 @@ typedef struct tri_arrived {
 /* What this rank knows of one on another machine. */
 typedef struct tri_far {
     tri_arrived *first, **last;   /* in the order of arrival; last is NULL before the first */
-    uint64_t *tags;               /* [TRI_REMOTE_TAGS / 64] bits: tags of sends under way to it; NULL before the first */
+    uint64_t *tags; /* [TRI_REMOTE_TAGS / 64] bits: tags of sends under way to it; NULL before the first */
     double waited;                /* tri__clock() when this rank last found that it waits for it; 0: never */
     double sign, asked;           /* last sign of life (or when the wait began); last question */
     uint64_t beats;               /* as last answered */

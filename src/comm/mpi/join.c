@@ -104,13 +104,17 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop
     char key[64];
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
-    snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random, join->nodes.node_of[join->rank]);
+    snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random,
+             join->nodes.node_of[join->rank]);
     tri_rendezvous meeting = {.key = key,
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
                            .seconds = MEET_SECONDS,
                            .stop = stop};
-    tri_segment_spec spec = {.n = join->n_here, .world = join->size, .world_rank = join->here, .heap_bytes = how->heap_bytes,
+    tri_segment_spec spec = {.n = join->n_here,
+                             .world = join->size,
+                             .world_rank = join->here,
+                             .heap_bytes = how->heap_bytes,
                              .progress_timeout = how->progress_timeout};
     return tri__rendezvous(&meeting, &spec, segment);
 }
@@ -151,7 +155,8 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
     find_machines(join);
     tri_status status = agree(join, meet(join, how, launch->stop, &segment));
     int local = join->nodes.local_of[join->rank];
-    if (status == TRI_OK) status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
+    if (status == TRI_OK)
+        status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
     if (status != TRI_OK) {
         tri__segment_close(&segment);
         return status;
@@ -192,6 +197,8 @@ tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
     if (what->dtype != TRI_F32 || what->reduction != TRI_SUM || what->counts)
         return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", name);
     int error = plugin->native(world->remote_state, name, what->in, what->out, what->count, what->root);
-    if (error < 0) return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", name, (long long)what->count);
+    if (error < 0)
+        return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", name,
+                         (long long)what->count);
     return mpi_try(&join, error, name);
 }

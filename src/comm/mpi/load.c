@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its files are
- * sparse: without this check a shortage would be a SIGBUS later. */
+/* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its
+ * files are sparse: without this check a shortage would be a SIGBUS later. */
 static const double MPI_SHARED_BYTES = 4.25 * 1024 * 1024;
 
 /* Names in the order in which they are tried. */
@@ -25,12 +25,15 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
     for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
         library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's parts need its symbols */
     if (!library)
-        return tri__fail(TRI_USAGE, "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
-                         "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",
-                         launcher, why, TRI_MPI_PLUGIN_NAME);
+        return tri__fail(
+            TRI_USAGE,
+            "started by %s, but the MPI plug-in does not load (%s). Install an MPI with its compiler (Debian: "
+            "libopenmpi-dev) and run make again, which builds %s; on one machine --nproc-per-node needs no MPI",
+            launcher, why, TRI_MPI_PLUGIN_NAME);
     *plugin = dlsym(library, "tri_mpi_plugin_table");
     if (!*plugin || (*plugin)->version != TRI_MPI_PLUGIN_VERSION)
-        return tri__fail(TRI_USAGE, "%s is of another version than this program: run make again, or install both together",
+        return tri__fail(TRI_USAGE,
+                         "%s is of another version than this program: run make again, or install both together",
                          TRI_MPI_PLUGIN_NAME);
     return TRI_OK;
 }
@@ -59,7 +62,9 @@ tri_status tri__mpi_check_shared(const char *folder, int ranks) {
     double each = MPI_SHARED_BYTES, need = ranks * each, mib = 1024 * 1024;
     double size = (double)disk.f_blocks * (double)disk.f_frsize, free = (double)disk.f_bavail * (double)disk.f_frsize;
     if (size >= need && free >= each) return TRI_OK;
-    return tri__fail(TRI_RESOURCE, "%s is too small for MPI: %d ranks of this machine need %.0f MiB of it, and it has %.1f MiB "
-                     "(%.1f MiB free). In a container, start it with --shm-size=%.0fm (docker run, podman run) or --ipc=host",
-                     folder, ranks, need / mib, size / mib, free / mib, need / mib < 64 ? 64 : need / mib * 2);
+    return tri__fail(
+        TRI_RESOURCE,
+        "%s is too small for MPI: %d ranks of this machine need %.0f MiB of it, and it has %.1f MiB "
+        "(%.1f MiB free). In a container, start it with --shm-size=%.0fm (docker run, podman run) or --ipc=host",
+        folder, ranks, need / mib, size / mib, free / mib, need / mib < 64 ? 64 : need / mib * 2);
 }

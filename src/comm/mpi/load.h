@@ -14,8 +14,8 @@ void tri__mpi_list(char *out, size_t size);
 /* What `srun --mpi` must be told for ranks of this MPI, by what a plug-in was built with: "pmix" for Open MPI, "pmi2"
  * for MPICH. */
 const char *tri__mpi_srun_type(const char *built_with);
-/* MPI keeps shared memory of its own in `folder` ("/dev/shm"): TRI_RESOURCE with need and available when `ranks` ranks would run out
- * of it. */
+/* MPI keeps shared memory of its own in `folder` ("/dev/shm"): TRI_RESOURCE with need and available when `ranks` ranks
+ * would run out of it. */
 tri_status tri__mpi_check_shared(const char *folder, int ranks);
 
 #endif

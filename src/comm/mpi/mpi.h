@@ -5,11 +5,12 @@
 #include "comm/start/environment.h"
 #include "comm/world/world.h"
 
-/* Loads the plug-in, starts MPI, finds out which ranks share a machine and gives those one segment: MPI carries only what crosses
- * machines. Once in a process. `how` with its defaults filled in. TRI_USAGE: no plug-in, or the launcher and MPI do not fit together;
- * TRI_RESOURCE: shared memory is short, ours or MPI's. */
+/* Loads the plug-in, starts MPI, finds out which ranks share a machine and gives those one segment: MPI carries only
+ * what crosses machines. Once in a process. `how` with its defaults filled in. TRI_USAGE: no plug-in, or the launcher
+ * and MPI do not fit together; TRI_RESOURCE: shared memory is short, ours or MPI's. */
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world);
-/* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a world without MPI. */
+/* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a
+ * world without MPI. */
 tri_status tri__mpi_native(tri_world *world, const tri_collective *what);
 
 #endif

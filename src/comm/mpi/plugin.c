@@ -1,5 +1,5 @@
-/* plugin.c - MPI behind the table of plugin.h. It is a shared library of its own, built with the MPI that was found, and is loaded only
- * under an MPI launcher. It knows ranks, bytes and tags, and nothing of Trident. */
+/* plugin.c - MPI behind the table of plugin.h. It is a shared library of its own, built with the MPI that was found,
+ * and is loaded only under an MPI launcher. It knows ranks, bytes and tags, and nothing of Trident. */
 #include "comm/mpi/plugin.h"
 
 #include <limits.h>
@@ -17,7 +17,8 @@ enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STR
 
 typedef enum what { NOTE, SEND, RECEIVE } what;
 
-/* A transfer or a note under way; transfers longer than a piece are several MPI messages of one tag, which MPI keeps in order. */
+/* A transfer or a note under way; transfers longer than a piece are several MPI messages of one tag, which MPI keeps in
+ * order. */
 typedef struct item {
     struct item *next, *prev;
     what what;
@@ -127,13 +128,14 @@ static int any(state *s, what what) {
     int left = 0;
     for (item *it = s->list.next; it != &s->list; it = it->next) {
         int done = 0;
-        if (it->what == what) left |= MPI_Testall(it->n, it->request, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !done;
+        if (it->what == what)
+            left |= MPI_Testall(it->n, it->request, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !done;
     }
     return left;
 }
 
-/* Notes go out as far as they can; then what still waits to receive is taken back. A receive that is half done cannot be: it is given
- * the rest of the time to end. */
+/* Notes go out as far as they can; then what still waits to receive is taken back. A receive that is half done cannot
+ * be: it is given the rest of the time to end. */
 static void drop(void *of, double seconds) {
     state *s = of;
     double end = now() + seconds;
@@ -155,7 +157,8 @@ static int leave(void *of, int *done) {
     return error ? error : MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
 }
 
-/* Without MPI_Finalize after a failure: it would wait for ranks that are gone. The process that ends so ends the job. */
+/* Without MPI_Finalize after a failure: it would wait for ranks that are gone. The process that ends so ends the
+ * job. */
 static void state_close(void *of, int failed) {
     state *s = of;
     if (!failed) {
@@ -245,8 +248,17 @@ __attribute__((visibility("default"))) extern const tri_mpi_plugin tri_mpi_plugi
 const tri_mpi_plugin tri_mpi_plugin_table = {
     .version = TRI_MPI_PLUGIN_VERSION,
     .built_with = BUILT_WITH,
-    .remote = {.name = "mpi", .report_seconds = 0.5, .note = note, .hear = hear, .send = send, .receive = receive, .test = test,
-               .drop = drop, .leave = leave, .close = state_close, .words = words},
+    .remote = {.name = "mpi",
+               .report_seconds = 0.5,
+               .note = note,
+               .hear = hear,
+               .send = send,
+               .receive = receive,
+               .test = test,
+               .drop = drop,
+               .leave = leave,
+               .close = state_close,
+               .words = words},
     .open = state_open,
     .gather = gather,
     .native = native,

@@ -16,8 +16,8 @@ typedef struct tri_mpi_plugin {
     /* Of all ranks: all[size][bytes] in rank order. Waits for them as long as go_on(context) is not 0; then -1, and
      * only close may follow. */
     int (*gather)(void *state, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context);
-    /* MPI's own blocking collective of all ranks, f32 sums, to compare with: name as "all_reduce"; count as in tri_collective.
-     * -1: not a name it knows. */
+    /* MPI's own blocking collective of all ranks, f32 sums, to compare with: name as "all_reduce"; count as in
+     * tri_collective. -1: not a name it knows. */
     int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);
 } tri_mpi_plugin;
 

@@ -6,17 +6,23 @@
 #include <stdlib.h>
 
 static tri_status check_fields(const tri_group *group, const tri_collective *what) {
-    if ((unsigned)what->kind >= TRI_COLLECTIVE_COUNT) return tri__fail(TRI_USAGE, "%d is no kind of operation", (int)what->kind);
+    if ((unsigned)what->kind >= TRI_COLLECTIVE_COUNT)
+        return tri__fail(TRI_USAGE, "%d is no kind of operation", (int)what->kind);
     const tri_kind_row *kind = tri__kind(what->kind);
     int message = what->kind == TRI_SEND || what->kind == TRI_RECV;
-    if ((unsigned)what->dtype >= TRI_DTYPE_COUNT) return tri__fail(TRI_USAGE, "%s: %d is no element type", kind->name, (int)what->dtype);
+    if ((unsigned)what->dtype >= TRI_DTYPE_COUNT)
+        return tri__fail(TRI_USAGE, "%s: %d is no element type", kind->name, (int)what->dtype);
     if (kind->reduces && (unsigned)what->reduction >= TRI_REDUCTION_COUNT)
         return tri__fail(TRI_USAGE, "%s: %d is no reduction", kind->name, (int)what->reduction);
     if (kind->rooted && (what->root < 0 || what->root >= group->n))
-        return tri__fail(TRI_USAGE, "%s: member %d of a group of %d (they count from 0)", kind->name, what->root, group->n);
-    if (message && what->root == group->me) return tri__fail(TRI_USAGE, "%s: a rank cannot send to itself; copy instead", kind->name);
-    if (what->counts && !kind->uneven) return tri__fail(TRI_USAGE, "%s has no counts of single members; give count", kind->name);
-    if (!what->counts && what->count < 0) return tri__fail(TRI_USAGE, "%s: a count of %lld", kind->name, (long long)what->count);
+        return tri__fail(TRI_USAGE, "%s: member %d of a group of %d (they count from 0)", kind->name, what->root,
+                         group->n);
+    if (message && what->root == group->me)
+        return tri__fail(TRI_USAGE, "%s: a rank cannot send to itself; copy instead", kind->name);
+    if (what->counts && !kind->uneven)
+        return tri__fail(TRI_USAGE, "%s has no counts of single members; give count", kind->name);
+    if (!what->counts && what->count < 0)
+        return tri__fail(TRI_USAGE, "%s: a count of %lld", kind->name, (long long)what->count);
     return TRI_OK;
 }
 
@@ -37,8 +43,10 @@ static tri_status resolve_counts(const tri_group *group, const tri_collective *w
     for (int m = 0; m < group->n; m++) {
         int64_t count = what->counts ? what->counts[m] : what->count;
         if (count < 0) return tri__fail(TRI_USAGE, "%s: a count of %lld for member %d", name, (long long)count, m);
-        if (__builtin_add_overflow(all, count, &all) || __builtin_mul_overflow(all, (int64_t)tri__dtype_bytes(what->dtype), &bytes))
-            return tri__fail(TRI_USAGE, "%s: the counts of its %d members add up to more than memory can hold", name, group->n);
+        if (__builtin_add_overflow(all, count, &all) ||
+            __builtin_mul_overflow(all, (int64_t)tri__dtype_bytes(what->dtype), &bytes))
+            return tri__fail(TRI_USAGE, "%s: the counts of its %d members add up to more than memory can hold", name,
+                             group->n);
         equal &= count == (what->counts ? what->counts[0] : what->count);
     }
     if (equal) {
@@ -88,8 +96,8 @@ static tri_status check_under_way(const tri_world *world, const char *name, rang
         range theirs = range_of(other->user_out ? other->user_out : other->out, other->out_count, size),
               read = range_of(other->in, other->in_count, size);
         if (overlap(out, theirs) || overlap(in, theirs) || overlap(out, read))
-            return tri__fail(TRI_USAGE, "%s: its buffer belongs to another operation (%s) that has not been waited for", name,
-                             tri__collective_name(other->what.kind));
+            return tri__fail(TRI_USAGE, "%s: its buffer belongs to another operation (%s) that has not been waited for",
+                             name, tri__collective_name(other->what.kind));
     }
     return TRI_OK;
 }
@@ -98,15 +106,18 @@ static tri_status check_buffers(const tri_group *group, const tri_collective *wh
     const tri_kind_row *kind = tri__kind(what->kind);
     int root = group->me == what->root;
     size_t size = tri__dtype_bytes(what->dtype);
-    if (!kind->in_root || root) p->in = what->in, p->in_count = tri__extent(kind->in, group->n, p->what.count, p->shard, group->me);
-    if (!kind->out_root || root) p->out = what->out, p->out_count = tri__extent(kind->out, group->n, p->what.count, p->shard, group->me);
+    if (!kind->in_root || root)
+        p->in = what->in, p->in_count = tri__extent(kind->in, group->n, p->what.count, p->shard, group->me);
+    if (!kind->out_root || root)
+        p->out = what->out, p->out_count = tri__extent(kind->out, group->n, p->what.count, p->shard, group->me);
     range in = range_of(p->in, p->in_count, size), out = range_of(p->out, p->out_count, size);
     TRI_TRY(check_buffer(kind->name, "input", p->in, p->in_count, size));
     TRI_TRY(check_buffer(kind->name, "output", p->out, p->out_count, size));
     if (overlap(in, out)) {
         p->what.inplace = 1;
         if (!in_place(group, p, in, out, size))
-            return tri__fail(TRI_USAGE, "%s: input and output overlap; let them be apart, or the same for an operation in place",
+            return tri__fail(TRI_USAGE,
+                             "%s: input and output overlap; let them be apart, or the same for an operation in place",
                              kind->name);
     }
     return check_under_way(group->world, kind->name, in, out);

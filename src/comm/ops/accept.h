@@ -4,8 +4,8 @@
 
 #include "comm/world/world.h"
 
-/* Fills in a record that is zeroed but for `bare`: descriptor (but for its sequence), buffers (none of a bare one), counts. TRI_USAGE in words for anything that is wrong with it;
- * nothing is to be undone then. */
+/* Fills in a record that is zeroed but for `bare`: descriptor (but for its sequence), buffers (none of a bare one),
+ * counts. TRI_USAGE in words for anything that is wrong with it; nothing is to be undone then. */
 tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending *pending);
 
 #endif

@@ -9,11 +9,15 @@ static const tri_kind_row kinds[TRI_COLLECTIVE_COUNT] = {
     [TRI_RECV] = {.name = "recv", .out = TRI_EXTENT_COUNT, .rooted = 1},
     [TRI_BROADCAST] = {.name = "broadcast", .in = TRI_EXTENT_COUNT, .in_root = 1, .out = TRI_EXTENT_COUNT, .rooted = 1},
     [TRI_ALL_REDUCE] = {.name = "all_reduce", .in = TRI_EXTENT_COUNT, .out = TRI_EXTENT_COUNT, .reduces = 1},
-    [TRI_REDUCE] = {.name = "reduce", .in = TRI_EXTENT_COUNT, .out = TRI_EXTENT_COUNT, .out_root = 1, .rooted = 1, .reduces = 1},
+    [TRI_REDUCE] =
+        {.name = "reduce", .in = TRI_EXTENT_COUNT, .out = TRI_EXTENT_COUNT, .out_root = 1, .rooted = 1, .reduces = 1},
     [TRI_ALL_GATHER] = {.name = "all_gather", .in = TRI_EXTENT_SHARD, .out = TRI_EXTENT_ALL, .uneven = 1},
-    [TRI_GATHER] = {.name = "gather", .in = TRI_EXTENT_SHARD, .out = TRI_EXTENT_ALL, .out_root = 1, .rooted = 1, .uneven = 1},
-    [TRI_SCATTER] = {.name = "scatter", .in = TRI_EXTENT_ALL, .in_root = 1, .out = TRI_EXTENT_SHARD, .rooted = 1, .uneven = 1},
-    [TRI_REDUCE_SCATTER] = {.name = "reduce_scatter", .in = TRI_EXTENT_ALL, .out = TRI_EXTENT_SHARD, .reduces = 1, .uneven = 1},
+    [TRI_GATHER] =
+        {.name = "gather", .in = TRI_EXTENT_SHARD, .out = TRI_EXTENT_ALL, .out_root = 1, .rooted = 1, .uneven = 1},
+    [TRI_SCATTER] =
+        {.name = "scatter", .in = TRI_EXTENT_ALL, .in_root = 1, .out = TRI_EXTENT_SHARD, .rooted = 1, .uneven = 1},
+    [TRI_REDUCE_SCATTER] =
+        {.name = "reduce_scatter", .in = TRI_EXTENT_ALL, .out = TRI_EXTENT_SHARD, .reduces = 1, .uneven = 1},
     [TRI_ALL_TO_ALL] = {.name = "all_to_all", .in = TRI_EXTENT_ALL, .out = TRI_EXTENT_ALL},
     [TRI_BARRIER] = {.name = "barrier"},
 };
@@ -32,7 +36,9 @@ int64_t tri__extent(tri_buffer_extent extent, int n, int64_t count, const int64_
     }
 }
 
-const char *tri__collective_name(int kind) { return kind >= 0 && kind < TRI_COLLECTIVE_COUNT ? kinds[kind].name : "unknown operation"; }
+const char *tri__collective_name(int kind) {
+    return kind >= 0 && kind < TRI_COLLECTIVE_COUNT ? kinds[kind].name : "unknown operation";
+}
 
 /* "all_reduce sum f32 x 1024"; the record may come from a peer, so nothing in it is trusted. */
 static void describe_data(int kind, int dtype, int reduction, long long count, char *out, size_t size) {
@@ -52,17 +58,20 @@ void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t
     describe_data(what->kind, what->dtype, what->reduction, (long long)what->count, data, sizeof data);
     if (what->counts) snprintf(counts, sizeof counts, " in unequal shards (#%04x)", (unsigned)(what->counts & 0xFFFF));
     if (what->kind == TRI_SEND) snprintf(root, sizeof root, " to member %d, tag %d", (int)what->root, (int)what->tag);
-    else if (what->kind == TRI_RECV) snprintf(root, sizeof root, " from member %d, tag %d", (int)what->root, (int)what->tag);
+    else if (what->kind == TRI_RECV)
+        snprintf(root, sizeof root, " from member %d, tag %d", (int)what->root, (int)what->tag);
     else if (what->kind < TRI_COLLECTIVE_COUNT && kinds[what->kind].rooted)
         snprintf(root, sizeof root, ", root member %d", (int)what->root);
-    snprintf(out, size, "%s%s%s (group of %d, operation %llu)", data, counts, root, group_size, (unsigned long long)what->sequence);
+    snprintf(out, size, "%s%s%s (group of %d, operation %llu)", data, counts, root, group_size,
+             (unsigned long long)what->sequence);
 }
 
 int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b) {
-    int kinds_fit = a->kind == b->kind || (a->kind == TRI_SEND && b->kind == TRI_RECV) || (a->kind == TRI_RECV && b->kind == TRI_SEND);
+    int kinds_fit = a->kind == b->kind || (a->kind == TRI_SEND && b->kind == TRI_RECV) ||
+                    (a->kind == TRI_RECV && b->kind == TRI_SEND);
     int roots_fit = a->root == b->root || a->kind == TRI_SEND || a->kind == TRI_RECV; /* each end names the other */
-    return kinds_fit && roots_fit && a->group == b->group && a->sequence == b->sequence && a->count == b->count && a->counts == b->counts &&
-           a->dtype == b->dtype && a->reduction == b->reduction && a->tag == b->tag;
+    return kinds_fit && roots_fit && a->group == b->group && a->sequence == b->sequence && a->count == b->count &&
+           a->counts == b->counts && a->dtype == b->dtype && a->reduction == b->reduction && a->tag == b->tag;
 }
 
 /* 8 bits each for kind, dtype and reduction; 40 for the count. */

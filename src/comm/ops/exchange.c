@@ -1,11 +1,14 @@
-/* exchange.c - every collective made of messages between pairs of members, for groups that span machines. Nothing blocks.
+/* exchange.c - every collective made of messages between pairs of members, for groups that span machines. Nothing
+ * blocks.
  *
- * First every member sends every other one its descriptor, and nothing is written before all are seen to agree. What is small travels
- * with it, and each member computes its own output alone. Otherwise each sends to each the part of its input that goes into the other's
- * output. All-reduce, reduce and broadcast of larger vectors take two steps, so that no member moves more than about twice the
- * vector: member k's slice of every input goes to k; what k makes of them goes to those who need it.
+ * First every member sends every other one its descriptor, and nothing is written before all are seen to agree. What is
+ * small travels with it, and each member computes its own output alone. Otherwise each sends to each the part of its
+ * input that goes into the other's output. All-reduce, reduce and broadcast of larger vectors take two steps, so that
+ * no member moves more than about twice the vector: member k's slice of every input goes to k; what k makes of them
+ * goes to those who need it.
  *
- * Every element is reduced in one place, of all inputs in the group's order, by the one function that shm uses too: the same bits.
+ * Every element is reduced in one place, of all inputs in the group's order, by the one function that shm uses too: the
+ * same bits.
  *
  * An operation that has begun holds room for what it reduces (as much as its input, in slices; all inputs when small),
  * taken by malloc; at most WINDOW operations of a group have begun and not ended. */
@@ -75,7 +78,8 @@ static span wanted(const tri_pending *p, int from, int to) {
     }
 }
 
-/* The part of `from`'s input that it sends in the first step; for what goes in slices, of what it made in the second. */
+/* The part of `from`'s input that it sends in the first step; for what goes in slices, of what it made in the
+ * second. */
 static span first(const tri_pending *p, int from, int to) {
     if (!in_slices(p)) return wanted(p, from, to);
     return p->what.kind == TRI_BROADCAST && from != p->what.root ? NONE : slice(p, to);
@@ -83,7 +87,8 @@ static span first(const tri_pending *p, int from, int to) {
 
 static span second(const tri_pending *p, int from, int to) {
     int root = p->what.root;
-    if (!in_slices(p) || (p->what.kind == TRI_REDUCE && to != root) || (p->what.kind == TRI_BROADCAST && to == root)) return NONE;
+    if (!in_slices(p) || (p->what.kind == TRI_REDUCE && to != root) || (p->what.kind == TRI_BROADCAST && to == root))
+        return NONE;
     return slice(p, from);
 }
 
@@ -93,9 +98,15 @@ static int64_t place(const tri_pending *p, int from) {
     return gathers ? shard(p, from).at : 0;
 }
 
-static int64_t bytes_of(const tri_pending *p, int64_t elements) { return elements * (int64_t)tri__dtype_bytes(p->what.dtype); }
-static char *at_in(const tri_pending *p, int64_t element) { return p->in ? (char *)p->in + bytes_of(p, element) : NULL; }
-static char *at_out(const tri_pending *p, int64_t element) { return p->out ? (char *)p->out + bytes_of(p, element) : NULL; }
+static int64_t bytes_of(const tri_pending *p, int64_t elements) {
+    return elements * (int64_t)tri__dtype_bytes(p->what.dtype);
+}
+static char *at_in(const tri_pending *p, int64_t element) {
+    return p->in ? (char *)p->in + bytes_of(p, element) : NULL;
+}
+static char *at_out(const tri_pending *p, int64_t element) {
+    return p->out ? (char *)p->out + bytes_of(p, element) : NULL;
+}
 
 /* The same answer on every member: it follows from the descriptor alone. */
 static int is_small(const tri_pending *p) {
@@ -107,7 +118,8 @@ static int is_small(const tri_pending *p) {
     return bytes_of(p, most) <= SMALL && bytes_of(p, most) * n <= SMALL_IN_ALL;
 }
 
-/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read. Nothing of a bare one. */
+/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read.
+ * Nothing of a bare one. */
 static int through_room(const tri_pending *p, int small) {
     return small || reduces(p) || (p->what.kind == TRI_ALL_TO_ALL && p->in == p->out);
 }
@@ -117,8 +129,13 @@ static int through_room(const tri_pending *p, int small) {
 static void add(tri_pending *p, int peer, int receive, void *data, span part, int always) {
     job *j = p->state;
     if (!part.count && !always) return;
-    j->message[j->n_messages++] = (tri_message){.peer = peer, .channel = j->step, .number = p->what.sequence, .what = p->what, .data = data,
-                                                .bytes = bytes_of(p, part.count), .receive = receive};
+    j->message[j->n_messages++] = (tri_message){.peer = peer,
+                                                .channel = j->step,
+                                                .number = p->what.sequence,
+                                                .what = p->what,
+                                                .data = data,
+                                                .bytes = bytes_of(p, part.count),
+                                                .receive = receive};
     j->left++;
 }
 
@@ -129,7 +146,8 @@ static void *target(const tri_pending *p, int from) {
     return at_out(p, in_slices(p) ? slice(p, p->group->me).at : place(p, from));
 }
 
-/* What this rank makes in the first step and sends in the second: its slice of the output; on a rank that has none, in the room. */
+/* What this rank makes in the first step and sends in the second: its slice of the output; on a rank that has none, in
+ * the room. */
 static char *made(const tri_pending *p) {
     const job *j = p->state;
     int me = p->group->me;
@@ -161,8 +179,10 @@ static void move_parts(tri_pending *p, int from_room) {
     job *j = p->state;
     for (int from = 0; from < p->group->n; from++) {
         span part = wanted(p, from, p->group->me);
-        char *source = from == p->group->me ? at_in(p, part.at) : j->room + from * j->part, *to = at_out(p, place(p, from));
-        if (part.count && source != to && (from == p->group->me || from_room)) memcpy(to, source, (size_t)bytes_of(p, part.count));
+        char *source = from == p->group->me ? at_in(p, part.at) : j->room + from * j->part,
+             *to = at_out(p, place(p, from));
+        if (part.count && source != to && (from == p->group->me || from_room))
+            memcpy(to, source, (size_t)bytes_of(p, part.count));
     }
 }
 
@@ -246,5 +266,5 @@ static void cancel(tri_group *group, tri_pending *p) {
         if (j->message[i].stage == 1) tri__message_cancel(group, &j->message[i]);
 }
 
-const tri_transport tri__transport_exchange = {.name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress,
-                                                  .cancel = cancel};
+const tri_transport tri__transport_exchange = {
+    .name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress, .cancel = cancel};

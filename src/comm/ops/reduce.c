@@ -1,5 +1,6 @@
-/* reduce.c - n vectors into one: a plain row for each element type, and vectors for the sums of training (f32, bf16), in which a pass reads
- * every input once and stores to every output. 16-byte vectors are what every arm64 and x86-64 has, and memory is slower than they are. */
+/* reduce.c - n vectors into one: a plain row for each element type, and vectors for the sums of training (f32, bf16),
+ * in which a pass reads every input once and stores to every output. 16-byte vectors are what every arm64 and x86-64
+ * has, and memory is slower than they are. */
 #include "comm/ops/reduce.h"
 
 #include "layout/float16.h"
@@ -67,22 +68,24 @@
 #define NAN_OF(x) 0
 #include "comm/ops/reduce_body.h"
 
-typedef void row(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first, int64_t count);
+typedef void row(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first,
+                 int64_t count);
 static row *const rows[TRI_DTYPE_COUNT] = {
 #define X(upper, lower, bytes) [TRI_##upper] = reduce_##lower,
     TRI_DTYPES(X)
 #undef X
 };
 
-void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t count) {
+void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out,
+                       void *const *out, int64_t count) {
     rows[dtype](reduction, n, in, n_out, out, 0, count);
 }
 
 #define INLINE static inline __attribute__((always_inline))
 enum {
-    WIDE = 4, /* vectors a step: one cache line of each input */
-    AHEAD =
-        32 /* lines that are fetched for writing ahead of their sum: one request to whichever core holds them, not two. Halves the time */
+    WIDE = 4,  /* vectors a step: one cache line of each input */
+    AHEAD = 32 /* lines that are fetched for writing ahead of their sum: one request to whichever core holds them, not
+                  two. Halves the time */
 };
 typedef float vf __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(16), aligned(2), may_alias));
@@ -151,7 +154,8 @@ INLINE void sum_by_number(tri_dtype dtype, int n, const void *const *in, int n_o
     else sum_lines(dtype, n, in, n_out, out, steps);
 }
 
-void tri__reduce(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t count) {
+void tri__reduce(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out,
+                 int64_t count) {
     int64_t steps = 0, a_line = 64 / (int64_t)tri__dtype_bytes(dtype);
     if (reduction == TRI_SUM && (dtype == TRI_F32 || dtype == TRI_BF16)) steps = count / a_line;
     if (dtype == TRI_F32) sum_by_number(TRI_F32, n, in, n_out, out, steps);

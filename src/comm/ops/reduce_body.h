@@ -1,6 +1,6 @@
-/* reduce_body.h - the plain rows of one element type. Whoever includes it defines NAME; ELEMENT, as it is stored; WORK, in which it is
- * reduced; UNSIGNED, in which WORK wraps around (a float's is itself); LOAD and SAVE; NAN_OF, whether a value
- * is not a number. All are undefined again at the end. */
+/* reduce_body.h - the plain rows of one element type. Whoever includes it defines NAME; ELEMENT, as it is stored; WORK,
+ * in which it is reduced; UNSIGNED, in which WORK wraps around (a float's is itself); LOAD and SAVE; NAN_OF, whether a
+ * value is not a number. All are undefined again at the end. */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
@@ -14,8 +14,9 @@ static inline __attribute__((always_inline)) WORK JOIN(combine_, NAME)(tri_reduc
     }
 }
 
-static inline __attribute__((always_inline)) void JOIN(each_, NAME)(tri_reduction reduction, int n, const void *const *in, int n_out,
-                                                                   void *const *out, int64_t first, int64_t count) {
+static inline __attribute__((always_inline)) void JOIN(each_, NAME)(tri_reduction reduction, int n,
+                                                                    const void *const *in, int n_out, void *const *out,
+                                                                    int64_t first, int64_t count) {
     for (int64_t i = first; i < count; i++) {
         WORK sum = LOAD(((const ELEMENT *)in[0])[i]);
         for (int k = 1; k < n; k++) sum = JOIN(combine_, NAME)(reduction, sum, LOAD(((const ELEMENT *)in[k])[i]));
@@ -26,8 +27,8 @@ static inline __attribute__((always_inline)) void JOIN(each_, NAME)(tri_reductio
 }
 
 /* Elements first to count - 1. One loop for each reduction, so that none asks for every element which it is. */
-static void JOIN(reduce_, NAME)(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first,
-                                int64_t count) {
+static void JOIN(reduce_, NAME)(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out,
+                                int64_t first, int64_t count) {
     switch (reduction) {
     case TRI_SUM: JOIN(each_, NAME)(TRI_SUM, n, in, n_out, out, first, count); return;
     case TRI_AVERAGE: JOIN(each_, NAME)(TRI_AVERAGE, n, in, n_out, out, first, count); return;

@@ -1,7 +1,7 @@
 /* request.c - operations under way: posted, moved on, waited for.
  *
- * Whoever waits for one operation moves all that this rank has under way, in the order of posting: so the order of waits never matters.
- * After a failure nothing is under way any more, and every call returns it. */
+ * Whoever waits for one operation moves all that this rank has under way, in the order of posting: so the order of
+ * waits never matters. After a failure nothing is under way any more, and every call returns it. */
 #include "comm/ops/request.h"
 
 #include "base/clock.h"
@@ -52,8 +52,12 @@ static tri_status begin_message(tri_pending *p) {
     tri_message *message = tri__block_take(group->world);
     if (!message) return tri__fail(TRI_RESOURCE, "out of memory for a message");
     p->what.sequence = number;
-    *message = (tri_message){.peer = peer, .number = number, .what = p->what, .data = receive ? p->out : (void *)(uintptr_t)p->in,
-                             .bytes = p->bare ? 0 : p->what.count * (int64_t)size_of(p), .receive = receive};
+    *message = (tri_message){.peer = peer,
+                             .number = number,
+                             .what = p->what,
+                             .data = receive ? p->out : (void *)(uintptr_t)p->in,
+                             .bytes = p->bare ? 0 : p->what.count * (int64_t)size_of(p),
+                             .receive = receive};
     p->state = message;
     return TRI_OK;
 }
@@ -127,8 +131,11 @@ static tri_status move_all(tri_world *world, int *moved) {
     return TRI_OK;
 }
 
-/* A send that nobody can see yet: all that may be announced are. Some of them may have been taken since this rank last looked. */
-static int has_no_room(const tri_pending *p) { return p->what.kind == TRI_SEND && ((const tri_message *)p->state)->stage == 0; }
+/* A send that nobody can see yet: all that may be announced are. Some of them may have been taken since this rank last
+ * looked. */
+static int has_no_room(const tri_pending *p) {
+    return p->what.kind == TRI_SEND && ((const tri_message *)p->state)->stage == 0;
+}
 
 static tri_status post(tri_group *group, const tri_collective *what, int bare, tri_request *request) {
     tri_world *world = group->world;
@@ -155,7 +162,8 @@ static tri_status post(tri_group *group, const tri_collective *what, int bare, t
 }
 
 tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *request) {
-    if (!group || !what || !request) return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
+    if (!group || !what || !request)
+        return tri__fail(TRI_USAGE, "tri_post needs a group, an operation and a place for the request");
     return tri__done(post(group, what, 0, request));
 }
 
@@ -196,10 +204,13 @@ static tri_pending *find(tri_world *world, tri_request request) {
 }
 
 static tri_status no_request(const tri_world *world, tri_request request) {
-    uint64_t rank = request ? (request - 1) % (uint64_t)world->size : 0, number = request ? (request - 1) / (uint64_t)world->size : 0;
+    uint64_t rank = request ? (request - 1) % (uint64_t)world->size : 0,
+             number = request ? (request - 1) / (uint64_t)world->size : 0;
     if (!request) return tri__fail(TRI_USAGE, "0 is no request");
-    if (rank != (uint64_t)world->rank) return tri__fail(TRI_USAGE, "the request is not of rank %d, which waits for it", world->rank);
-    if (number < world->posted) return tri__fail(TRI_USAGE, "the request has been ended already: each can be waited for once");
+    if (rank != (uint64_t)world->rank)
+        return tri__fail(TRI_USAGE, "the request is not of rank %d, which waits for it", world->rank);
+    if (number < world->posted)
+        return tri__fail(TRI_USAGE, "the request has been ended already: each can be waited for once");
     return tri__fail(TRI_USAGE, "no operation was posted with this request");
 }
 
@@ -276,8 +287,8 @@ void tri__requests_close(tri_world *world) {
         if (!world->pending[i].bare) first = &world->pending[i], n++;
     if (n && !atomic_load(&world->segment.control->abort)) {
         tri__describe(&first->what, first->group->n, what, sizeof what);
-        tri__control_fail(world->segment.control, world->rank, TRI_USAGE, "left with %d operation%s not waited for, the first: %s", n,
-                          n == 1 ? "" : "s", what);
+        tri__control_fail(world->segment.control, world->rank, TRI_USAGE,
+                          "left with %d operation%s not waited for, the first: %s", n, n == 1 ? "" : "s", what);
     }
     if (world->n_pending) give_up(world);
 }

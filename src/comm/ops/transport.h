@@ -1,5 +1,6 @@
-/* transport.h - how a group's operations are carried out. Two are built in: shm (comm/shm/), for groups on one machine, and exchange
- * (comm/ops/exchange.c), which makes every collective of sends and receives, for groups that span machines. A row each. */
+/* transport.h - how a group's operations are carried out. Two are built in: shm (comm/shm/), for groups on one machine,
+ * and exchange (comm/ops/exchange.c), which makes every collective of sends and receives, for groups that span
+ * machines. A row each. */
 #ifndef TRI_COMM_OPS_TRANSPORT_H
 #define TRI_COMM_OPS_TRANSPORT_H
 
@@ -10,7 +11,8 @@ typedef struct tri_descriptor {
     uint64_t group, sequence;      /* the group's id; the operation's number on it (sends: on the pair) */
     int64_t count;                 /* of each member; of all together where shards are unequal */
     uint64_t counts;               /* hash of unequal shards; 0: all are equal */
-    uint8_t kind, dtype, reduction, inplace; /* reduction 0 where it means nothing; inplace may differ between members */
+    uint8_t kind, dtype, reduction,
+        inplace;                   /* reduction 0 where it means nothing; inplace may differ between members */
     int32_t root, tag;             /* 0 where they mean nothing */
     int32_t rank;                  /* world rank that posted it */
 } tri_descriptor;
@@ -25,12 +27,13 @@ typedef struct tri_pending {
     void *user_out;                /* not NULL: copy out[out_count] here when done */
     void *staged[2];               /* heap pieces to give back */
     int64_t in_count, out_count;   /* elements */
-    int64_t *shard;                /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL where all are equal and `count` long */
+    int64_t *shard; /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL where all are
+                       equal and `count` long */
     int stage;                     /* the transport's own progress; 0 at first */
     int seen;                      /* the transport's own: members that have posted it */
     uint32_t tasks;                /* the transport's own: parts that the work was cut into */
-    void *state;                   /* the transport's own (of a send or receive: its tri_message, a block); freed with free() */
-    int bare;                      /* 1: members only compare what they ask for, and nobody waits for it (tri__announce) */
+    void *state; /* the transport's own (of a send or receive: its tri_message, a block); freed with free() */
+    int bare;    /* 1: members only compare what they ask for, and nobody waits for it (tri__announce) */
     int done;
 } tri_pending;
 
@@ -38,17 +41,20 @@ typedef struct tri_transport {
     const char *name;
     tri_status (*open)(tri_group *group);      /* state of a group */
     void (*close)(tri_group *group);
-    /* Announces the operation if there is room and does what can be done without waiting. Sets pending->done at its end. Called again and
-     * again, in the order of posting; *moved is set when anything was achieved. TRI_DISAGREE (recorded for all) when members differ. */
+    /* Announces the operation if there is room and does what can be done without waiting. Sets pending->done at its
+     * end. Called again and again, in the order of posting; *moved is set when anything was achieved. TRI_DISAGREE
+     * (recorded for all) when members differ. */
     tri_status (*progress)(tri_group *group, tri_pending *pending, int *moved);
-    /* Optional: after a failure, returns once no thread of this process touches the operation's buffers any more, and none will. */
+    /* Optional: after a failure, returns once no thread of this process touches the operation's buffers any more, and
+     * none will. */
     void (*cancel)(tri_group *group, tri_pending *pending);
 } tri_transport;
 
 extern const tri_transport tri__transport_shm, tri__transport_exchange;
 
-/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link/link.h). Used by sends and receives of
- * users and by the exchange. A message is named by (group, channel, number): the k-th send of a channel meets the k-th receive. */
+/* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link/link.h). Used
+ * by sends and receives of users and by the exchange. A message is named by (group, channel, number): the k-th send of
+ * a channel meets the k-th receive. */
 typedef struct tri_message {
     int peer;                  /* place in the group */
     int channel;               /* 0: sends of users; 1 and up: the exchange's own */

@@ -14,8 +14,10 @@ static size_t header_bytes(int n) { return sizeof(tri_cells) + (size_t)n * sizeo
 static size_t cells_bytes(int n) { return header_bytes(n) + (size_t)n * TRI_RING * sizeof(tri_cell); }
 
 static tri_status no_room(const tri_group *group) {
-    return tri__fail(TRI_RESOURCE, "no room for another group (of %d ranks) in the shared memory: make fewer groups, and each only once",
-                     group->n);
+    return tri__fail(
+        TRI_RESOURCE,
+        "no room for another group (of %d ranks) in the shared memory: make fewer groups, and each only once",
+        group->n);
 }
 
 tri_status tri__cells_open(tri_group *group, tri_shm_group *shm) {
@@ -58,7 +60,8 @@ static void look_for_room(const tri_group *group, tri_shm_group *shm) {
     shm->room = least + TRI_RING;
 }
 
-/* Whoever ends an operation looks at `full` after its store, and who finds no room looks again after its mark: one sees the other. */
+/* Whoever ends an operation looks at `full` after its store, and who finds no room looks again after its mark: one sees
+ * the other. */
 int tri__cells_room(tri_group *group, tri_shm_group *shm, uint64_t sequence) {
     if (sequence < shm->room) return 1;
     look_for_room(group, shm);

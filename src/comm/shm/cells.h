@@ -1,7 +1,7 @@
 /* cells.h - what the members of a group share: a ring of TRI_RING operations, a cell of it for each member.
  *
- * A member announces operation s by filling in its cell of place s % TRI_RING and then storing s + 1 into `ready`. It may do so once
- * every member has ended operation s - TRI_RING, and so nobody reads or works at that place any more.
+ * A member announces operation s by filling in its cell of place s % TRI_RING and then storing s + 1 into `ready`. It
+ * may do so once every member has ended operation s - TRI_RING, and so nobody reads or works at that place any more.
  *
  * Members find the cells without talking: by the group's id in the segment's table of groups. */
 #ifndef TRI_COMM_SHM_CELLS_H
@@ -10,21 +10,23 @@
 #include "comm/world/world.h"
 
 enum {
-    TRI_RING = 16,           /* operations under way in a group */
-    TRI_INLINE = 4096,       /* bytes of input that travel in the cell */
-    TRI_INLINE_ALL = 32768   /* the same of all members: beyond, everyone reading everything costs more than sharing the work */
+    TRI_RING = 16,     /* operations under way in a group */
+    TRI_INLINE = 4096, /* bytes of input that travel in the cell */
+    TRI_INLINE_ALL =
+        32768 /* the same of all members: beyond, everyone reading everything costs more than sharing the work */
 };
 
 /* One member's part of an operation. Polling and comparing touch one cache line. */
 typedef struct tri_cell {
     _Alignas(128) _Atomic uint64_t ready; /* sequence + 1 */
     tri_descriptor what;
-    uint64_t in, out;                     /* offsets from the segment's start, where input does not travel in the cell */
+    uint64_t in, out; /* offsets from the segment's start, where input does not travel in the cell */
     _Alignas(128) char data[TRI_INLINE];
 } tri_cell;
 
-/* Who does what of an operation whose input does not travel in cells. Both words hold the low half of sequence + 1 above, so
- * that what an earlier operation left there reads as 0; TRI_CLOSED in `claimed`: nobody may claim any more. */
+/* Who does what of an operation whose input does not travel in cells. Both words hold the low half of sequence + 1
+ * above, so that what an earlier operation left there reads as 0; TRI_CLOSED in `claimed`: nobody may claim any
+ * more. */
 typedef struct tri_cell_claims {
     _Alignas(128) _Atomic uint64_t claimed; /* tasks given out */
     _Alignas(128) _Atomic uint64_t done;    /* tasks done */
@@ -34,7 +36,9 @@ typedef struct tri_cell_claims {
 typedef struct tri_cells {
     tri_cell_claims place[TRI_RING];
     _Alignas(128) _Atomic uint32_t full; /* members that wait for room, roughly */
-    struct tri_ended { _Alignas(128) _Atomic uint64_t count; } ended[]; /* [n] operations that the member has ended, without a gap */
+    struct tri_ended {
+        _Alignas(128) _Atomic uint64_t count;
+    } ended[]; /* [n] operations that the member has ended, without a gap */
     /* tri_cell [n][TRI_RING] follow */
 } tri_cells;
 

@@ -3,8 +3,8 @@
  *     announce   fill in my cell: descriptor, and the input itself or where buffers are
  *     compare    once all members have: every member compares all descriptors with its own, before anything is written
  *     small      inputs travelled in the cells: every member makes its own output, alone
- *     large      the work is cut into tasks that any member does, whoever comes first: one that waits does the work of those that
- *                still compute. Done when all tasks are
+ *     large      the work is cut into tasks that any member does, whoever comes first: one that waits does the work of
+ * those that still compute. Done when all tasks are
  *
  * Results do not depend on who did what, because a task reduces its elements whole and in the group's order. */
 #include "base/clock.h"
@@ -44,7 +44,8 @@ static void shm_close(tri_group *group) {
 
 /* Bytes of member m's buffer. */
 static size_t bytes_of(const tri_group *group, const tri_pending *p, tri_buffer_extent extent, int m) {
-    return (size_t)tri__extent(extent, group->n, p->what.count, p->shard, m) * tri__dtype_bytes((tri_dtype)p->what.dtype);
+    return (size_t)tri__extent(extent, group->n, p->what.count, p->shard, m) *
+           tri__dtype_bytes((tri_dtype)p->what.dtype);
 }
 
 int tri__shm_small(const tri_group *group, const tri_pending *p) {
@@ -74,8 +75,9 @@ static void fetch_to_write(const char *line) {
 #endif
 }
 
-/* A cell's lines are in the caches of those who read it last, and writing them waits for each to come back. Begun when an operation ends,
- * that is over when the next one, likely as long, is posted: 4 KiB among 2 ranks take 1.0 us instead of 1.7. */
+/* A cell's lines are in the caches of those who read it last, and writing them waits for each to come back. Begun when
+ * an operation ends, that is over when the next one, likely as long, is posted: 4 KiB among 2 ranks take 1.0 us instead
+ * of 1.7. */
 static void fetch_next_cell(const tri_group *group, const tri_shm_group *shm, uint64_t sequence) {
     const char *next = (const char *)tri__cell(shm, group->me, sequence + 1);
     for (size_t i = 0; i < offsetof(tri_cell, data) + shm->last_inline; i += 64) fetch_to_write(next + i);
@@ -112,8 +114,8 @@ static tri_status disagree(tri_group *group, const tri_descriptor *what, int oth
     tri__describe(&what[group->me], group->n, mine, sizeof mine);
     tri__describe(&what[other], group->n, theirs, sizeof theirs);
     tri__control_fail(group->world->segment.control, odd_one(group, what, other), TRI_DISAGREE,
-                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s", group->rank[group->me], mine,
-                      group->rank[other], theirs);
+                      "ranks of a group asked for different operations: rank %d for %s, rank %d for %s",
+                      group->rank[group->me], mine, group->rank[other], theirs);
     return tri__world_check(group->world);
 }
 
@@ -192,7 +194,8 @@ static void list_tasks(task_list *list) {
 
 static void do_task(task_list *list, uint32_t number) {
     for (uint32_t n; number - list->first >= (n = tasks_of(list, list->segment)); list->segment++) list->first += n;
-    int64_t first = (int64_t)(number - list->first) * list->task, left = tri__work_length(&list->work, list->segment) - first;
+    int64_t first = (int64_t)(number - list->first) * list->task,
+            left = tri__work_length(&list->work, list->segment) - first;
     tri__work_do(&list->work, list->segment, first, left < list->task ? left : list->task);
 }
 
@@ -218,8 +221,10 @@ static uint32_t add_done(tri_cell_claims *place, uint32_t tag) {
     }
 }
 
-/* Where the members' buffers are, as seen from here. Offsets come from peers: between processes they must lie inside. */
-static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_pending *p, const char **in, char **out) {
+/* Where the members' buffers are, as seen from here. Offsets come from peers: between processes they must lie
+ * inside. */
+static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_pending *p, const char **in,
+                          char **out) {
     const tri_segment *segment = &group->world->segment;
     const tri_kind_row *kind = tri__kind(p->what.kind);
     for (int m = 0; m < group->n; m++) {
@@ -275,7 +280,8 @@ static tri_status begin(tri_group *group, tri_shm_group *shm, tri_pending *p, in
         return end(group, shm, p, moved);
     }
     if (!shm->cells) TRI_TRY(tri__cells_find(group, shm));
-    if (!shm->cells || p->what.sequence != shm->announced || !tri__cells_room(group, shm, p->what.sequence)) return TRI_OK;
+    if (!shm->cells || p->what.sequence != shm->announced || !tri__cells_room(group, shm, p->what.sequence))
+        return TRI_OK;
     announce(group, shm, p);
     p->stage = ANNOUNCED;
     *moved = 1;
@@ -299,8 +305,9 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
     return all_done(shm, p) ? end(group, shm, p, moved) : TRI_OK;
 }
 
-/* Between threads a peer may be at work in this rank's buffers: no task is given out any more, and those given out come to their end.
- * (Between processes buffers lie in the shared memory, which outlives the operation; and a process may have died at work.) */
+/* Between threads a peer may be at work in this rank's buffers: no task is given out any more, and those given out come
+ * to their end. (Between processes buffers lie in the shared memory, which outlives the operation; and a process may
+ * have died at work.) */
 static void shm_cancel(tri_group *group, tri_pending *p) {
     tri_shm_group *shm = group->state;
     if (p->stage == NEW || p->done || !group->world->segment.flat || tri__shm_small(group, p)) return;
@@ -309,7 +316,8 @@ static void shm_cancel(tri_group *group, tri_pending *p) {
     uint64_t word = atomic_load(&place->claimed);
     while (!atomic_compare_exchange_weak(&place->claimed, &word, word_of(tag, count_in(word, tag) | TRI_CLOSED))) {}
     uint32_t given = count_in(word, tag) & ~TRI_CLOSED;
-    for (double begun = tri__clock(); count_in(atomic_load(&place->done), tag) < given && tri__clock() - begun < CANCEL_SECONDS;)
+    for (double begun = tri__clock();
+         count_in(atomic_load(&place->done), tag) < given && tri__clock() - begun < CANCEL_SECONDS;)
         sched_yield();
 }
 

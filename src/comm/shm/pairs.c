@@ -1,8 +1,9 @@
-/* pairs.c - messages between two ranks of one machine: the sender announces where the data is, the receiver finds the announcement by
- * its name (group, channel, number), compares both ends' descriptors and copies straight from the sender's memory.
+/* pairs.c - messages between two ranks of one machine: the sender announces where the data is, the receiver finds the
+ * announcement by its name (group, channel, number), compares both ends' descriptors and copies straight from the
+ * sender's memory.
  *
- * Each ordered pair has entries of its own. An entry goes from free to announced (by the sender), to taken and then to done (by the
- * receiver), to free (by the sender). */
+ * Each ordered pair has entries of its own. An entry goes from free to announced (by the sender), to taken and then to
+ * done (by the receiver), to free (by the sender). */
 #include "comm/shm/pairs.h"
 
 #include "base/clock.h"
@@ -41,8 +42,8 @@ static tri_status disagree(tri_group *group, const tri_descriptor *mine, const t
     tri__describe(mine, group->n, here, sizeof here);
     tri__describe(theirs, group->n, there, sizeof there);
     tri__control_fail(group->world->segment.control, group->rank[peer], TRI_DISAGREE,
-                      "the two ends of a message differ: rank %d asked for %s, rank %d for %s", group->rank[group->me], here,
-                      group->rank[peer], there);
+                      "the two ends of a message differ: rank %d asked for %s, rank %d for %s", group->rank[group->me],
+                      here, group->rank[peer], there);
     return tri__world_check(group->world);
 }
 
@@ -50,8 +51,8 @@ static tri_status disagree(tri_group *group, const tri_descriptor *mine, const t
 static tri_status missing(tri_group *group, const tri_message *message) {
     char mine[160];
     tri__describe(&message->what, group->n, mine, sizeof mine);
-    tri__control_fail(group->world->segment.control, group->rank[message->peer], TRI_DISAGREE, "left without its end of %s of rank %d",
-                      mine, group->rank[group->me]);
+    tri__control_fail(group->world->segment.control, group->rank[message->peer], TRI_DISAGREE,
+                      "left without its end of %s of rank %d", mine, group->rank[group->me]);
     return tri__world_check(group->world);
 }
 
@@ -59,7 +60,9 @@ static int peer_left(const tri_group *group, const tri_message *message) {
     return tri__world_left(group->world, group->local[message->peer]);
 }
 
-static void wake(const tri_group *group, int peer) { tri__control_wake(group->world->segment.control, &group->local[peer], 1); }
+static void wake(const tri_group *group, int peer) {
+    tri__control_wake(group->world->segment.control, &group->local[peer], 1);
+}
 
 /* ---- Sending ---- */
 
@@ -118,8 +121,8 @@ static pair_entry *find(const tri_group *group, const tri_message *message) {
     const tri_world *world = group->world;
     for (uint64_t i = 0; i < TRI_SEGMENT_PAIR_ENTRIES; i++) {
         pair_entry *entry = entry_at(world, group->local[message->peer], world->local, message->number + i);
-        if (atomic_load(&entry->state) == ANNOUNCED && entry->group == group->id && entry->channel == message->channel &&
-            entry->number == message->number)
+        if (atomic_load(&entry->state) == ANNOUNCED && entry->group == group->id &&
+            entry->channel == message->channel && entry->number == message->number)
             return entry;
     }
     return NULL;
@@ -156,12 +159,14 @@ tri_status tri__pair_progress(tri_group *group, tri_message *message, int *moved
     return message->stage == NEW ? announce(group, message, moved) : finish_send(group, message, moved);
 }
 
-/* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and outlives the message.)
+/* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and
+ * outlives the message.)
  */
 void tri__pair_cancel(tri_group *group, tri_message *message) {
     pair_entry *entry = message->state;
     uint32_t announced = ANNOUNCED;
     if (message->receive || message->stage != UNDER_WAY || !group->world->segment.flat) return;
     if (atomic_compare_exchange_strong(&entry->state, &announced, DONE)) return;
-    for (double begun = tri__clock(); atomic_load(&entry->state) != DONE && tri__clock() - begun < CANCEL_SECONDS;) sched_yield();
+    for (double begun = tri__clock(); atomic_load(&entry->state) != DONE && tri__clock() - begun < CANCEL_SECONDS;)
+        sched_yield();
 }

@@ -4,7 +4,8 @@
 
 #include "comm/world/world.h"
 
-/* Whether inputs travel with the descriptors, so that peers never touch this rank's buffers. The same on all members. */
+/* Whether inputs travel with the descriptors, so that peers never touch this rank's buffers. The same on all
+ * members. */
 int tri__shm_small(const tri_group *group, const tri_pending *pending);
 /* Whether peers can reach this memory. */
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes);

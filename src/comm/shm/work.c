@@ -2,7 +2,8 @@
  *
  *     all_reduce, reduce, broadcast   one segment of all elements
  *     gathers, scatters               segment m: shard m, from or to member m
- *     all_to_all                      a segment for each pair i <= j: what the two exchange, so that it may happen in place */
+ *     all_to_all                      a segment for each pair i <= j: what the two exchange, so that it may happen in
+ * place */
 #include "comm/shm/work.h"
 
 #include "comm/world/control.h"
@@ -13,7 +14,9 @@
 enum { SWAP_BYTES = 4096 };
 
 static int64_t shard_at(const tri_work *work, int m) { return work->shard ? work->shard[m] : m * work->count; }
-static int64_t shard_length(const tri_work *work, int m) { return work->shard ? work->shard[m + 1] - work->shard[m] : work->count; }
+static int64_t shard_length(const tri_work *work, int m) {
+    return work->shard ? work->shard[m + 1] - work->shard[m] : work->count;
+}
 
 int tri__work_segments(const tri_work *work) {
     switch (work->kind) {
@@ -60,7 +63,8 @@ static void copy_to(const tri_work *work, int from, int64_t in_at, int64_t out_a
             copy(work->out[m] + (size_t)out_at * size, work->in[from] + (size_t)in_at * size, (size_t)length * size);
 }
 
-/* Members i and j give each other what they hold for the other; either may be in place, so both are read before one is written. */
+/* Members i and j give each other what they hold for the other; either may be in place, so both are read before one is
+ * written. */
 static void exchange(const tri_work *work, int i, int j, int64_t first, int64_t length) {
     size_t size = tri__dtype_bytes(work->dtype), bytes = (size_t)length * size;
     size_t for_j = (size_t)(j * work->count + first) * size, for_i = (size_t)(i * work->count + first) * size;

@@ -1,5 +1,6 @@
-/* work.h - what a collective has to do once all inputs are there, as segments that can be done by anyone in any order and in parts: each
- * names its sources, destinations and length. An element is reduced whole, in the group's order, by whoever has its segment. */
+/* work.h - what a collective has to do once all inputs are there, as segments that can be done by anyone in any order
+ * and in parts: each names its sources, destinations and length. An element is reduced whole, in the group's order, by
+ * whoever has its segment. */
 #ifndef TRI_COMM_SHM_WORK_H
 #define TRI_COMM_SHM_WORK_H
 

@@ -1,4 +1,5 @@
-/* environment.c - one row a launcher: the variables that say rank and size, here and in all. Slurm says some of it in lists. */
+/* environment.c - one row a launcher: the variables that say rank and size, here and in all. Slurm says some of it in
+ * lists. */
 #include "comm/start/environment.h"
 
 #include "comm/start/slurm.h"
@@ -90,7 +91,8 @@ static const char *value_of(lookup_function *lookup, const char *const *list, co
 }
 
 /* A whole number from least to most; `missing` when no name of the list is set. */
-static tri_status number_of(lookup_function *lookup, const char *const *list, int least, int most, int missing, int *out) {
+static tri_status number_of(lookup_function *lookup, const char *const *list, int least, int most, int missing,
+                            int *out) {
     const char *name, *text = value_of(lookup, list, &name);
     *out = missing;
     if (!text) return TRI_OK;
@@ -98,8 +100,9 @@ static tri_status number_of(lookup_function *lookup, const char *const *list, in
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end)
-        return tri__fail(TRI_USAGE, "the environment says %s=%.80s, which is no whole number; unset it, or start through a launcher", name,
-                         text);
+        return tri__fail(
+            TRI_USAGE, "the environment says %s=%.80s, which is no whole number; unset it, or start through a launcher",
+            name, text);
     if (value < least || value > most)
         return tri__fail(TRI_USAGE, "the environment says %s=%ld; it must be from %d to %d", name, value, least, most);
     *out = (int)value;
@@ -109,7 +112,8 @@ static tri_status number_of(lookup_function *lookup, const char *const *list, in
 /* Rank and size by one launcher's variables. *there 0: not one of them is set. */
 static tri_status read_place(lookup_function *lookup, const source *from, tri_launch *out, int *there) {
     const char *rank_name = from->rank[0], *size_name = from->size[0];
-    int rank = value_of(lookup, from->rank, &rank_name) != NULL, size = value_of(lookup, from->size, &size_name) != NULL;
+    int rank = value_of(lookup, from->rank, &rank_name) != NULL,
+        size = value_of(lookup, from->size, &size_name) != NULL;
     *there = rank && size;
     /* A job has its size in every shell of it, and a number of tasks alone says nothing. */
     if (rank == size || from->launcher == TRI_LAUNCHER_SLURM) {
@@ -139,12 +143,15 @@ static tri_status slurm_local_size(lookup_function *lookup, tri_launch *out) {
     static const names list = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
     const char *name, *tasks = value_of(lookup, list, &name);
     if (!tasks && out->nodes > 1)
-        return tri__fail(TRI_USAGE, "Slurm started %d tasks on %d machines, but SLURM_STEP_TASKS_PER_NODE is missing; start through srun",
-                         out->size, out->nodes);
+        return tri__fail(
+            TRI_USAGE,
+            "Slurm started %d tasks on %d machines, but SLURM_STEP_TASKS_PER_NODE is missing; start through srun",
+            out->size, out->nodes);
     out->local_size = tasks ? tri__slurm_tasks(tasks, out->node) : out->size;
     if (out->local_size > out->size) out->local_size = out->size; /* the job's list, of a step that has fewer */
     if (out->local_size) return TRI_OK;
-    return tri__fail(TRI_USAGE, "the environment says %s=%.80s, which does not say how many tasks machine %d has", name, tasks, out->node);
+    return tri__fail(TRI_USAGE, "the environment says %s=%.80s, which does not say how many tasks machine %d has", name,
+                     tasks, out->node);
 }
 
 /* Jobs whose ids differ only after a cut would meet. */
@@ -193,7 +200,8 @@ static tri_status read_machine(lookup_function *lookup, const source *from, tri_
         out->local_size = out->size;
         TRI_TRY(number_of(lookup, from->local, 0, out->size - 1, out->rank, &out->local));
         if (out->local != out->rank)
-            return tri__fail(TRI_USAGE, "the environment says %s=%d and %s=%d, so there are several machines; %s is needed too",
+            return tri__fail(TRI_USAGE,
+                             "the environment says %s=%d and %s=%d, so there are several machines; %s is needed too",
                              from->rank[0], out->rank, local_name, out->local, from->local_size[0]);
     }
     TRI_TRY(number_of(lookup, from->local, 0, out->local_size - 1, out->rank % out->local_size, &out->local));
@@ -221,12 +229,15 @@ static tri_status read_rest(lookup_function *lookup, const source *from, tri_lau
 }
 
 static tri_status disagree(const source *a, const tri_launch *x, const source *b, const tri_launch *y) {
-    return tri__fail(TRI_USAGE, "two launchers disagree: %s says rank %d of %d, %s says rank %d of %d; unset the variables of one of them",
-                     a->text, x->rank, x->size, b->text, y->rank, y->size);
+    return tri__fail(
+        TRI_USAGE,
+        "two launchers disagree: %s says rank %d of %d, %s says rank %d of %d; unset the variables of one of them",
+        a->text, x->rank, x->size, b->text, y->rank, y->size);
 }
 
 /* Which of two sources counts, the first or the second (see the header); -1: they disagree. */
-static int stronger(lookup_function *lookup, const source *a, const tri_launch *x, const source *b, const tri_launch *y) {
+static int stronger(lookup_function *lookup, const source *a, const tri_launch *x, const source *b,
+                    const tri_launch *y) {
     const char *elastic = lookup("TORCHELASTIC_RUN_ID");
     int by_hand = a->launcher == TRI_LAUNCHER_TORCHRUN && !(elastic && *elastic);
     if (x->rank == y->rank && x->size == y->size) return by_hand && b->mpi;
@@ -259,7 +270,8 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
         if (second < 0) return disagree(from, out, &sources[i], &found);
         if (second) *out = found, from = &sources[i];
     }
-    if (!from && first == 0) return tri__fail(TRI_USAGE, "the environment has TRIDENT_FD but not RANK and WORLD_SIZE; unset it");
+    if (!from && first == 0)
+        return tri__fail(TRI_USAGE, "the environment has TRIDENT_FD but not RANK and WORLD_SIZE; unset it");
     if (!from) return TRI_OK;
     out->mpi = find_mpi(lookup, from->launcher);
     out->slurm = from->launcher == TRI_LAUNCHER_SLURM || (from->launcher == TRI_LAUNCHER_MPICH && !in_batch(lookup));

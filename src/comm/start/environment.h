@@ -1,5 +1,6 @@
-/* environment.h - which launcher started this process, and what it said: torchrun's variables, Open MPI's, MPICH's and Slurm's, or our own
- * supervisor's. Read through a lookup function, so that nothing here touches the environment itself. */
+/* environment.h - which launcher started this process, and what it said: torchrun's variables, Open MPI's, MPICH's and
+ * Slurm's, or our own supervisor's. Read through a lookup function, so that nothing here touches the environment
+ * itself. */
 #ifndef TRI_COMM_START_ENVIRONMENT_H
 #define TRI_COMM_START_ENVIRONMENT_H
 
@@ -30,7 +31,7 @@ typedef struct tri_launch {
     int port;                     /* MASTER_PORT; torchrun's and Slurm's own rule where it is left out; 0: none */
     int slurm;                    /* a step of Slurm, whose --mpi says for which MPI it is */
     int batch;                    /* a Slurm batch script or salloc shell: nobody has started tasks here yet */
-    char host[256];               /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
+    char host[256]; /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
     char run[TRI_RUN_ID_BYTES + 1]; /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
     const tri_stop *stop; /* ends the wait for other ranks early; NULL: nobody asks. Not the launcher's: whoever joins
                              sets it */
@@ -41,12 +42,11 @@ const char *tri__launcher_text(tri_launcher launcher);
 /* 1 for the launchers whose processes may use MPI between machines. */
 int tri__launcher_has_mpi(tri_launcher launcher);
 /* Our own supervisor first, then torchrun's variables, Open MPI's, MPICH's, Slurm's. Where two are there:
- *   they agree about rank and size: the first counts, but an MPI launcher before variables set by hand: it reaches other machines;
- *   one of them has one process: it only started the other one, which counts;
- *   torchrun or an MPI launcher inside a Slurm job: Slurm started the launcher, which counts;
- *   otherwise TRI_USAGE with both values.
- * TRI_USAGE also where numbers are missing, no numbers or out of range, and (with `batch` set and one process in `out`) in a Slurm batch
- * script of more than one task: run it with srun. */
+ *   they agree about rank and size: the first counts, but an MPI launcher before variables set by hand: it reaches
+ * other machines; one of them has one process: it only started the other one, which counts; torchrun or an MPI launcher
+ * inside a Slurm job: Slurm started the launcher, which counts; otherwise TRI_USAGE with both values. TRI_USAGE also
+ * where numbers are missing, no numbers or out of range, and (with `batch` set and one process in `out`) in a Slurm
+ * batch script of more than one task: run it with srun. */
 tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* forks.c - ranks as forks of this process. The parent supervises: a death, or a rank that no longer moves, becomes the failure of
- * all; after a failure the others have a moment to leave, and then are ended. No child outlives the parent. */
+/* forks.c - ranks as forks of this process. The parent supervises: a death, or a rank that no longer moves, becomes the
+ * failure of all; after a failure the others have a moment to leave, and then are ended. No child outlives the
+ * parent. */
 #include "comm/start/ranks.h"
 
 #include "base/clock.h"
@@ -42,8 +43,9 @@ static void start(family *family, const tri_ranks_job *job) {
         pid_t pid = fork();
         if (pid == 0) run_child(job, i, parent);
         if (pid < 0) {
-            tri__control_fail(family->control, -1, TRI_RESOURCE, "cannot start rank %d of %d: %s; see the limit of processes (ulimit -u)",
-                              i, family->n, strerror(errno));
+            tri__control_fail(family->control, -1, TRI_RESOURCE,
+                              "cannot start rank %d of %d: %s; see the limit of processes (ulimit -u)", i, family->n,
+                              strerror(errno));
             return;
         }
         family->pid[i] = pid;
@@ -58,7 +60,8 @@ static void judge(family *family, int i, int how) {
     int rank = control->rank_of[i];
     if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || family->ended) return;
     if (WIFSIGNALED(how))
-        tri__control_fail(control, rank, 128 + WTERMSIG(how), "died (signal %d, %s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+        tri__control_fail(control, rank, 128 + WTERMSIG(how), "died (signal %d, %s)", WTERMSIG(how),
+                          strsignal(WTERMSIG(how)));
     else
         tri__control_fail(control, rank, WEXITSTATUS(how) ? WEXITSTATUS(how) : TRI_INTERNAL,
                           "ended (exit code %d) before its function returned", WEXITSTATUS(how));
@@ -68,7 +71,8 @@ static void reap(family *family) {
     for (int i = 0; i < family->n; i++) {
         int how = 0;
         pid_t got = family->pid[i] ? waitpid(family->pid[i], &how, WNOHANG) : 0;
-        if (got == 0 || (got < 0 && errno != ECHILD)) continue; /* ECHILD: the program ignores SIGCHLD, and how it ended is lost */
+        if (got == 0 || (got < 0 && errno != ECHILD))
+            continue; /* ECHILD: the program ignores SIGCHLD, and how it ended is lost */
         judge(family, i, how);
         if (family->poll[i].fd >= 0) close(family->poll[i].fd);
         family->poll[i].fd = -1;

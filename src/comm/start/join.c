@@ -1,5 +1,5 @@
-/* join.c - tri_world_join: our supervisor's ranks inherit the shared memory, those of torchrun (or started by hand) meet for it, those of
- * an MPI launcher come together through MPI; a process that nobody launched is a world of one. */
+/* join.c - tri_world_join: our supervisor's ranks inherit the shared memory, those of torchrun (or started by hand)
+ * meet for it, those of an MPI launcher come together through MPI; a process that nobody launched is a world of one. */
 #include "comm/start/join.h"
 
 #include "comm/mpi/mpi.h"
@@ -8,9 +8,12 @@
 
 #include <stdio.h>
 
-static const double MEET_LEAST = 5; /* seconds: processes start one after another, however short the progress timeout is */
+static const double MEET_LEAST =
+    5; /* seconds: processes start one after another, however short the progress timeout is */
 
-static double meet_seconds(const tri_ranks *how) { return how->progress_timeout > MEET_LEAST ? how->progress_timeout : MEET_LEAST; }
+static double meet_seconds(const tri_ranks *how) {
+    return how->progress_timeout > MEET_LEAST ? how->progress_timeout : MEET_LEAST;
+}
 
 /* A world of its own mapping; the segment is closed when that fails. */
 static tri_status open_owned(tri_segment *segment, int local, tri_world **world) {
@@ -32,7 +35,8 @@ static tri_status go_on(tri_status status, const tri_ranks *how, const tri_launc
 
 static tri_status join_alone(const tri_ranks *how, tri_world **world) {
     tri_segment segment;
-    tri_segment_spec spec = {.n = 1, .world = 1, .heap_bytes = how->heap_bytes, .progress_timeout = how->progress_timeout, .flat = 1};
+    tri_segment_spec spec = {
+        .n = 1, .world = 1, .heap_bytes = how->heap_bytes, .progress_timeout = how->progress_timeout, .flat = 1};
     TRI_TRY(tri__segment_create(&spec, &segment));
     return open_owned(&segment, 0, world);
 }
@@ -41,7 +45,8 @@ static tri_status join_own(const tri_ranks *how, const tri_launch *launch, tri_w
     tri_segment segment;
     TRI_TRY(tri__segment_attach(launch->fd, &segment));
     if (segment.n != launch->local_size || segment.control->world != launch->size) {
-        tri_status status = tri__fail(TRI_DISAGREE, "the launcher says %d ranks here and %d in all, its shared memory %d and %d",
+        tri_status status = tri__fail(TRI_DISAGREE,
+                                      "the launcher says %d ranks here and %d in all, its shared memory %d and %d",
                                       launch->local_size, launch->size, segment.n, segment.control->world);
         tri__segment_close(&segment);
         return status;
@@ -49,7 +54,8 @@ static tri_status join_own(const tri_ranks *how, const tri_launch *launch, tri_w
     TRI_TRY(open_owned(&segment, launch->local, world));
     tri_status status = TRI_OK;
     if ((*world)->rank != launch->rank)
-        status = tri__fail(TRI_DISAGREE, "the launcher says rank %d, its shared memory rank %d", launch->rank, (*world)->rank);
+        status = tri__fail(TRI_DISAGREE, "the launcher says rank %d, its shared memory rank %d", launch->rank,
+                           (*world)->rank);
     return go_on(status, how, launch, world);
 }
 

@@ -19,7 +19,8 @@ tri_status tri__ranks_one(const tri_ranks_job *job, int local) {
     tri__world_doing(world, TRI_DOING_USER, -1);
     status = job->main(world, job->argument);
     /* A failure that came from the page is there already. */
-    if (status != TRI_OK && status != world->failed) tri__control_fail(control, control->rank_of[local], status, "%s", tri_error());
+    if (status != TRI_OK && status != world->failed)
+        tri__control_fail(control, control->rank_of[local], status, "%s", tri_error());
     tri_world_close(world);
     free(world);
     return status;
@@ -51,7 +52,8 @@ tri_status tri__ranks_threads(tri_ranks_job *job) {
         ranks[started] = (rank_thread){.job = job, .local = started, .running = &running};
         failed = pthread_create(&ranks[started].thread, NULL, run_thread, &ranks[started]);
         if (failed)
-            tri__control_fail(control, -1, TRI_RESOURCE, "cannot start the thread of rank %d of %d: %s", started, n, strerror(failed));
+            tri__control_fail(control, -1, TRI_RESOURCE, "cannot start the thread of rank %d of %d: %s", started, n,
+                              strerror(failed));
     }
     uint32_t never = (uint32_t)(n - started);
     for (uint32_t left; seen && (left = atomic_load(&running)) > never;) {

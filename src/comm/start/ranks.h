@@ -1,4 +1,5 @@
-/* ranks.h - tri_ranks_run: a function on n ranks of this machine. Threads (ranks.c), or forks with a supervising parent (forks.c). */
+/* ranks.h - tri_ranks_run: a function on n ranks of this machine. Threads (ranks.c), or forks with a supervising parent
+ * (forks.c). */
 #ifndef TRI_COMM_START_RANKS_H
 #define TRI_COMM_START_RANKS_H
 

@@ -1,5 +1,5 @@
-/* rendezvous.c - a meeting over an abstract local socket: everyone says who it is to local rank 0, which answers all at once, with
- * the descriptor of the shared memory or with why there is none. */
+/* rendezvous.c - a meeting over an abstract local socket: everyone says who it is to local rank 0, which answers all at
+ * once, with the descriptor of the shared memory or with why there is none. */
 #include "comm/start/rendezvous.h"
 
 #include "base/clock.h"
@@ -62,7 +62,8 @@ static socklen_t name_socket(const tri_rendezvous *meeting, struct sockaddr_un *
 static tri_status open_socket(int *fd) {
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *fd >= 0 ? TRI_OK
-                    : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)", strerror(errno));
+                    : tri__fail(TRI_RESOURCE, "cannot make a local socket for the ranks to meet: %s (see ulimit -n)",
+                                strerror(errno));
 }
 
 static tri_status check_stop(const tri_rendezvous *meeting) {
@@ -107,7 +108,9 @@ static tri_status listen_on(const tri_rendezvous *meeting, double deadline, int 
         close(fd);
         TRI_TRY(check_stop(meeting));
         return cause == EADDRINUSE
-                   ? tri__fail(TRI_USAGE, "another job meets under \"%s\" on this machine: give each its own MASTER_PORT", meeting->key)
+                   ? tri__fail(TRI_USAGE,
+                               "another job meets under \"%s\" on this machine: give each its own MASTER_PORT",
+                               meeting->key)
                    : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
     }
     *out = fd;
@@ -118,24 +121,28 @@ static tri_status name_missing(const tri_rendezvous *meeting, const int *fds) {
     char text[256] = "", time[32];
     for (int i = 1, used = 0; i < meeting->n && used < (int)sizeof text; i++)
         if (fds[i] < 0) used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", i);
-    return tri__fail(TRI_RESOURCE,
-                     "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same "
-                     "MASTER_PORT?",
-                     tri__text_seconds(meeting->seconds, time), meeting->n, text);
+    return tri__fail(
+        TRI_RESOURCE,
+        "waited %s for the %d ranks of this machine; missing: local rank %s. Were all of them started, with the same "
+        "MASTER_PORT?",
+        tri__text_seconds(meeting->seconds, time), meeting->n, text);
 }
 
 static tri_status compare(const hello *theirs, const hello *own) {
     if (theirs->version != own->version)
-        return tri__fail(TRI_DISAGREE, "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary",
+        return tri__fail(TRI_DISAGREE,
+                         "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary",
                          theirs->version, own->version);
     if (theirs->local < 1 || theirs->local >= own->n)
-        return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, and local rank 0 knows of %d", theirs->local, own->n);
+        return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, and local rank 0 knows of %d",
+                         theirs->local, own->n);
     if (theirs->n != own->n || theirs->world != own->world)
-        return tri__fail(TRI_DISAGREE, "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d", theirs->local,
-                         theirs->n, theirs->world, own->n, own->world);
+        return tri__fail(TRI_DISAGREE,
+                         "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d",
+                         theirs->local, theirs->n, theirs->world, own->n, own->world);
     if (theirs->heap_bytes != own->heap_bytes)
-        return tri__fail(TRI_DISAGREE, "local rank %d wants a shared heap of %llu bytes, local rank 0 one of %llu", theirs->local,
-                         (unsigned long long)theirs->heap_bytes, (unsigned long long)own->heap_bytes);
+        return tri__fail(TRI_DISAGREE, "local rank %d wants a shared heap of %llu bytes, local rank 0 one of %llu",
+                         theirs->local, (unsigned long long)theirs->heap_bytes, (unsigned long long)own->heap_bytes);
     return TRI_OK;
 }
 
@@ -146,10 +153,12 @@ static tri_status greet(int fd, const tri_rendezvous *meeting, const hello *own,
     double soon = tri__clock() + HELLO_SECONDS;
     *place = 0;
     if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline, meeting->stop) ||
-        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs || memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
+        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs ||
+        memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
         return TRI_OK;
     TRI_TRY(compare(&theirs, own));
-    if (fds[theirs.local] >= 0) return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
+    if (fds[theirs.local] >= 0)
+        return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
     *place = theirs.local;
     return TRI_OK;
 }
@@ -163,7 +172,8 @@ static void say(int fd, const answer *words, int segment_fd) {
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (segment_fd >= 0) {
         message.msg_control = &control, message.msg_controllen = sizeof control.room;
-        control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        control.head = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
         memcpy(CMSG_DATA(&control.head), &segment_fd, sizeof segment_fd);
     }
     sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* one who is gone by now will be missed when all join */
@@ -178,7 +188,8 @@ static tri_status collect(int listener, const tri_rendezvous *meeting, const hel
         if (!there) return name_missing(meeting, fds);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == ECONNABORTED || errno == EINTR || errno == EAGAIN)) continue;
-        if (fd < 0) return tri__fail(TRI_RESOURCE, "cannot accept a rank of this machine: %s (see ulimit -n)", strerror(errno));
+        if (fd < 0)
+            return tri__fail(TRI_RESOURCE, "cannot accept a rank of this machine: %s (see ulimit -n)", strerror(errno));
         tri_status status = greet(fd, meeting, own, fds, deadline, &place);
         if (status != TRI_OK) fds[0] = fd;
         else if (!place) close(fd);
@@ -235,12 +246,15 @@ static tri_status connect_to(const tri_rendezvous *meeting, double deadline, int
             *out = fd;
             if (same_user(fd)) return TRI_OK;
             close(fd);
-            return tri__fail(TRI_USAGE, "a process of another user holds the name \"%s\": give the job another MASTER_PORT", meeting->key);
+            return tri__fail(TRI_USAGE,
+                             "a process of another user holds the name \"%s\": give the job another MASTER_PORT",
+                             meeting->key);
         }
         int cause = errno;
         close(fd);
         if (cause != ECONNREFUSED && cause != EAGAIN && cause != EINTR)
-            return tri__fail(TRI_RESOURCE, "cannot meet the other ranks under \"%s\": %s", meeting->key, strerror(cause));
+            return tri__fail(TRI_RESOURCE, "cannot meet the other ranks under \"%s\": %s", meeting->key,
+                             strerror(cause));
         TRI_TRY(check_stop(meeting));
         if (tri__clock() >= deadline) return no_host(meeting, cause);
         short_pause();
@@ -254,11 +268,13 @@ static tri_status hear(int fd, answer *words, int *segment_fd) {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
     *segment_fd = -1;
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(segment_fd, CMSG_DATA(head), sizeof *segment_fd);
     words->text[sizeof words->text - 1] = 0;
     if (got == (ssize_t)sizeof *words && (words->status != TRI_OK || *segment_fd >= 0)) return TRI_OK;
@@ -289,8 +305,8 @@ static tri_status guest(const tri_rendezvous *meeting, const tri_segment_spec *s
 tri_status tri__rendezvous(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment) {
     *segment = (tri_segment){.fd = -1};
     if (meeting->n < 1 || meeting->n > TRI_RANKS_PER_NODE || meeting->local < 0 || meeting->local >= meeting->n)
-        return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local, meeting->n,
-                         TRI_RANKS_PER_NODE);
+        return tri__fail(TRI_USAGE, "local rank %d of %d: there can be 1 to %d, counted from 0", meeting->local,
+                         meeting->n, TRI_RANKS_PER_NODE);
     if (meeting->n == 1) return tri__segment_create(spec, segment);
     return meeting->local == 0 ? host(meeting, spec, segment) : guest(meeting, spec, segment);
 }

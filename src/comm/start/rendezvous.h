@@ -1,5 +1,6 @@
-/* rendezvous.h - ranks of one machine that were started by somebody else meet: the first makes the shared memory and hands its
- * descriptor to the others over a local socket without a name in the file system (abstract: nothing is left behind). */
+/* rendezvous.h - ranks of one machine that were started by somebody else meet: the first makes the shared memory and
+ * hands its descriptor to the others over a local socket without a name in the file system (abstract: nothing is left
+ * behind). */
 #ifndef TRI_COMM_START_RENDEZVOUS_H
 #define TRI_COMM_START_RENDEZVOUS_H
 

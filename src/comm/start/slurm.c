@@ -1,4 +1,5 @@
-/* slurm.c - Slurm's lists, written out one item at a time: nothing is allocated, and counts are bounded before they are used. */
+/* slurm.c - Slurm's lists, written out one item at a time: nothing is allocated, and counts are bounded before they are
+ * used. */
 #include "comm/start/slurm.h"
 
 #include <ctype.h>
@@ -75,7 +76,8 @@ static size_t bracket_number(const char *at, int k, char *out, size_t size) {
     return (size_t)n;
 }
 
-/* Hosts that the item at *at stands for (its brackets multiplied), *at moved to its end: a ',' or the end of the text; 0 when malformed. */
+/* Hosts that the item at *at stands for (its brackets multiplied), *at moved to its end: a ',' or the end of the text;
+ * 0 when malformed. */
 static int item_count(const char **at, int bracket[static BRACKETS_MAX]) {
     int n = 1, k = 0;
     const char *begin = *at;

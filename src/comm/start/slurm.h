@@ -6,8 +6,8 @@
 
 /* Tasks of machine `node` (from 0); 0 when the text is malformed or lists fewer machines. */
 int tri__slurm_tasks(const char *text, int node);
-/* Name of machine `node` (from 0) into out[size], zeros in front kept; 0 when the text is malformed, lists fewer machines, or does
- * not fit. */
+/* Name of machine `node` (from 0) into out[size], zeros in front kept; 0 when the text is malformed, lists fewer
+ * machines, or does not fit. */
 int tri__slurm_host(const char *text, int node, char *out, size_t size);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* The rank to name: the first whose digest is not the one that most have. Where two are as frequent, rank 0's side is right. -1: all are
- * equal. */
+/* The rank to name: the first whose digest is not the one that most have. Where two are as frequent, rank 0's side is
+ * right. -1: all are equal. */
 static int odd_rank(const int64_t *digest, int n, int *usual) {
     int most = 0;
     for (int i = 0; i < n; i++) {
@@ -26,7 +26,8 @@ tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what)
     if (odd >= 0) {
         if (!atomic_load(&world->segment.control->abort))
             tri__control_fail(world->segment.control, odd, TRI_DISAGREE,
-                              "%s differ from rank %d's (digest %016llx against %016llx): start all ranks with the same command, files and "
+                              "%s differ from rank %d's (digest %016llx against %016llx): start all ranks with the "
+                              "same command, files and "
                               "build",
                               what, usual, (unsigned long long)all[odd], (unsigned long long)all[usual]);
         status = tri__world_check(world);

@@ -16,7 +16,8 @@
 static const double WRITER_SECONDS = 0.1; /* for the writer of a record to end it */
 static const double WATCH_GAP = 0.25;     /* longest time between two looks of a watcher that counts in full */
 
-/* A peer could have written anything: no more lines than the table of ranks has, and the segment is larger than those. */
+/* A peer could have written anything: no more lines than the table of ranks has, and the segment is larger than
+ * those. */
 static int lines(const tri_control *control) {
     int n = *(const volatile int32_t *)&control->n; /* read once */
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
@@ -43,8 +44,8 @@ void tri__control_init(tri_control *control, int n, const int *world_ranks, int 
     }
 }
 
-/* Whether the cores of all who joined are enough for the machine's ranks. Every rank may be bound to a core of its own, so
- * one rank's cores say nothing. */
+/* Whether the cores of all who joined are enough for the machine's ranks. Every rank may be bound to a core of its own,
+ * so one rank's cores say nothing. */
 static void add_cores(tri_control *control) {
     cpu_set_t set;
     int all = 0;
@@ -122,7 +123,8 @@ int tri__control_second(const tri_control *control, tri_failure *out) {
 
 int tri__control_failure(const tri_control *control, tri_failure *out) {
     uint32_t state = atomic_load(&control->failure.state);
-    for (double begin = tri__clock(); state == 1 && tri__clock() - begin < WRITER_SECONDS; state = atomic_load(&control->failure.state))
+    for (double begin = tri__clock(); state == 1 && tri__clock() - begin < WRITER_SECONDS;
+         state = atomic_load(&control->failure.state))
         sched_yield();
     if (state == 0) return 0;
     if (state == 2) {
@@ -162,7 +164,8 @@ static void see(const tri_rank_line *line, tri_seen *seen, double now) {
     if (beats != seen->beats) seen->beats = beats, seen->beat = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
     uint32_t doing = atomic_load(&line->phase);
-    if (doing == TRI_DOING_LOAD || doing == TRI_DOING_SAVE) { /* long work without beats: whether it computes is the sign */
+    if (doing == TRI_DOING_LOAD ||
+        doing == TRI_DOING_SAVE) { /* long work without beats: whether it computes is the sign */
         uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
         if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
     }
@@ -183,13 +186,14 @@ static void report_hung(tri_control *control, int local, int waiter, double seco
     char last[160];
     describe_last(line, last, sizeof last);
     if (atomic_load(&line->life) == TRI_LIFE_NONE)
-        tri__control_fail(control, control->rank_of[local], TRI_DISAGREE, "did not start within %.2f s, and rank %d waits", seconds,
-                          control->rank_of[waiter]);
+        tri__control_fail(control, control->rank_of[local], TRI_DISAGREE,
+                          "did not start within %.2f s, and rank %d waits", seconds, control->rank_of[waiter]);
     else
         tri__control_fail(control, control->rank_of[local], TRI_DISAGREE,
-                          "hangs: no progress for %.2f s%s, and rank %d waits; %s. See what process %d does, or raise --progress-timeout",
-                          seconds, atomic_load(&line->waiting) ? " (stopped inside a wait)" : "", control->rank_of[waiter], last,
-                          (int)atomic_load(&line->pid));
+                          "hangs: no progress for %.2f s%s, and rank %d waits; %s. See what process %d does, or raise "
+                          "--progress-timeout",
+                          seconds, atomic_load(&line->waiting) ? " (stopped inside a wait)" : "",
+                          control->rank_of[waiter], last, (int)atomic_load(&line->pid));
 }
 
 /* Everyone waits: the words say what each has posted last, and no rank is blamed. */
@@ -206,7 +210,8 @@ static void report_deadlock(tri_control *control, double seconds) {
 
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]) {
     double now = tri__clock(), limit = control->progress_timeout, oldest = now, latest_beat = 0;
-    int n = lines(control), culprit = -1, waiter[2] = {-1, -1}, waiting = 0, unfinished = 0; /* two waiters: one is not the culprit */
+    int n = lines(control), culprit = -1, waiter[2] = {-1, -1}, waiting = 0,
+        unfinished = 0; /* two waiters: one is not the culprit */
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
         see(&control->line[i], &seen[i], now);
@@ -218,10 +223,11 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
     for (int i = 0; i < n; i++) {
         double sign = last_sign(&control->line[i], &seen[i]);
         int waited_for = waiter[0] >= 0 && (waiter[0] != i || waiter[1] >= 0);
-        if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest) oldest = sign, culprit = i;
+        if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest)
+            oldest = sign, culprit = i;
     }
     if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
     else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
-        report_deadlock(control,
-                        now - latest_beat); /* across machines: whoever waits for a rank that gets on beats too, but hears of it late */
+        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats
+                                                        too, but hears of it late */
 }

@@ -1,5 +1,5 @@
-/* group.c - groups: ordered lists of ranks. A group's id comes from its list and from how often this rank has made a group of that list, so
- * that members know it without talking. */
+/* group.c - groups: ordered lists of ranks. A group's id comes from its list and from how often this rank has made a
+ * group of that list, so that members know it without talking. */
 #include "comm/world/group.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static tri_status check_ranks(const tri_world *world, int n, const int *ranks) {
     if (n > world->size) return tri__fail(TRI_USAGE, "a group of %d in a world of %d ranks", n, world->size);
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= world->size)
-            return tri__fail(TRI_USAGE, "rank %d cannot be in a group: ranks of this world are 0 to %d", ranks[i], world->size - 1);
+            return tri__fail(TRI_USAGE, "rank %d cannot be in a group: ranks of this world are 0 to %d", ranks[i],
+                             world->size - 1);
         mine |= ranks[i] == world->rank;
         for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i]) return tri__fail(TRI_USAGE, "rank %d is twice in a group", ranks[i]);
@@ -74,7 +75,8 @@ static int grow(tri_world *world) {
     return 1;
 }
 
-tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const tri_transport *transport, tri_group **out) {
+tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const tri_transport *transport,
+                              tri_group **out) {
     *out = NULL;
     TRI_TRY(check_ranks(world, n, ranks));
     tri_group *group = calloc(1, sizeof *group);
@@ -104,7 +106,9 @@ tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const t
 
 static int spans_machines(const tri_world *world, int n, const int *ranks) {
     for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0 && ranks[i] < world->size && world->nodes.node_of[ranks[i]] != world->nodes.node_of[world->rank]) return 1;
+        if (ranks[i] >= 0 && ranks[i] < world->size &&
+            world->nodes.node_of[ranks[i]] != world->nodes.node_of[world->rank])
+            return 1;
     return 0;
 }
 

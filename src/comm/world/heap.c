@@ -1,4 +1,5 @@
-/* heap.c - first fit over an array of pieces. Buffers live for a run and are few, so that a search through all is nothing. */
+/* heap.c - first fit over an array of pieces. Buffers live for a run and are few, so that a search through all is
+ * nothing. */
 #include "comm/world/heap.h"
 
 #include "base/machine.h"
@@ -36,9 +37,10 @@ static tri_status no_room(const tri_heap *heap, size_t bytes) {
             if (heap->piece[i].bytes > largest) largest = heap->piece[i].bytes;
         }
     return tri__fail(TRI_RESOURCE,
-                     "no room for %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise heap_bytes of tri_ranks",
-                     tri__text_bytes((double)bytes, a), tri__text_bytes((double)heap->bytes, b), tri__text_bytes((double)free_bytes, c),
-                     tri__text_bytes((double)largest, d));
+                     "no room for %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise "
+                     "heap_bytes of tri_ranks",
+                     tri__text_bytes((double)bytes, a), tri__text_bytes((double)heap->bytes, b),
+                     tri__text_bytes((double)free_bytes, c), tri__text_bytes((double)largest, d));
 }
 
 /* Cuts piece i after `bytes`. */
@@ -65,13 +67,17 @@ static tri_status commit(tri_heap *heap, size_t end) {
     if (end <= from) return TRI_OK;
     if (heap->fd >= 0) {
         if ((int64_t)more > tri__memory_available()) failed = ENOMEM;
-        while (!failed && (failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR) failed = 0;
+        while (!failed && (failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR)
+            failed = 0;
     }
     if (failed)
         return tri__fail(TRI_RESOURCE, "no memory for %s more of this rank's shared heap: %s is available (%s)",
-                         tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b), strerror(failed));
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granule */
-    (void)madvise(heap->base + from - before, more + before, MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
+                         tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b),
+                         strerror(failed));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granule */
+    (void)madvise(heap->base + from - before, more + before,
+                  MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
     heap->committed = end;
     return TRI_OK;
 }
@@ -108,5 +114,6 @@ tri_status tri__heap_give(tri_heap *heap, void *memory) {
         join(heap, i - 1);
         return TRI_OK;
     }
-    return tri__fail(TRI_USAGE, "%p is no piece of this rank's shared heap: freed twice, or not from tri_heap_alloc?", memory);
+    return tri__fail(TRI_USAGE, "%p is no piece of this rank's shared heap: freed twice, or not from tri_heap_alloc?",
+                     memory);
 }

@@ -1,9 +1,10 @@
 /* idle.c - waiting without burning the machine: spin, yield, sleep; and waking those who sleep.
  *
- * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word is still the
- * same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes one of them see the other
- * (__sync_synchronize: C11's atomic_thread_fence is refused by gcc under TSan). Who takes the asleep mark off also bumps the event
- * word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
+ * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word
+ * is still the same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes
+ * one of them see the other
+ * (__sync_synchronize: C11's atomic_thread_fence is refused by gcc under TSan). Who takes the asleep mark off also
+ * bumps the event word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
 #include "comm/world/control.h"
 
 #include "base/clock.h"
@@ -43,8 +44,9 @@ static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *
     __sync_synchronize();
 }
 
-/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is something to do.
- * With two busy processes on the only core, a rank's death was known to all in 0.6 ms at the median instead of 5 to 10. */
+/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is
+ * something to do. With two busy processes on the only core, a rank's death was known to all in 0.6 ms at the median
+ * instead of 5 to 10. */
 static void yield_once(tri_idle *idle) {
     double begin = tri__clock();
     sched_yield();
@@ -53,7 +55,8 @@ static void yield_once(tri_idle *idle) {
 
 void tri__idle(tri_control *control, int local, tri_idle *idle) {
     tri_rank_line *line = &control->line[local];
-    atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     if (idle->round == 0 && !atomic_load_explicit(&control->spin, memory_order_relaxed)) idle->round = SPINS;
     if (atomic_load(&control->abort)) return;
     if (idle->round < SPINS) relax();

@@ -30,7 +30,8 @@ static int lay_out(uint64_t n, uint64_t heap_bytes, tri_segment_header *out) {
     out->cell_bytes = n < 4 ? 8 * MIB : n * 2 * MIB; /* a group of m members takes about m * 16 * 4352 bytes */
     memcpy(out->magic, MAGIC, sizeof MAGIC);
     int ok = add_part(&at, &out->control, tri__control_bytes((int)n), 1) &&
-             add_part(&at, &out->groups, TRI_SEGMENT_GROUP_BYTES, TRI_SEGMENT_GROUPS) && add_part(&at, &out->cells, out->cell_bytes, 1) &&
+             add_part(&at, &out->groups, TRI_SEGMENT_GROUP_BYTES, TRI_SEGMENT_GROUPS) &&
+             add_part(&at, &out->cells, out->cell_bytes, 1) &&
              add_part(&at, &out->pairs, TRI_SEGMENT_PAIR_BYTES, n * n) && add_part(&at, &out->heap, heap_bytes, n);
     out->bytes = at;
     return ok;
@@ -41,8 +42,9 @@ static int has_addresses(size_t bytes) {
     return trial != MAP_FAILED && munmap(trial, bytes) == 0;
 }
 
-/* What each of n heaps may grow to where nobody says: the machine's memory. They take addresses, not memory, until they are used; where
- * `ulimit -v` limits addresses, all of them together take half of what it allows, and where a sanitizer has taken most, what is left. */
+/* What each of n heaps may grow to where nobody says: the machine's memory. They take addresses, not memory, until they
+ * are used; where `ulimit -v` limits addresses, all of them together take half of what it allows, and where a sanitizer
+ * has taken most, what is left. */
 static size_t most_heap(int n) {
     struct rlimit limit;
     size_t heap = (size_t)tri__memory_total();
@@ -66,18 +68,22 @@ size_t tri__segment_bytes(const tri_segment_spec *spec) {
 static tri_status no_memory(uint64_t need, int n, const char *why) {
     char a[32], b[32];
     return tri__fail(TRI_RESOURCE,
-                     "the shared memory of %d ranks takes %s, and %s is available (%s): use fewer ranks, a smaller heap, or free memory", n,
-                     tri__text_bytes((double)need, a), tri__text_bytes((double)tri__memory_available(), b), why);
+                     "the shared memory of %d ranks takes %s, and %s is available (%s): use fewer ranks, a smaller "
+                     "heap, or free memory",
+                     n, tri__text_bytes((double)need, a), tri__text_bytes((double)tri__memory_available(), b), why);
 }
 
-/* A nameless file of `bytes` that nobody can make shorter; the first `now` of them are committed, heaps commit their own. */
+/* A nameless file of `bytes` that nobody can make shorter; the first `now` of them are committed, heaps commit their
+ * own. */
 static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     struct rlimit limit;
     int failed;
     if (now > (uint64_t)tri__memory_available()) return no_memory(now, n, "less than that");
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) /* the kernel would kill us */
-        return tri__fail(TRI_RESOURCE, "the shared memory of %d ranks takes %llu bytes, and the limit of file sizes (ulimit -f) is %llu", n,
-                         (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
+        return tri__fail(
+            TRI_RESOURCE,
+            "the shared memory of %d ranks takes %llu bytes, and the limit of file sizes (ulimit -f) is %llu", n,
+            (unsigned long long)bytes, (unsigned long long)limit.rlim_cur);
     int fd = memfd_create("trident", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         const char *hint = errno == EMFILE || errno == ENFILE ? "; raise the limit of open files (ulimit -n)" : "";
@@ -86,7 +92,8 @@ static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     do failed = posix_fallocate(fd, 0, (off_t)now);
     while (failed == EINTR);
     if (!failed && ftruncate(fd, (off_t)bytes) != 0) failed = errno;
-    if (!failed && (fchmod(fd, 0600) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) failed = errno;
+    if (!failed && (fchmod(fd, 0600) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
+        failed = errno;
     if (failed) {
         close(fd);
         return no_memory(now, n, strerror(failed));
@@ -104,10 +111,19 @@ static tri_status map(int fd, const tri_segment_header *header, tri_segment *seg
         if (fd >= 0) close(fd);
         return no_memory(header->bytes, (int)header->n, strerror(cause));
     }
-    *segment = (tri_segment){.base = base, .header = (tri_segment_header *)base, .control = (tri_control *)(base + header->control),
-                             .groups = base + header->groups, .cells = base + header->cells, .pairs = base + header->pairs,
-                             .heap = base + header->heap, .bytes = header->bytes, .cell_bytes = header->cell_bytes,
-                             .heap_bytes = header->heap_bytes, .n = (int)header->n, .fd = fd, .flat = fd < 0};
+    *segment = (tri_segment){.base = base,
+                             .header = (tri_segment_header *)base,
+                             .control = (tri_control *)(base + header->control),
+                             .groups = base + header->groups,
+                             .cells = base + header->cells,
+                             .pairs = base + header->pairs,
+                             .heap = base + header->heap,
+                             .bytes = header->bytes,
+                             .cell_bytes = header->cell_bytes,
+                             .heap_bytes = header->heap_bytes,
+                             .n = (int)header->n,
+                             .fd = fd,
+                             .flat = fd < 0};
     return TRI_OK;
 }
 
@@ -130,25 +146,31 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
 /* The header's own copy says the same as the rule does for its n and heap_bytes. */
 static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
     tri_segment_header want;
-    if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE || !lay_out(header->n, header->heap_bytes, &want))
+    if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE ||
+        !lay_out(header->n, header->heap_bytes, &want))
         return 0;
-    return header->bytes == file_bytes && header->bytes == want.bytes && header->control == want.control && header->groups == want.groups &&
-           header->cells == want.cells && header->pairs == want.pairs && header->heap == want.heap && header->cell_bytes == want.cell_bytes;
+    return header->bytes == file_bytes && header->bytes == want.bytes && header->control == want.control &&
+           header->groups == want.groups && header->cells == want.cells && header->pairs == want.pairs &&
+           header->heap == want.heap && header->cell_bytes == want.cell_bytes;
 }
 
 static tri_status check_file(int fd, tri_segment_header *header) {
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &info) != 0 || seals < 0)
-        return tri__fail(TRI_DISAGREE, "descriptor %d is no shared memory of Trident (%s): was it inherited from the launcher?", fd,
+        return tri__fail(TRI_DISAGREE,
+                         "descriptor %d is no shared memory of Trident (%s): was it inherited from the launcher?", fd,
                          strerror(errno));
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return tri__fail(TRI_DISAGREE, "the shared memory's size is not sealed: it is not what Trident makes");
-    if (pread(fd, (void *)header, sizeof *header, 0) != (ssize_t)sizeof *header || memcmp(header->magic, MAGIC, sizeof MAGIC) != 0)
+    if (pread(fd, (void *)header, sizeof *header, 0) != (ssize_t)sizeof *header ||
+        memcmp(header->magic, MAGIC, sizeof MAGIC) != 0)
         return tri__fail(TRI_DISAGREE, "the shared memory does not begin as Trident's does");
     if (header->version != TRI_SEGMENT_VERSION)
-        return tri__fail(TRI_DISAGREE, "the shared memory is of version %u and this build's is %d: start all ranks with the same binary",
-                         header->version, TRI_SEGMENT_VERSION);
+        return tri__fail(
+            TRI_DISAGREE,
+            "the shared memory is of version %u and this build's is %d: start all ranks with the same binary",
+            header->version, TRI_SEGMENT_VERSION);
     if (!header_fits(header, (uint64_t)info.st_size))
         return tri__fail(TRI_DISAGREE, "the header of the shared memory is damaged, or of another build");
     return TRI_OK;

@@ -1,9 +1,10 @@
-/* segment.h - the one shared memory of a machine's ranks: a nameless file, so that it leaves nothing behind. All but the heaps is committed
- * before any rank starts; a heap is a range of addresses as large as the machine's memory, committed as it is given out (heap.h). Header,
- * control page, table of groups, cells of groups, rings of sends, heaps: in this order.
+/* segment.h - the one shared memory of a machine's ranks: a nameless file, so that it leaves nothing behind. All but
+ * the heaps is committed before any rank starts; a heap is a range of addresses as large as the machine's memory,
+ * committed as it is given out (heap.h). Header, control page, table of groups, cells of groups, rings of sends, heaps:
+ * in this order.
  *
- * Ranks map it at different addresses; what crosses between ranks is an offset from the start. Between threads of one process every
- * address is reachable, so there an offset may point anywhere. */
+ * Ranks map it at different addresses; what crosses between ranks is an offset from the start. Between threads of one
+ * process every address is reachable, so there an offset may point anywhere. */
 #ifndef TRI_COMM_WORLD_SEGMENT_H
 #define TRI_COMM_WORLD_SEGMENT_H
 
@@ -28,8 +29,8 @@ typedef struct tri_segment_header {
     _Atomic uint64_t cells_used;
 } tri_segment_header;
 
-/* A mapping. What it says was checked when it was made and is this process's own: the header in the shared memory, which a peer could
- * change, is not read again (but for cells_used, whose every use is checked). */
+/* A mapping. What it says was checked when it was made and is this process's own: the header in the shared memory,
+ * which a peer could change, is not read again (but for cells_used, whose every use is checked). */
 typedef struct tri_segment {
     char *base;             /* [bytes]; NULL: not mapped */
     tri_segment_header *header;
@@ -47,18 +48,19 @@ typedef struct tri_segment {
 typedef struct tri_segment_spec {
     int n, world;           /* local ranks; ranks of the world */
     const int *world_rank;  /* [n]; NULL: 0..n-1 */
-    size_t heap_bytes;      /* of each rank: addresses, not yet memory; rounded up to whole pages; 0: the machine's memory */
+    size_t heap_bytes; /* of each rank: addresses, not yet memory; rounded up to whole pages; 0: the machine's memory */
     double progress_timeout;
     int flat;               /* threads: no file */
 } tri_segment_spec;
 
 /* Bytes of addresses that a segment takes; SIZE_MAX when that is more than can be counted. */
 size_t tri__segment_bytes(const tri_segment_spec *spec);
-/* memfd_create (0600, CLOEXEC cleared by whoever passes it on), posix_fallocate, seals against another size, map, fill in the header.
- * TRI_RESOURCE with need and available when memory or descriptors are short; TRI_USAGE for more ranks than TRI_RANKS_PER_NODE. */
+/* memfd_create (0600, CLOEXEC cleared by whoever passes it on), posix_fallocate, seals against another size, map, fill
+ * in the header. TRI_RESOURCE with need and available when memory or descriptors are short; TRI_USAGE for more ranks
+ * than TRI_RANKS_PER_NODE. */
 tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segment);
-/* Maps a descriptor that was inherited or received, and checks magic, version, size, seals and that all parts lie inside: TRI_DISAGREE when
- * it is of another build or damaged. Takes the descriptor over, also when it fails. */
+/* Maps a descriptor that was inherited or received, and checks magic, version, size, seals and that all parts lie
+ * inside: TRI_DISAGREE when it is of another build or damaged. Takes the descriptor over, also when it fails. */
 tri_status tri__segment_attach(int fd, tri_segment *segment);
 void tri__segment_close(tri_segment *segment); /* accepts a zeroed one */
 

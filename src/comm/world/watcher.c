@@ -18,7 +18,8 @@ struct tri_watcher {
     tri_control *control;
     int n, local;              /* ranks of the machine; this one */
     char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
-    struct pollfd poll[TRI_RANKS_PER_NODE + 1];  /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher shall end */
+    struct pollfd poll[TRI_RANKS_PER_NODE +
+                       1]; /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher shall end */
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
 
@@ -31,7 +32,8 @@ static void ended(struct tri_watcher *watcher, int i) {
                           (int)atomic_load(&line->pid));
 }
 
-/* Opens pidfds of those who joined since the last time; 1 when all have. A pid of another pid namespace means somebody else here. */
+/* Opens pidfds of those who joined since the last time; 1 when all have. A pid of another pid namespace means somebody
+ * else here. */
 static int find_peers(struct tri_watcher *watcher) {
     const tri_rank_line *own = &watcher->control->line[watcher->local];
     int all = 1;

@@ -19,14 +19,16 @@ tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
     if (!(out->progress_timeout >= PROGRESS_LEAST))
-        return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout, PROGRESS_LEAST);
+        return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout,
+                         PROGRESS_LEAST);
     return TRI_OK;
 }
 
 /* nodes NULL: all ranks on this machine. */
 static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
     size_t n = (size_t)world->size;
-    world->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int)), .n = nodes ? nodes->n : 1};
+    world->nodes = (tri_nodes){
+        .node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int)), .n = nodes ? nodes->n : 1};
     if (!world->nodes.node_of || !world->nodes.local_of)
         return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
     if (nodes) {
@@ -81,20 +83,20 @@ static tri_status make_all(tri_world *world) {
     int *ranks = calloc((size_t)world->size, sizeof *ranks);
     if (!ranks) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
     for (int i = 0; i < world->size; i++) ranks[i] = i;
-    tri_status status =
-        tri__group_make_on(world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
+    tri_status status = tri__group_make_on(
+        world, world->size, ranks, world->nodes.n > 1 ? &tri__transport_exchange : &tri__transport_shm, &world->all);
     free(ranks);
     return status;
 }
 
-tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
-                           void *remote_state, tri_world **out) {
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
+                           const struct tri_remote *remote, void *remote_state, tri_world **out) {
     *out = NULL;
     if (local < 0 || local >= segment->n)
         return tri__fail(TRI_USAGE, "place %d on this machine: there are %d ranks, counted from 0", local, segment->n);
     if (segment->control->world < segment->n)
-        return tri__fail(TRI_DISAGREE, "the control page is damaged: a world of %d with %d ranks here", segment->control->world,
-                         segment->n);
+        return tri__fail(TRI_DISAGREE, "the control page is damaged: a world of %d with %d ranks here",
+                         segment->control->world, segment->n);
     tri_world *world = calloc(1, sizeof *world);
     if (!world) return tri__fail(TRI_RESOURCE, "out of memory for a world");
     world->segment = *segment;
@@ -143,7 +145,8 @@ int tri_world_size(const tri_world *world) { return world->size; }
 void tri_world_fail(tri_world *world, tri_status status, const char *text) {
     tri_words words;
     tri__words_keep(&words);
-    tri__control_fail(world->segment.control, world->rank, status == TRI_OK ? TRI_INTERNAL : status, "%s", text ? text : "failed");
+    tri__control_fail(world->segment.control, world->rank, status == TRI_OK ? TRI_INTERNAL : status, "%s",
+                      text ? text : "failed");
     tri__remote_poll(world);
     tri__words_restore(&words);
 }
@@ -160,7 +163,8 @@ static tri_rank_line *own_line(tri_world *world) { return &world->segment.contro
 
 void tri__world_beat(tri_world *world) {
     tri_rank_line *line = own_line(world); /* no other rank writes it: no read-modify-write needed */
-    atomic_store_explicit(&line->beats, atomic_load_explicit(&line->beats, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&line->beats, atomic_load_explicit(&line->beats, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     if (world->link) tri__remote_poll(world); /* a failure is returned by the next wait */
 }
 
@@ -183,7 +187,8 @@ tri_status tri__world_check(tri_world *world) {
 
 int tri__world_left(const tri_world *world, int local) {
     const tri_control *control = world->segment.control;
-    return atomic_load_explicit(&control->left, memory_order_relaxed) && atomic_load(&control->line[local].life) == TRI_LIFE_LEFT;
+    return atomic_load_explicit(&control->left, memory_order_relaxed) &&
+           atomic_load(&control->line[local].life) == TRI_LIFE_LEFT;
 }
 
 static tri_status name_missing(tri_world *world, double seconds) {
@@ -192,7 +197,8 @@ static tri_status name_missing(tri_world *world, double seconds) {
     for (int i = 0, used = 0; i < world->segment.n && used < (int)sizeof text; i++)
         if (atomic_load(&control->line[i].life) == TRI_LIFE_NONE)
             used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", used ? ", " : "", control->rank_of[i]);
-    return tri__fail(TRI_RESOURCE, "waited %s for the other ranks of this machine; still missing: rank %s. Were all of them started?",
+    return tri__fail(TRI_RESOURCE,
+                     "waited %s for the other ranks of this machine; still missing: rank %s. Were all of them started?",
                      tri__text_seconds(seconds, time), text);
 }
 

@@ -1,4 +1,5 @@
-/* world.h - one rank's view of its job: its place, its machine's shared memory, its groups and the operations it has under way. */
+/* world.h - one rank's view of its job: its place, its machine's shared memory, its groups and the operations it has
+ * under way. */
 #ifndef TRI_COMM_WORLD_WORLD_H
 #define TRI_COMM_WORLD_WORLD_H
 
@@ -27,7 +28,7 @@ struct tri_world {
     int n_groups, cap_groups;
     struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
     int n_pending, cap_pending;
-    void *spare;             /* blocks that no operation uses, each beginning with the address of the next; NULL: none */
+    void *spare; /* blocks that no operation uses, each beginning with the address of the next; NULL: none */
     uint64_t posted;         /* operations posted so far */
     const struct tri_remote *remote; /* carries traffic between machines; NULL: no launcher of several machines */
     void *remote_state;
@@ -55,16 +56,16 @@ struct tri_group {
 /* tri_ranks with its defaults filled in; TRI_USAGE for what is out of range. */
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
 
-/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine; copied.
- * The segment stays the caller's unless owns_segment is set afterwards. */
-tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes, const struct tri_remote *remote,
-                           void *remote_state, tri_world **out);
-/* Memory of an operation under way, for a tri_message or the places of all members' shards (size + 1 int64_t), not cleared; NULL: there is
- * none. What is given back is taken next: after the first step posting allocates nothing. */
+/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine;
+ * copied. The segment stays the caller's unless owns_segment is set afterwards. */
+tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
+                           const struct tri_remote *remote, void *remote_state, tri_world **out);
+/* Memory of an operation under way, for a tri_message or the places of all members' shards (size + 1 int64_t), not
+ * cleared; NULL: there is none. What is given back is taken next: after the first step posting allocates nothing. */
 void *tri__block_take(tri_world *world);
 void tri__block_give(tri_world *world, void *block);
-/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the executor calls it for
- * each instruction. */
+/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the
+ * executor calls it for each instruction. */
 void tri__world_beat(tri_world *world);
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
 /* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */

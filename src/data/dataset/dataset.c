@@ -51,8 +51,8 @@ static tri_status check_stamp(const char *path, const stamp *was) {
     tri_status status = take_stamp(path, fd, &now);
     close(fd);
     TRI_TRY(status);
-    if (now.device == was->device && now.inode == was->inode && now.size == was->size && now.changed.tv_sec == was->changed.tv_sec &&
-        now.changed.tv_nsec == was->changed.tv_nsec)
+    if (now.device == was->device && now.inode == was->inode && now.size == was->size &&
+        now.changed.tv_sec == was->changed.tv_sec && now.changed.tv_nsec == was->changed.tv_nsec)
         return TRI_OK;
     return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
 }
@@ -97,7 +97,8 @@ static uint64_t hash_place(const char *path) {
     return XXH3_64bits(text, strlen(text));
 }
 
-static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts, const tri_key *table) {
+static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts,
+                     const tri_key *table) {
     const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
     int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts, spec->separator};
     add_bytes(hash, numbers, sizeof numbers);
@@ -110,9 +111,11 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     add_bytes(hash, table, sizeof *table);
 }
 
-static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin, stamp *stamp) {
+static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin,
+                              stamp *stamp) {
     tri_json *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
-    char *recipe = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17)) : NULL;
+    char *recipe = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17))
+                        : NULL;
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
@@ -192,12 +195,14 @@ static void forget(whole *w) {
 static tri_json *bad_json(int64_t count, const tri_bad_row *rows, int n) {
     tri_json *first = tri__json_array();
     for (int i = 0; i < n; i++)
-        tri__json_append_new(first, tri__json_pack("{s:I, s:I, s:s}", "line", (tri_json_int)rows[i].line, "column", (tri_json_int)rows[i].column,
-                                               "why", rows[i].why));
+        tri__json_append_new(first, tri__json_pack("{s:I, s:I, s:s}", "line", (tri_json_int)rows[i].line, "column",
+                                                   (tri_json_int)rows[i].column, "why", rows[i].why));
     return tri__json_pack("{s:I, s:o}", "count", (tri_json_int)count, "first", first);
 }
 
-tri_json *tri__dataset_bad_json(const tri_dataset *dataset) { return bad_json(dataset->n_bad, dataset->bad, dataset->n_described); }
+tri_json *tri__dataset_bad_json(const tri_dataset *dataset) {
+    return bad_json(dataset->n_bad, dataset->bad, dataset->n_described);
+}
 
 /* What is unusual in a table's form, for people; "" when nothing is. */
 static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
@@ -232,8 +237,8 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
 }
 
 /* Makes the store; path NULL: in memory. fitted: where to put a fit's result. */
-static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path, const tri_store_origin *origin,
-                       const stamp *stamp, whole *w, tri_preprocess **fitted) {
+static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
+                       const tri_store_origin *origin, const stamp *stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
     tri_store_writer *writer = NULL;
     tri_bad_list *bad = calloc(1, sizeof *bad);
@@ -246,7 +251,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
     if (status == TRI_OK && spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
-    if (status == TRI_OK) status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
+    if (status == TRI_OK)
+        status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
     if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
     char form[120];
     if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
@@ -284,13 +290,14 @@ static void describe(const tri_dataset_spec *spec, const whole *w, double second
     size_t used = 0;
     int shown = 0;
     for (; shown < d->n_described && shown < 3; shown++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "", (long long)d->bad[shown].line,
-                                 (long long)d->bad[shown].column, d->bad[shown].why);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld:%lld: %.150s", shown ? "; " : "",
+                                 (long long)d->bad[shown].line, (long long)d->bad[shown].column, d->bad[shown].why);
     tri__say(spec->log, TRI_LOG_WARN, "%s: %s bad row%s left out: %s%s", spec->path, tri__text_count(d->n_bad, rows),
              d->n_bad == 1 ? "" : "s", text, d->n_bad > shown ? "; ..." : "");
 }
 
-static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w, tri_preprocess **fitted) {
+static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, whole *w,
+                               tri_preprocess **fitted) {
     char path[TRI_PATH_MAX];
     tri_store_origin origin = {0};
     stamp stamp = {0};
@@ -309,7 +316,8 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     return make(spec, fit, path, &origin, &stamp, w, fitted);
 }
 
-static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted, tri_dataset **out) {
+static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted,
+                             tri_dataset **out) {
     TRI_ASSERT(spec->max_len >= 2 && spec->threads >= 1);
     double begin = tri__clock();
     *out = NULL;
@@ -325,9 +333,12 @@ static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_
     return TRI_OK;
 }
 
-tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out) { return open_whole(spec, NULL, NULL, out); }
+tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out) {
+    return open_whole(spec, NULL, NULL, out);
+}
 
-tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out) {
+tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
+                            tri_dataset **out) {
     TRI_ASSERT(fit->bad_rows == spec->bad_rows);
     *preprocess = NULL;
     return open_whole(spec, fit, preprocess, out);

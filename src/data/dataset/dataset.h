@@ -37,29 +37,32 @@ typedef struct tri_dataset_spec {
     const tri_preprocess *preprocess;
     tri_tokenizer *const *tokenizer;        /* [2] */
     int max_len;
-    int need_labels;                        /* 0: labels that are absent, empty or unknown are fine: there are none then */
+    int need_labels; /* 0: labels that are absent, empty or unknown are fine: there are none then */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
     char separator;                         /* of the table's fields; 0: as recognised */
-    size_t keep;                            /* bytes of a table that are held in memory while it is read; 0: as tables think best */
+    size_t keep; /* bytes of a table that are held in memory while it is read; 0: as tables think best */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
-    const tri_stop *stop;                   /* ends tokenising, and the wait for a store's lock, early; NULL: nobody asks */
+    const tri_stop *stop; /* ends tokenising, and the wait for a store's lock, early; NULL: nobody asks */
     const tri_log *log;
-    void (*counted)(void *context, int64_t rows); /* a table that is to be tokenised has so many rows, bad ones too; NULL */
+    void (*counted)(void *context,
+                    int64_t rows); /* a table that is to be tokenised has so many rows, bad ones too; NULL */
     void *counted_context;
 } tri_dataset_spec;
 
 /* A text of zero pieces is still [CLS] [SEP]. */
 tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
-/* The same for training data: preprocessing is fitted on the table first (spec->preprocess is not looked at, the policies for
- * bad rows must agree), and comes from the store together with the rows. */
-tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess, tri_dataset **out);
-/* A row's token ids, as many as text[text].start says, and its numbers [n_columns]. TRI_IO when the store was cut short since it was opened,
- * TRI_DATA when it was changed. For any number of threads. */
+/* The same for training data: preprocessing is fitted on the table first (spec->preprocess is not looked at, the
+ * policies for bad rows must agree), and comes from the store together with the rows. */
+tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
+                            tri_dataset **out);
+/* A row's token ids, as many as text[text].start says, and its numbers [n_columns]. TRI_IO when the store was cut short
+ * since it was opened, TRI_DATA when it was changed. For any number of threads. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers);
 /* Gives take() a digest of each row in turn: of its texts, numbers and label. Errors as above. */
-tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest), void *context);
+tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),
+                                    void *context);
 void tri__dataset_close(tri_dataset *dataset);
 /* {count, first: [{line, column, why}]}; a new reference. */
 tri_json *tri__dataset_bad_json(const tri_dataset *dataset);

@@ -1,6 +1,6 @@
-/* dataset_build.c - two kinds of passes over a table: one for numbers and labels, which also finds bad rows, then one for each
- * text. A pass takes a piece of rows at a time, cut into blocks of a fixed size; threads do blocks, and what they made is written
- * in order, so nothing depends on the number of threads. */
+/* dataset_build.c - two kinds of passes over a table: one for numbers and labels, which also finds bad rows, then one
+ * for each text. A pass takes a piece of rows at a time, cut into blocks of a fixed size; threads do blocks, and what
+ * they made is written in order, so nothing depends on the number of threads. */
 #include "data/dataset/dataset_build.h"
 
 #include "data/table/columns.h"
@@ -32,7 +32,9 @@ typedef struct build {
     block *blocks;            /* [PIECE_BLOCKS] */
 } build;
 
-static tri_status no_memory(const build *b) { return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", b->spec->path); }
+static tri_status no_memory(const build *b) {
+    return tri__fail(TRI_RESOURCE, "%s: out of memory while tokenising", b->spec->path);
+}
 
 void tri__bad_list_free(tri_bad_list *bad) {
     for (int i = 0; i < bad->n; i++) free((char *)bad->row[i].why);
@@ -42,7 +44,9 @@ void tri__bad_list_free(tri_bad_list *bad) {
 /* Keeps the list in file order and within its size. */
 static tri_status list_bad(tri_bad_list *bad, int64_t line, int64_t column, const char *why) {
     int at = bad->n;
-    while (at > 0 && (bad->row[at - 1].line > line || (bad->row[at - 1].line == line && bad->row[at - 1].column > column))) at--;
+    while (at > 0 &&
+           (bad->row[at - 1].line > line || (bad->row[at - 1].line == line && bad->row[at - 1].column > column)))
+        at--;
     if (at == TRI_BAD_DESCRIBED) return TRI_OK;
     char *copy = strdup(why);
     if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -65,7 +69,8 @@ static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int 
     return list_bad(b->bad, line, at, tri__field_words(table, row, field->column, field->what, text, sizeof text));
 }
 
-/* What is wrong with a row that the parallel pass marked. The piece's numbers are written already: their place is free. */
+/* What is wrong with a row that the parallel pass marked. The piece's numbers are written already: their place is
+ * free. */
 static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]) {
     tri_bad_field bad = {0};
     if (tri__fields_numbers(&b->fields, row, b->numbers, &bad))
@@ -95,7 +100,8 @@ static void read_piece(build *b, int64_t first, int64_t count) {
         int64_t row = first + i;
         int good = tri__fields_numbers(&b->fields, row, b->numbers + (size_t)i * width, &bad);
         if (b->labels) {
-            b->labels[row] = tri__labels_class(b->fields.preprocess, tri__table_field(b->fields.table, row, b->fields.label));
+            b->labels[row] = tri__labels_class(b->fields.preprocess,
+                                               tri__table_field(b->fields.table, row, b->fields.label));
             good &= b->labels[row] >= 0;
         }
         b->skip[row] = !good;
@@ -108,7 +114,8 @@ static tri_status write_piece(build *b, int64_t first, int64_t count) {
     int64_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
         if (b->skip[first + i]) continue;
-        if (kept != i) memmove(b->numbers + (size_t)kept * width, b->numbers + (size_t)i * width, width * sizeof *b->numbers);
+        if (kept != i)
+            memmove(b->numbers + (size_t)kept * width, b->numbers + (size_t)i * width, width * sizeof *b->numbers);
         if (b->labels) b->labels[b->rows + kept] = b->labels[first + i];
         kept++;
     }
@@ -153,7 +160,8 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
         tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined, &out->joined_room);
         out->failed = !field.text;
         if (out->failed) return;
-        int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len, out->ids + out->used);
+        int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len,
+                                      out->ids + out->used);
         out->failed = n < 0;
         if (out->failed) return;
         lengths[row - begin] = n;
@@ -167,7 +175,8 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
     TRI_TRY(tri__store_begin(b->writer, ids));
     b->start[0] = 0;
     for (int64_t first = 0; first < b->table_rows; first += PIECE) {
-        int64_t end = b->table_rows - first < PIECE ? b->table_rows : first + PIECE, count = (end - first + BLOCK - 1) / BLOCK;
+        int64_t end = b->table_rows - first < PIECE ? b->table_rows : first + PIECE,
+                count = (end - first + BLOCK - 1) / BLOCK;
         TRI_TRY(tri__stop_check(b->spec->stop, "%s was being tokenised", b->spec->path));
 #pragma omp parallel for schedule(dynamic) num_threads(b->spec->threads)
         for (int64_t k = 0; k < count; k++) {
@@ -176,7 +185,8 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
         }
         for (int64_t k = 0; k < count; k++) {
             if (b->blocks[k].failed) return no_memory(b);
-            TRI_TRY(tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
+            TRI_TRY(
+                tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
         }
         for (int64_t row = first; row < end; row++)
             if (!b->skip[row]) b->start[at + 1] = b->start[at] + lengths[row - first], at++;
@@ -215,7 +225,8 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
                               tri_store_writer *writer, tri_bad_list *bad, int64_t *rows) {
     build b = {.spec = spec, .writer = writer, .bad = bad, .table_rows = tri__table_rows(table)};
     if (b.table_rows > INT32_MAX)
-        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", spec->path, (long long)b.table_rows, INT32_MAX);
+        return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", spec->path, (long long)b.table_rows,
+                         INT32_MAX);
     TRI_TRY(tri__fields_find(table, preprocess, spec->need_labels, &b.fields));
     tri_status status = run(&b);
     *rows = b.rows;

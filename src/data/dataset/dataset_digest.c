@@ -1,5 +1,5 @@
-/* dataset_digest.c - one number for all that training reads of a row. That of a whole table is made when its rows are checked
- * (dataset_rows.c). */
+/* dataset_digest.c - one number for all that training reads of a row. That of a whole table is made when its rows are
+ * checked (dataset_rows.c). */
 #include "data/dataset/dataset.h"
 
 #include "base/hash.h"
@@ -37,7 +37,8 @@ static int64_t longest_row(const tri_dataset *data) {
     return most;
 }
 
-tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest), void *context) {
+tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),
+                                    void *context) {
     row_buffer b = {.ids = malloc(((size_t)longest_row(data) + 1) * sizeof *b.ids),
                     .numbers = malloc(((size_t)data->n_columns + 1) * sizeof *b.numbers)};
     tri_status status = b.ids && b.numbers ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a row");

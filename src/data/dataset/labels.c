@@ -1,5 +1,5 @@
-/* labels.c - the classes of a label column. "1" and "1.0" are the same label when the classes are 0, 1, 2, ...; otherwise labels
- * are texts, and classes their sorted order, or the order of a given list. */
+/* labels.c - the classes of a label column. "1" and "1.0" are the same label when the classes are 0, 1, 2, ...;
+ * otherwise labels are texts, and classes their sorted order, or the order of a given list. */
 #include "data/table/columns.h"
 
 #include <limits.h>
@@ -50,10 +50,13 @@ static tri_status wrong_count(const tri_table *table, int column, const tri_read
     list[0] = 0;
     for (int i = 0; i < found->n && i < SHOWN; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%.40s\"", i ? ", " : "", found->at[i]);
-    snprintf(what, sizeof what, "%s%d different label%s where %d class%s expected: %s%s", complete ? "" : "more than ", found->n,
-             found->n == 1 ? "" : "s", n_classes, n_classes == 1 ? " is" : "es are", list, found->n > SHOWN ? ", ..." : "");
+    snprintf(what, sizeof what, "%s%d different label%s where %d class%s expected: %s%s", complete ? "" : "more than ",
+             found->n, found->n == 1 ? "" : "s", n_classes, n_classes == 1 ? " is" : "es are", list,
+             found->n > SHOWN ? ", ..." : "");
     int64_t row = found->n > n_classes ? first_outside(table, column, reading, n_classes) : -1;
-    if (row < 0) return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__table_path(table), tri__table_name(table, column), what);
+    if (row < 0)
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__table_path(table), tri__table_name(table, column),
+                         what);
     char text[1300];
     snprintf(text, sizeof text, "is outside the classes; the column has %s", what);
     return tri__field_fail(table, row, column, text);
@@ -122,7 +125,8 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
     int64_t row = 0, rows = tri__table_rows(table);
     for (; row < rows && found.n <= n_classes + SURPLUS && status == TRI_OK; row++) {
         tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
-        if (!bad[row] && field.length > TRI_CATEGORY_BYTES) status = tri__field_fail(table, row, column, "is too long for a label");
+        if (!bad[row] && field.length > TRI_CATEGORY_BYTES)
+            status = tri__field_fail(table, row, column, "is too long for a label");
         else if (!bad[row] && tri__values_add(&found, field) < 0)
             status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
         tri__rows_passed(table, row);
@@ -135,8 +139,8 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
 }
 
 /* Rows whose label is no class, now that classes are known. */
-static tri_status mark_unknown(const tri_table *table, int column, const tri_preprocess_spec *spec, const tri_preprocess *made,
-                               uint8_t *bad) {
+static tri_status mark_unknown(const tri_table *table, int column, const tri_preprocess_spec *spec,
+                               const tri_preprocess *made, uint8_t *bad) {
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
         tri_field_text field = tri__table_field(table, row, column);
         int unknown = !bad[row] && tri__labels_class(made, field) < 0;
@@ -149,7 +153,8 @@ static tri_status mark_unknown(const tri_table *table, int column, const tri_pre
     return TRI_OK;
 }
 
-tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad, tri_preprocess *made) {
+tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
+                           tri_preprocess *made) {
     int64_t filled, whole;
     TRI_TRY(count_labels(table, column, spec, &made->reading, bad, &filled, &whole));
     int numbers = spec->bad_rows == TRI_BAD_ROWS_SKIP ? filled > 0 && 10 * whole >= 9 * filled : whole == filled;
@@ -195,5 +200,6 @@ tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char
     tri_field_text field = {.text = label, .length = strlen(label)};
     *class = tri__labels_class(preprocess, field);
     if (*class >= 0) return TRI_OK;
-    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label, tri__label_words(preprocess, field, words, sizeof words));
+    return tri__fail(TRI_USAGE, "positive_label \"%.100s\" %s", label,
+                     tri__label_words(preprocess, field, words, sizeof words));
 }

@@ -1,7 +1,7 @@
-/* loader.c - threads that fill batches while another is in use. A worker takes the next batch in turn: it waits for that batch's
- * buffer, asks the sampler for its rows and their split, and copies both; then it fills the buffer while others take theirs. All
- * buffers are laid out once, from the sampler's maxima, in one block; after that nothing allocates. What a batch holds depends on the
- * sampler alone, never on timing. */
+/* loader.c - threads that fill batches while another is in use. A worker takes the next batch in turn: it waits for
+ * that batch's buffer, asks the sampler for its rows and their split, and copies both; then it fills the buffer while
+ * others take theirs. All buffers are laid out once, from the sampler's maxima, in one block; after that nothing
+ * allocates. What a batch holds depends on the sampler alone, never on timing. */
 #include "data/dataset/loader.h"
 
 #include "base/clock.h"
@@ -73,7 +73,8 @@ static size_t lay_out(tri_loader *loader, char *base) {
                 micro.key[t] = carve(base, &at, 2 * tokens * sizeof *micro.key[t]);
                 micro.seq[t] = carve(base, &at, (rows + 1) * sizeof *micro.seq[t]);
             }
-            if (data->n_columns) micro.numbers = carve(base, &at, rows * (size_t)data->n_columns * sizeof *micro.numbers);
+            if (data->n_columns)
+                micro.numbers = carve(base, &at, rows * (size_t)data->n_columns * sizeof *micro.numbers);
             micro.labels = carve(base, &at, rows * sizeof *micro.labels);
             micro.keyn = carve(base, &at, 2 * rows * sizeof *micro.keyn);
             micro.row = carve(base, &at, rows * sizeof *micro.row);
@@ -134,8 +135,10 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         int64_t row = into->rows[i];
         int p = into->part[i] - loader->spec.first_part;
         if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
-        for (int t = 0; t < data->n_texts; t++) batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
-        batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0] : 1.0;
+        for (int t = 0; t < data->n_texts; t++)
+            batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
+        batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0]
+                                                    : 1.0;
     }
     for (int p = 0; p < batch->parts; p++)
         for (int t = 0; t < data->n_texts; t++) pad_text(loader, &batch->part[p], t);
@@ -152,7 +155,8 @@ static int wait_empty(tri_loader *loader, buffer *into) {
     return go_on;
 }
 
-/* Takes the next batch: its rows and their split, in a buffer that is free. NULL: there is none, or the loader is being closed. */
+/* Takes the next batch: its rows and their split, in a buffer that is free. NULL: there is none, or the loader is being
+ * closed. */
 static buffer *take(tri_loader *loader) {
     tri_sampler *sampler = loader->spec.sampler;
     buffer *into = NULL;
@@ -226,7 +230,9 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     tri_status status = TRI_OK;
     if (!loader->buffers || posix_memalign((void **)&loader->block, 64, bytes) != 0) {
         loader->block = NULL;
-        status = tri__fail(TRI_RESOURCE, "out of memory: batches take %zu bytes; use a smaller --batch-size or fewer --num-workers", bytes);
+        status = tri__fail(TRI_RESOURCE,
+                           "out of memory: batches take %zu bytes; use a smaller --batch-size or fewer --num-workers",
+                           bytes);
     } else {
         lay_out(loader, loader->block);
         status = start(loader);

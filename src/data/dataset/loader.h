@@ -4,8 +4,8 @@
 
 #include "data/dataset/sampler.h"
 
-/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. Arrays by token go on with zeros up to
- * the loader's granule. */
+/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. Arrays by token
+ * go on with zeros up to the loader's granule. */
 typedef struct tri_micro {
     int64_t n, tokens[2];
     double squares[2];        /* sum over sequences of length squared */
@@ -33,8 +33,8 @@ enum { TRI_LOADER_WORKERS = 256 };
 typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* the loader owns its use while open */
     const double *class_weights;   /* [n_classes]; NULL: all 1 */
-    int position_base[2];          /* 0 for BERT: every token counts. Pad id + 1 for RoBERTa: a pad token does not count,
-                                    * and has the position pad id */
+    int position_base[2]; /* 0 for BERT: every token counts. Pad id + 1 for RoBERTa: a pad token does not count,
+                           * and has the position pad id */
     int64_t first_epoch, first_batch, epochs;  /* where to start; epochs in all */
     tri_sampler_maxima maxima;     /* sizes the buffers, once */
     int first_part, parts;         /* which parts of a batch to fill: a replica's own; parts 0: all of the sampler's */

@@ -1,6 +1,6 @@
-/* preprocess.c - fitting what turns columns into numbers and labels. Statistics are computed in double, in row order; the
- * deviation is the population's. Rows that are bad in any column count in none. Everything wrong in the data is reported by
- * file, line and column. */
+/* preprocess.c - fitting what turns columns into numbers and labels. Statistics are computed in double, in row order;
+ * the deviation is the population's. Rows that are bad in any column count in none. Everything wrong in the data is
+ * reported by file, line and column. */
 #include "data/dataset/preprocess.h"
 
 #include "data/table/columns.h"
@@ -45,10 +45,11 @@ static tri_status fit_values(const fit *f, tri_column_stats *stats, double *valu
     int constant = values[0] == values[n - 1] && (!stats->missing || stats->fill == values[0]);
     if (constant) stats->mean = values[0];
     stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / rows);
-    double largest = stats->transform == TRI_TRANSFORM_NONE ? (double)(float)stats->fill : stats->deviation + fabs(stats->mean);
+    double largest = stats->transform == TRI_TRANSFORM_NONE ? (double)(float)stats->fill
+                                                            : stats->deviation + fabs(stats->mean);
     if (!isfinite(largest))
-        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to %s", tri__table_path(f->table), stats->name,
-                         stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
+        return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to %s", tri__table_path(f->table),
+                         stats->name, stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
     if (stats->transform != TRI_TRANSFORM_QUANTILE_NORMAL) return TRI_OK;
     for (int64_t i = 0; i < stats->missing; i++) values[n + i] = stats->fill;
     qsort(values, (size_t)(n + stats->missing), sizeof *values, by_value);
@@ -85,16 +86,20 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
 
 static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
     char what[256];
-    snprintf(what, sizeof what, "is not a number, and the column has more than %d different values, too many for categories: leave it "
-             "out of tab_field_list, or leave missing numbers empty", TRI_CATEGORIES_MAX);
+    snprintf(what, sizeof what,
+             "is not a number, and the column has more than %d different values, too many for categories: leave it "
+             "out of tab_field_list, or leave missing numbers empty",
+             TRI_CATEGORIES_MAX);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
         if (!f->bad[row] &&
             tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
             return tri__field_fail(f->table, row, column, what);
     }
-    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
-                     "cat_field_list", tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
+    return tri__fail(TRI_DATA,
+                     "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
+                     "cat_field_list",
+                     tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
 }
 
 static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
@@ -106,14 +111,15 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
         stats->missing += missing && !f->bad[row];
         if (missing || f->bad[row]) value.length = 0;
         if (value.length > TRI_CATEGORY_BYTES)
-            status = tri__field_fail(f->table, row, column, "is too long for a category: leave the column out of tab_field_list");
+            status = tri__field_fail(f->table, row, column,
+                                     "is too long for a category: leave the column out of tab_field_list");
         else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
         if (found.n > TRI_CATEGORIES_MAX) status = too_many(f, stats, column);
         tri__rows_passed(f->table, row);
     }
     if (status == TRI_OK && found.n == 0)
-        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list", tri__table_path(f->table),
-                           stats->name);
+        status = tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list",
+                           tri__table_path(f->table), stats->name);
     if (status != TRI_OK) {
         tri__values_free(&found);
         return status;
@@ -191,7 +197,8 @@ static tri_status fit_names(fit *f, int *label) {
     TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
     for (int t = 0; t < 2; t++) {
         TRI_TRY(copy_texts(&spec->text[t], &f->made->text[t]));
-        for (int i = 0, column; i < spec->text[t].n; i++) TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
+        for (int i = 0, column; i < spec->text[t].n; i++)
+            TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
     }
     TRI_TRY(tri__table_find(f->table, spec->label_name, label));
     for (int c = 0; c < spec->columns.n; c++) {
@@ -233,9 +240,11 @@ static tri_status run(fit *f, int *categorical) {
     TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     int positive; /* refused now rather than when all is tokenised */
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
-    for (int c = 0; c < f->made->n_columns; c++) TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
+    for (int c = 0; c < f->made->n_columns; c++)
+        TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
-    if (!good) return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));
+    if (!good)
+        return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));
     for (int c = 0; c < f->made->n_columns; c++) {
         tri_column_stats *stats = &f->made->column[c];
         TRI_TRY(categorical[c] ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
@@ -244,7 +253,8 @@ static tri_status run(fit *f, int *categorical) {
     return tri__table_check(f->table);
 }
 
-tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out) {
+tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
+                               tri_preprocess **out) {
     TRI_ASSERT(spec->n_classes >= 1 && spec->text[0].n >= 1 && threads >= 1);
     *out = NULL;
     size_t columns = (size_t)spec->columns.n;

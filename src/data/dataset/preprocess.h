@@ -1,5 +1,5 @@
-/* preprocess.h - what turns a table's columns into texts, numbers and labels; fitted on training data, kept with the model.
- * docs/data.md says it for users. */
+/* preprocess.h - what turns a table's columns into texts, numbers and labels; fitted on training data, kept with the
+ * model. docs/data.md says it for users. */
 #ifndef TRI_DATA_DATASET_PREPROCESS_H
 #define TRI_DATA_DATASET_PREPROCESS_H
 
@@ -11,8 +11,8 @@ enum { TRI_CATEGORIES_MAX = 256, TRI_CATEGORY_BYTES = 1000, TRI_QUANTILES_MAX = 
 typedef enum tri_missing { TRI_MISSING_MEDIAN, TRI_MISSING_MEAN, TRI_MISSING_ZERO } tri_missing;
 typedef enum tri_transform { TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORMAL, TRI_TRANSFORM_NONE } tri_transform;
 
-/* A column of tab_field_list. With categories it is categorical: n_categories numbers, of which one is 1, and one more that is
- * 1 for a value that training did not have and for a missing one. */
+/* A column of tab_field_list. With categories it is categorical: n_categories numbers, of which one is 1, and one more
+ * that is 1 for a value that training did not have and for a missing one. */
 typedef struct tri_column_stats {
     char *name;
     int64_t missing;          /* in training */
@@ -28,7 +28,8 @@ typedef struct tri_column_stats {
 
 typedef struct tri_preprocess {
     char *label_name;
-    tri_texts text[2];        /* columns of each text, joined with one space, empty ones left out; text[1].n 0: no such branch */
+    tri_texts
+        text[2]; /* columns of each text, joined with one space, empty ones left out; text[1].n 0: no such branch */
     tri_column_stats *column; /* [n_columns] */
     int n_columns;
     int width;                /* numbers of a row: the sum of the columns' widths */
@@ -53,18 +54,19 @@ typedef struct tri_preprocess_spec {
     tri_bad_rows bad_rows;    /* skip: a row with a bad number or label counts for nothing */
 } tri_preprocess_spec;
 
-/* Columns: numeric when at least nine in ten of the values that are there are decimal numbers (the others are bad then);
- * otherwise categorical, with at most TRI_CATEGORIES_MAX different values.
- * Labels: with label_list, a label's place in it, or the class's number; else, when every label is a whole number in
- * 0..n_classes-1, that number; otherwise the distinct texts, in byte order, which must be n_classes. With bad_rows skip,
- * numbers are the classes when nine in ten are.
- * TRI_DATA file:line:column for a value that is neither, names of the columns there are when one is missing. The result does
- * not depend on threads. */
-tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads, tri_preprocess **out);
+/* Columns: numeric when at least nine in ten of the values that are there are decimal numbers (the others are bad
+ * then); otherwise categorical, with at most TRI_CATEGORIES_MAX different values. Labels: with label_list, a label's
+ * place in it, or the class's number; else, when every label is a whole number in 0..n_classes-1, that number;
+ * otherwise the distinct texts, in byte order, which must be n_classes. With bad_rows skip, numbers are the classes
+ * when nine in ten are. TRI_DATA file:line:column for a value that is neither, names of the columns there are when one
+ * is missing. The result does not depend on threads. */
+tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
+                               tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
 /* labels.c: the class of a label that the user named; TRI_USAGE with the labels there are. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
-/* Version 2, and 1, which has neither decimal mark nor texts for missing values; real numbers come back bit by bit when written with 17 digits. */
+/* Version 2, and 1, which has neither decimal mark nor texts for missing values; real numbers come back bit by bit when
+ * written with 17 digits. */
 tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on beside the table. */

@@ -34,8 +34,8 @@ static tri_json *column_json(const tri_column_stats *s) {
     if (s->category)
         return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
                          texts_json(s->category, s->n_categories));
-    tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing, "transform",
-                               transforms[s->transform], "fill", s->fill);
+    tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
+                                      "transform", transforms[s->transform], "fill", s->fill);
     int failed = 0;
     if (column && s->transform == TRI_TRANSFORM_STANDARD)
         failed = tri__json_set_new(column, "mean", tri__json_real(s->mean)) ||
@@ -57,11 +57,12 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
             tri__json_decref(columns);
             return NULL;
         }
-    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name", p->label_name,
-                     "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes), "primary_text",
-                     texts_json(p->text[0].at, p->text[0].n), "secondary_text", texts_json(p->text[1].at, p->text[1].n),
-                     "decimal_mark", mark_json(p->reading.decimal), "missing_values",
-                     texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name",
+                          p->label_name, "label_by_index", p->label_by_index, "labels",
+                          texts_json(p->label, p->n_classes), "primary_text", texts_json(p->text[0].at, p->text[0].n),
+                          "secondary_text", texts_json(p->text[1].at, p->text[1].n), "decimal_mark",
+                          mark_json(p->reading.decimal), "missing_values",
+                          texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
 }
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
@@ -102,8 +103,8 @@ static tri_status parse_texts(const tri_json *object, const char *key, const cha
 static tri_status parse_categories(const tri_json *from, const char *name, tri_column_stats *to) {
     TRI_TRY(parse_texts(from, "categories", name, &to->category, &to->n_categories));
     if (to->n_categories < 1 || to->n_categories > TRI_CATEGORIES_MAX)
-        return tri__fail(TRI_DATA, "%s: column \"%s\" has %d categories; 1 to %d are expected", name, to->name, to->n_categories,
-                         TRI_CATEGORIES_MAX);
+        return tri__fail(TRI_DATA, "%s: column \"%s\" has %d categories; 1 to %d are expected", name, to->name,
+                         to->n_categories, TRI_CATEGORIES_MAX);
     for (int i = 1; i < to->n_categories; i++)
         if (strcmp(to->category[i - 1], to->category[i]) >= 0)
             return tri__fail(TRI_DATA, "%s: the categories of column \"%s\" are not sorted", name, to->name);
@@ -116,7 +117,8 @@ static tri_status parse_quantiles(const tri_json *from, const char *name, tri_co
     const tri_json *array = tri__json_get(from, "quantiles");
     size_t n = tri__json_size(array); /* 0 when it is none */
     if (n < 1 || n > TRI_QUANTILES_MAX)
-        return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be an array of 1 to %d numbers", name, to->name, TRI_QUANTILES_MAX);
+        return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be an array of 1 to %d numbers", name, to->name,
+                         TRI_QUANTILES_MAX);
     to->quantile = malloc(n * sizeof *to->quantile);
     if (!to->quantile) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
     for (size_t i = 0; i < n; i++) {
@@ -136,14 +138,17 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
     const char *transform = tri__json_string_value(tri__json_get(from, "transform"));
     int which = 0;
     while (which < 3 && (!transform || strcmp(transform, transforms[which]))) which++;
-    if (which == 3) return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name, to->name);
+    if (which == 3)
+        return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
+                         to->name);
     to->transform = (tri_transform)which, to->width = 1;
     TRI_TRY(parse_number(from, "fill", name, &to->fill));
     if (to->transform == TRI_TRANSFORM_QUANTILE_NORMAL) return parse_quantiles(from, name, to);
     if (to->transform == TRI_TRANSFORM_NONE) return TRI_OK;
     TRI_TRY(parse_number(from, "mean", name, &to->mean));
     TRI_TRY(parse_number(from, "deviation", name, &to->deviation));
-    return to->deviation > 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
+    return to->deviation > 0 ? TRI_OK
+                             : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
 static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {

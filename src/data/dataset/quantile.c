@@ -1,8 +1,8 @@
-/* quantile.c - sklearn.preprocessing.QuantileTransformer(output_distribution="normal", n_quantiles=min(1000, n), subsample=None):
- *   references r_i = i / (m - 1); quantiles q_i = numpy's linear percentile of r_i, made monotonous
- *   u(x) = (up + down) / 2, where up interpolates (q, r) at x and takes the last of equal q, down the first
- *   x < q_0 + 1e-7: u = 0; otherwise x > q_last - 1e-7: u = 1
- *   y = inverse normal of u, kept within the inverse of 1e-7 - 2^-52 and of 1 less that */
+/* quantile.c - sklearn.preprocessing.QuantileTransformer(output_distribution="normal", n_quantiles=min(1000, n),
+ * subsample=None): references r_i = i / (m - 1); quantiles q_i = numpy's linear percentile of r_i, made monotonous u(x)
+ * = (up + down) / 2, where up interpolates (q, r) at x and takes the last of equal q, down the first x < q_0 + 1e-7: u
+ * = 0; otherwise x > q_last - 1e-7: u = 1 y = inverse normal of u, kept within the inverse of 1e-7 - 2^-52 and of 1
+ * less that */
 #include "data/dataset/quantile.h"
 
 #include "data/dataset/preprocess.h"

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Quantiles 0, 1/(m-1), ..., 1 of n > 0 sorted values, m = min(n, TRI_QUANTILES_MAX), linear between values; returns m. */
+/* Quantiles 0, 1/(m-1), ..., 1 of n > 0 sorted values, m = min(n, TRI_QUANTILES_MAX), linear between values; returns
+ * m. */
 int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile);
 /* The normal quantile of a value's rank, within +-5.1993. */
 double tri__quantile_normal(double value, const double *quantile, int m);

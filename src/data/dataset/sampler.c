@@ -1,6 +1,7 @@
-/* sampler.c - batches as a pure function of (seed, epoch, k). The order of an epoch is a Fisher-Yates shuffle whose draw i
- * is the high half of (64 random bits) x (i + 1), from Philox at counter (i, epoch, 0, 2): the bias, at most rows / 2^64, is
- * of no account. The split takes rows from one heap (longest first) and parts from another (emptiest first). */
+/* sampler.c - batches as a pure function of (seed, epoch, k). The order of an epoch is a Fisher-Yates shuffle whose
+ * draw i is the high half of (64 random bits) x (i + 1), from Philox at counter (i, epoch, 0, 2): the bias, at most
+ * rows / 2^64, is of no account. The split takes rows from one heap (longest first) and parts from another (emptiest
+ * first). */
 #include "data/dataset/sampler.h"
 
 #include "base/random.h"
@@ -13,9 +14,11 @@ typedef struct entry {
     int64_t major, minor, value;
 } entry;
 
-tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle, uint32_t seed) {
+tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle,
+                             uint32_t seed) {
     TRI_ASSERT(batch >= 1 && parts >= 1);
-    *sampler = (tri_sampler){.data = data, .batch = batch, .seed = seed, .shuffle = shuffle, .parts = parts, .epoch = -1};
+    *sampler = (tri_sampler){
+        .data = data, .batch = batch, .seed = seed, .shuffle = shuffle, .parts = parts, .epoch = -1};
     size_t largest = (size_t)(batch < data->n ? batch : data->n);
     sampler->order = malloc(((size_t)data->n + 1) * sizeof *sampler->order);
     sampler->part = malloc((largest + 1) * sizeof *sampler->part);

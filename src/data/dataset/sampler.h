@@ -16,13 +16,15 @@ typedef struct tri_sampler {
     void *heap;        /* [batch + parts] scratch of the split */
 } tri_sampler;
 
-tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle, uint32_t seed);
+tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle,
+                             uint32_t seed);
 void tri__sampler_close(tri_sampler *sampler);
 int64_t tri__sampler_batches(const tri_sampler *sampler); /* of one epoch */
 /* Rows of batch k of an epoch; valid until the epoch changes. Returns how many. */
 int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const int64_t **rows);
-/* Splits rows into sampler->parts greedily: longest first (tokens of both texts, ties by row), each to the part with the
- * fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's part. */
+/* Splits rows into sampler->parts greedily: longest first (tokens of both texts, ties by row), each to the part with
+ * the fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's
+ * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
 /* The largest microbatch of epochs [0, epochs): rows and tokens of each text, each maximum on its own. */
 typedef struct tri_sampler_maxima {

@@ -32,7 +32,7 @@ typedef struct header {
     struct {
         uint64_t offset, bytes;
     } section[TRI_SECTION_COUNT];
-    uint64_t zero[6];               /* fills the header up to a multiple of ALIGN: no byte of a store is outside the hashes */
+    uint64_t zero[6]; /* fills the header up to a multiple of ALIGN: no byte of a store is outside the hashes */
     uint64_t header_hash;           /* of all before it */
 } header;
 
@@ -52,8 +52,8 @@ struct tri_store_writer {
 static tri_status fail_errno(const char *verb, const char *path) {
     int cause = errno;
     return tri__fail(cause == ENOMEM || cause == EMFILE || cause == ENFILE ? TRI_RESOURCE : TRI_IO,
-                     "cannot %s the token store %s: %s (--cache-dir names another folder; none keeps data in memory)", verb,
-                     path[0] ? path : "in memory", strerror(cause));
+                     "cannot %s the token store %s: %s (--cache-dir names another folder; none keeps data in memory)",
+                     verb, path[0] ? path : "in memory", strerror(cause));
 }
 
 tri_status tri__store_path(const char *folder, const tri_key *key, char out[static TRI_PATH_MAX]) {
@@ -84,9 +84,11 @@ static tri_status check_header(const char *path, const header *h, const tri_key 
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->version != VERSION || h->sections != TRI_SECTION_COUNT)
         return damaged(path, "is no token store of this version");
     if (h->header_hash != hash_header(h)) return damaged(path, "its header is damaged");
-    if (h->origin.key.low != key->low || h->origin.key.high != key->high) return damaged(path, "was made of something else");
+    if (h->origin.key.low != key->low || h->origin.key.high != key->high)
+        return damaged(path, "was made of something else");
     if (h->file_bytes != size) return damaged(path, "is cut short or has grown");
-    if (h->rows < 0 || h->rows > INT32_MAX || h->width < 0 || h->width > WIDTH_MAX) return damaged(path, "its sizes are impossible");
+    if (h->rows < 0 || h->rows > INT32_MAX || h->width < 0 || h->width > WIDTH_MAX)
+        return damaged(path, "its sizes are impossible");
     for (int s = 0; s < TRI_SECTION_COUNT; s++) {
         uint64_t offset = h->section[s].offset, bytes = h->section[s].bytes;
         if (offset % ALIGN || offset < BODY || offset > size || bytes > size - offset || !fits(h, (tri_section)s))
@@ -193,7 +195,8 @@ static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait
         tri_status status = tri__file_sibling(w->path, w->temporary, &w->fd);
         if (status != TRI_OK) {
             w->temporary[0] = 0;
-            return tri__fail_in(status, "no token store can be made (--cache-dir names another folder; none keeps data in memory)");
+            return tri__fail_in(
+                status, "no token store can be made (--cache-dir names another folder; none keeps data in memory)");
         }
         status = keep(w->fd, w->temporary, wait);
         if (status != TRI_NOINPUT) return status;
@@ -204,7 +207,8 @@ static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait
     return tri__fail(TRI_IO, "cannot create the token store %s: others remove it at once", w->path);
 }
 
-tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait, tri_store_writer **out) {
+tri_status tri__store_create(const char *path, const tri_store_origin *origin, const tri_store_wait *wait,
+                             tri_store_writer **out) {
     *out = NULL;
     tri_store_writer *w = calloc(1, sizeof *w);
     if (!w) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
@@ -256,7 +260,8 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
     w->header.file_bytes = w->at;
     w->header.body_hash = XXH3_64bits_digest(w->hash);
     w->header.header_hash = hash_header(&w->header);
-    if (pwrite(w->fd, &w->header, sizeof w->header, 0) != (ssize_t)sizeof w->header) return fail_errno("write", w->path);
+    if (pwrite(w->fd, &w->header, sizeof w->header, 0) != (ssize_t)sizeof w->header)
+        return fail_errno("write", w->path);
     if (!w->path[0]) return TRI_OK;
     if (fsync(w->fd) || tri__path_rename(w->temporary, w->path, 0)) return fail_errno("write", w->path);
     w->temporary[0] = 0;

@@ -1,5 +1,6 @@
-/* store_clean.c - a cache must not grow for ever: files that no run can use go when the next store is made. A file is removed only
- * by who locks it alone, and whoever reads or makes a store has it locked (store.c); so a file in use is never touched. */
+/* store_clean.c - a cache must not grow for ever: files that no run can use go when the next store is made. A file is
+ * removed only by who locks it alone, and whoever reads or makes a store has it locked (store.c); so a file in use is
+ * never touched. */
 #include "data/dataset/store.h"
 
 #include <ctype.h>
@@ -29,7 +30,8 @@ static int clean_one(const char *folder, const char *name, const tri_store_origi
     size_t size;
     if (!rest || (*rest && !is_temporary(rest)) || tri__path_join(path, folder, name) != TRI_OK) return 0;
     if (tri__file_open_listed(folder, name, &fd, &size) != TRI_OK) return 0;
-    int removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && (*rest || tri__store_superseded(fd, origin)) && tri__file_remove(path) == 0;
+    int removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && (*rest || tri__store_superseded(fd, origin)) &&
+                  tri__file_remove(path) == 0;
     close(fd);
     return removed;
 }

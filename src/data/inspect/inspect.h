@@ -1,5 +1,5 @@
-/* inspect.h - what a table holds, which part each column could play, and what could go wrong: for people, before they train.
- * docs/inspect.md says how kinds and parts are guessed. */
+/* inspect.h - what a table holds, which part each column could play, and what could go wrong: for people, before they
+ * train. docs/inspect.md says how kinds and parts are guessed. */
 #ifndef TRI_DATA_INSPECT_INSPECT_H
 #define TRI_DATA_INSPECT_INSPECT_H
 
@@ -40,7 +40,8 @@ typedef struct tri_inspect_lengths {
     int estimated;                  /* by words: there was no tokenizer */
     int median, p95, max;
     int64_t n_long;                 /* above TRI_INSPECT_LONG */
-    double waste_batch, waste_long; /* share of slots without a token, padded to the longest of a batch; to TRI_INSPECT_LONG */
+    double waste_batch,
+        waste_long; /* share of slots without a token, padded to the longest of a batch; to TRI_INSPECT_LONG */
 } tri_inspect_lengths;
 
 typedef struct tri_inspect_column {

@@ -1,5 +1,5 @@
-/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass over the rows, in blocks; in a
- * block, columns in parallel. */
+/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass over the rows, in blocks; in
+ * a block, columns in parallel. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -83,7 +83,8 @@ static char *make_example(tri_field_text field) {
     while (at < field.length && chars < EXAMPLE_CHARS) {
         size_t begin = at;
         int32_t code = tri__utf8_next(field.text, field.length, &at);
-        int control = code <= ' ' || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) || code == 0xFEFF;
+        int control = code <= ' ' || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) ||
+                      code == 0xFEFF;
         if (control && space) continue;
         space = control;
         if (control) text[used++] = ' ';

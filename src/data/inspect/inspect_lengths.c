@@ -1,12 +1,16 @@
-/* inspect_lengths.c - how long texts are in tokens, and what padding them would waste. Trident packs tokens and pads nothing;
- * the waste says what that saves, and what other programs would pay. */
+/* inspect_lengths.c - how long texts are in tokens, and what padding them would waste. Trident packs tokens and pads
+ * nothing; the waste says what that saves, and what other programs would pay. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 100 * 1000, TOKENS_MAX = 1 << 16, BLOCK = 1 << 14 }; /* measured, at most; of one text; rows at a time */
+enum {
+    ROWS_MAX = 100 * 1000,
+    TOKENS_MAX = 1 << 16,
+    BLOCK = 1 << 14
+}; /* measured, at most; of one text; rows at a time */
 
 static int by_size(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
@@ -25,7 +29,8 @@ typedef struct source {
 } source;
 
 /* Fills length [begin, end) with those of rows begin * step, (begin + 1) * step, ... Returns 0 when out of memory. */
-static int measure_rows(const tri_inspector *in, const source *of, int64_t step, int64_t begin, int64_t end, int *length) {
+static int measure_rows(const tri_inspector *in, const source *of, int64_t step, int64_t begin, int64_t end,
+                        int *length) {
     const tri_table *table = in->table[in->out->base];
     int failed = 0, threads = in->spec->threads > 0 ? in->spec->threads : 1;
     (void)threads; /* of a build without OpenMP */
@@ -91,7 +96,8 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
         int second = c == out->secondary;
         if ((column->kind != TRI_INSPECT_TEXT && c != out->primary && !second) || is_further(out, c)) continue;
         columns[0] = c;
-        source of = {columns, second ? 1 + out->n_further : 1, in->spec->tokenizer[second && in->spec->tokenizer[1] ? 1 : 0]};
+        source of = {columns, second ? 1 + out->n_further : 1,
+                     in->spec->tokenizer[second && in->spec->tokenizer[1] ? 1 : 0]};
         column->lengths.estimated = of.tokenizer == NULL;
         for (int64_t begin = 0; begin < n && good; begin += BLOCK)
             good = measure_rows(in, &of, step, begin, begin + BLOCK < n ? begin + BLOCK : n, length);

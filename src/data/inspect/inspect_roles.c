@@ -27,7 +27,8 @@ static int label_score(const tri_inspection *out, int index) {
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
     enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
     const tri_inspect_column *c = &out->column[index];
-    int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) || c->kind == TRI_INSPECT_CATEGORICAL;
+    int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) ||
+               c->kind == TRI_INSPECT_CATEGORICAL;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
     int named = is_alone(c->name, names);
     if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
@@ -59,13 +60,15 @@ static tri_status find_label(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* The text column with the most words that has no part yet; where there is none, a column of several words. -1: neither. */
+/* The text column with the most words that has no part yet; where there is none, a column of several words. -1:
+ * neither. */
 static int longest_text(const tri_inspection *out, int also_categories) {
     int best = -1;
     for (int c = 0; c < out->n_columns; c++) {
         const tri_inspect_column *column = &out->column[c];
         int fits = column->kind == TRI_INSPECT_TEXT || (also_categories && column->kind == TRI_INSPECT_CATEGORICAL);
-        if (fits && c != out->label && c != out->primary && (best < 0 || column->words > out->column[best].words)) best = c;
+        if (fits && c != out->label && c != out->primary && (best < 0 || column->words > out->column[best].words))
+            best = c;
     }
     return best;
 }

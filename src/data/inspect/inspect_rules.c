@@ -1,6 +1,6 @@
-/* inspect_rules.c - finds columns that give the label away. For each column a rule is learned, the most frequent class of each
- * of its values (of each range of values, where a numeric column has many), and scored on rows that it was not learned
- * from: another table's, or, where there is none, one half of the rows after learning from the other. */
+/* inspect_rules.c - finds columns that give the label away. For each column a rule is learned, the most frequent class
+ * of each of its values (of each range of values, where a numeric column has many), and scored on rows that it was not
+ * learned from: another table's, or, where there is none, one half of the rows after learning from the other. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -25,7 +25,8 @@ static int by_size(const void *a, const void *b) {
 /* Is a row learned from (score = 0), or scored? */
 static int takes_part(const tri_inspection *out, int split, int64_t row, int score) {
     if (out->scored != out->base) return split == (score ? out->scored : out->base);
-    return split == out->base && (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) == score; /* half of them, in no period of the table */
+    return split == out->base &&
+           (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) == score; /* half of them, in no period of the table */
 }
 
 /* Cuts the column's numbers into ranges of about equally many rows. */
@@ -74,7 +75,8 @@ static tri_status learn(const tri_inspector *in, int column, rule *rule) {
             int32_t *seen = realloc(rule->seen, (size_t)(rule->values.capacity * classes) * sizeof *seen);
             if (!seen) entry = -1;
             else {
-                memset(seen + rule->room * classes, 0, (size_t)((rule->values.capacity - rule->room) * classes) * sizeof *seen);
+                memset(seen + rule->room * classes, 0,
+                       (size_t)((rule->values.capacity - rule->room) * classes) * sizeof *seen);
                 rule->seen = seen, rule->room = rule->values.capacity;
             }
         }
@@ -126,7 +128,8 @@ static int can_decide(const tri_inspection *out, int index) {
     if (index == out->label || c->missing[out->scored] < 0) return 0;
     int numbers = c->numbers == c->filled;
     if (c->distinct > COUNTS_MAX / out->n_classes) return 0;
-    return c->kind == TRI_INSPECT_NUMERIC || c->kind == TRI_INSPECT_CATEGORICAL || (c->kind == TRI_INSPECT_ID && (numbers || !c->key));
+    return c->kind == TRI_INSPECT_NUMERIC || c->kind == TRI_INSPECT_CATEGORICAL ||
+           (c->kind == TRI_INSPECT_ID && (numbers || !c->key));
 }
 
 tri_status tri__inspect_rules(tri_inspector *in) {

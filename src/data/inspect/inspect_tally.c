@@ -1,4 +1,5 @@
-/* inspect_tally.c - counts different values by hash: open addressing over a dense list of entries, at most half full. */
+/* inspect_tally.c - counts different values by hash: open addressing over a dense list of entries, at most half
+ * full. */
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* inspect_warnings.c - what a person should know before training: columns that give the label away or say nothing, rows that
- * two tables share, labels that are missing, rare or unknown, texts that will be cut. */
+/* inspect_warnings.c - what a person should know before training: columns that give the label away or say nothing, rows
+ * that two tables share, labels that are missing, rare or unknown, texts that will be cut. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -33,11 +33,12 @@ static tri_status warn_deciding(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         const tri_inspect_column *column = &out->column[c];
         if (column->rule < 0.9 || column->rule <= out->majority || 1 - column->rule > (1 - out->majority) / 2) continue;
-        TRI_TRY(tri__inspect_warn(in, "decides_label", c,
-                                  "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); "
-                                  "leave it out if it is not known when you predict",
-                                  column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
-                                  out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
+        TRI_TRY(tri__inspect_warn(
+            in, "decides_label", c,
+            "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); "
+            "leave it out if it is not known when you predict",
+            column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
+            out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
     }
     return TRI_OK;
 }
@@ -78,9 +79,10 @@ static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint
             for (int64_t i = 0; i < seen[b].n; i++)
                 if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
             if (shared)
-                TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1, "%s of %s rows of %s equal a row of %s in every column%s",
-                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all), tri__split_name(b),
-                                          tri__split_name(a), keys));
+                TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1,
+                                          "%s of %s rows of %s equal a row of %s in every column%s",
+                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
+                                          tri__split_name(b), tri__split_name(a), keys));
         }
     int64_t again = out->split[out->base].rows - seen[out->base].n;
     if (again)
@@ -135,9 +137,10 @@ static tri_status warn_texts(tri_inspector *in) {
             for (int64_t i = 0; i < seen[b].n; i++)
                 if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
             if (shared && status == TRI_OK)
-                status = tri__inspect_warn(in, "duplicate_texts", out->primary, "%s of %s rows of %s have a \"%s\" that also stands in %s",
-                                           tri__text_count(shared, many), tri__text_count(out->split[b].rows, all), tri__split_name(b),
-                                           out->column[out->primary].name, tri__split_name(a));
+                status = tri__inspect_warn(in, "duplicate_texts", out->primary,
+                                           "%s of %s rows of %s have a \"%s\" that also stands in %s",
+                                           tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
+                                           tri__split_name(b), out->column[out->primary].name, tri__split_name(a));
         }
     for (int s = 0; s < TRI_SPLITS; s++) tri__tally_free(&seen[s]);
     return status;
@@ -151,10 +154,11 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     int64_t row = 0, line, at;
     while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
     tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
-    return tri__inspect_warn(in, "bad_numbers", c,
-                             "\"%s\": %lld of %lld values are not decimal numbers, the first at %s:%lld:%lld; training refuses them",
-                             column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
-                             out->split[out->base].path, (long long)line, (long long)at);
+    return tri__inspect_warn(
+        in, "bad_numbers", c,
+        "\"%s\": %lld of %lld values are not decimal numbers, the first at %s:%lld:%lld; training refuses them",
+        column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
+        out->split[out->base].path, (long long)line, (long long)at);
 }
 
 static tri_status warn_column(tri_inspector *in, int c) {
@@ -173,10 +177,12 @@ static tri_status warn_column(tri_inspector *in, int c) {
     if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
-            TRI_TRY(tri__inspect_warn(in, "missing_column", c, "\"%s\" is not in %s", column->name, out->split[s].path));
+            TRI_TRY(
+                tri__inspect_warn(in, "missing_column", c, "\"%s\" is not in %s", column->name, out->split[s].path));
     if (column->lengths.n_long) {
         char many[32];
-        TRI_TRY(tri__inspect_warn(in, "long_texts", c, "%s texts of \"%s\" (%.1f %%) have %smore than %d tokens and will be cut",
+        TRI_TRY(tri__inspect_warn(in, "long_texts", c,
+                                  "%s texts of \"%s\" (%.1f %%) have %smore than %d tokens and will be cut",
                                   tri__text_count(column->lengths.n_long, many), column->name,
                                   100.0 * (double)column->lengths.n_long / (double)column->lengths.rows,
                                   column->lengths.estimated ? "probably " : "", TRI_INSPECT_LONG));
@@ -193,8 +199,8 @@ static tri_status warn_further(tri_inspector *in) {
             int known = 0;
             for (int i = 0; i < out->n_columns; i++) known |= strcmp(name, out->column[i].name) == 0;
             if (!known)
-                TRI_TRY(tri__inspect_warn(in, "missing_column", -1, "\"%s\" of %s is not in %s", name, out->split[s].path,
-                                          out->split[out->base].path));
+                TRI_TRY(tri__inspect_warn(in, "missing_column", -1, "\"%s\" of %s is not in %s", name,
+                                          out->split[s].path, out->split[out->base].path));
         }
     return TRI_OK;
 }
@@ -203,7 +209,8 @@ static tri_status warn_labels(tri_inspector *in) {
     enum { UNEVEN = 4 };
     tri_inspection *out = in->out;
     char many[32];
-    if (out->label < 0) return tri__inspect_warn(in, "no_label", -1, "no column looks like a label: name it with --label-name");
+    if (out->label < 0)
+        return tri__inspect_warn(in, "no_label", -1, "no column looks like a label: name it with --label-name");
     const tri_inspect_column *label = &out->column[out->label];
     for (int s = 0; s < TRI_SPLITS; s++)
         if (label->missing[s] > 0)
@@ -214,9 +221,10 @@ static tri_status warn_labels(tri_inspector *in) {
     for (int i = out->n_base_classes; i < out->n_classes; i++)
         for (int s = 0; s < TRI_SPLITS; s++)
             if (out->classes[i].rows[s])
-                TRI_TRY(tri__inspect_warn(in, "unknown_label", out->label, "%s rows of %s have the label \"%.40s\", which %s does not have",
-                                          tri__text_count(out->classes[i].rows[s], many), tri__split_name(s), out->classes[i].label,
-                                          tri__split_name(out->base)));
+                TRI_TRY(tri__inspect_warn(in, "unknown_label", out->label,
+                                          "%s rows of %s have the label \"%.40s\", which %s does not have",
+                                          tri__text_count(out->classes[i].rows[s], many), tri__split_name(s),
+                                          out->classes[i].label, tri__split_name(out->base)));
     int64_t least = INT64_MAX, most = 0;
     const char *rare = "";
     for (int i = 0; i < out->n_base_classes; i++) {
@@ -225,11 +233,11 @@ static tri_status warn_labels(tri_inspector *in) {
         most = rows > most ? rows : most;
     }
     if (out->n_base_classes > 1 && most >= UNEVEN * least)
-        TRI_TRY(tri__inspect_warn(in, "imbalance", out->label,
-                                  "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
-                                  "PR AUC rather than accuracy, or set class_weights",
-                                  rare, 100.0 * (double)least / (double)label->filled,
-                                  100.0 * (double)most / (double)label->filled));
+        TRI_TRY(tri__inspect_warn(
+            in, "imbalance", out->label,
+            "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
+            "PR AUC rather than accuracy, or set class_weights",
+            rare, 100.0 * (double)least / (double)label->filled, 100.0 * (double)most / (double)label->filled));
     return TRI_OK;
 }
 
@@ -237,8 +245,8 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
     tri_inspection *out = in->out;
     for (int s = 0; s < TRI_SPLITS; s++)
         if (out->split[s].bad)
-            TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out", (long long)out->split[s].bad,
-                                      out->split[s].path));
+            TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out",
+                                      (long long)out->split[s].bad, out->split[s].path));
     TRI_TRY(warn_labels(in));
     TRI_TRY(warn_deciding(in));
     if (out->primary < 0)

@@ -1,5 +1,5 @@
-/* column_info.c - {"text_cols": [...], "num_cols": [...], "cat_cols": [...], "label_col": "...", "label_list": [...]}. Labels may be
- * numbers or true and false there: their JSON text is the label. */
+/* column_info.c - {"text_cols": [...], "num_cols": [...], "cat_cols": [...], "label_col": "...", "label_list": [...]}.
+ * Labels may be numbers or true and false there: their JSON text is the label. */
 #include "data/table/column_info.h"
 
 #include <stdlib.h>
@@ -25,9 +25,12 @@ static tri_status add(const tri_json *root, const char *path, const char *key, i
     if (!array || tri__json_is_null(array)) return TRI_OK;
     if (!tri__json_is_array(array)) return tri__fail(TRI_USAGE, "%s: %s must be an array", path, key);
     tri__json_each(array, i, value) {
-        int fits = tri__json_is_string(value) || (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
-        if (!fits) return tri__fail(TRI_USAGE, "%s: %s must hold %s only", path, key, scalars ? "labels" : "column names");
-        TRI_TRY(push(path, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0), to));
+        int fits = tri__json_is_string(value) ||
+                   (scalars && (tri__json_is_number(value) || tri__json_is_boolean(value)));
+        if (!fits)
+            return tri__fail(TRI_USAGE, "%s: %s must hold %s only", path, key, scalars ? "labels" : "column names");
+        TRI_TRY(push(
+            path, tri__json_is_string(value) ? strdup(tri__json_string_value(value)) : tri__json_text(value, 0), to));
     }
     return TRI_OK;
 }

@@ -11,7 +11,8 @@ typedef struct tri_column_info {
     tri_texts categorical, labels; /* cat_cols, label_list */
 } tri_column_info;
 
-/* Keys that are not the Toolkit's are ignored; num_cols, cat_cols and label_list may be left out or empty. TRI_USAGE. */
+/* Keys that are not the Toolkit's are ignored; num_cols, cat_cols and label_list may be left out or empty.
+ * TRI_USAGE. */
 tri_status tri__column_info_read(const char *path, tri_column_info *out);
 void tri__column_info_free(tri_column_info *info);
 

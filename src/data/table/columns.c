@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size) {
+const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out,
+                             size_t size) {
     enum { SHOWN = 40 };
     tri_field_text field = tri__table_field(table, row, column);
     int shown = field.length > SHOWN ? SHOWN : (int)field.length;
@@ -85,7 +86,8 @@ void tri__rows_passed(const tri_table *table, int64_t row) {
 
 int tri__column_transform(const tri_column_stats *stats, double value, float *out) {
     if (stats->transform == TRI_TRANSFORM_STANDARD) value = (value - stats->mean) / stats->deviation;
-    else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL) value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
+    else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+        value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
     *out = (float)value;
     return isfinite(*out);
 }
@@ -95,9 +97,11 @@ int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
     return there ? at : stats->n_categories;
 }
 
-tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out) {
+tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
+                            tri_fields *out) {
     *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
-    size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n}, columns = (size_t)preprocess->n_columns;
+    size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n},
+           columns = (size_t)preprocess->n_columns;
     out->column = malloc((columns + texts[0] + texts[1] + 1) * sizeof *out->column);
     if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
     out->text[0] = out->column + columns;
@@ -132,7 +136,8 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
             double value = 0;
             tri_number number = tri__field_number(&fields->preprocess->reading, field, &value);
             if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
-            if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+            if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers))
+                number = TRI_NUMBER_TOO_LARGE;
             if (number != TRI_NUMBER_GOOD) {
                 *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
                 return 0;
@@ -143,7 +148,8 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
     return 1;
 }
 
-tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer, size_t *room) {
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer,
+                                size_t *room) {
     if (n == 1) return tri__table_field(table, row, columns[0]);
     size_t need = 0, used = 0;
     for (int i = 0; i < n; i++) need += tri__table_field(table, row, columns[i]).length + 1;

@@ -21,9 +21,10 @@ int tri__column_transform(const tri_column_stats *stats, double value, float *ou
 /* The place of a categorical column's 1: of the value, or n_categories. */
 int tri__column_category(const tri_column_stats *stats, tri_field_text field);
 
-/* labels.c: the classes' texts from a table's column; see tri__preprocess_fit. Marks rows whose label is bad in bad [rows]
- * (with bad_rows fail: an error). */
-tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad, tri_preprocess *made);
+/* labels.c: the classes' texts from a table's column; see tri__preprocess_fit. Marks rows whose label is bad in bad
+ * [rows] (with bad_rows fail: an error). */
+tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
+                           tri_preprocess *made);
 /* The class of a field; -1 when it is none. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
 
@@ -55,9 +56,10 @@ tri_status tri__fields_find(const tri_table *table, const tri_preprocess *prepro
 void tri__fields_free(tri_fields *fields);
 /* The numbers [width] of a row. 0 when a field is bad: `bad` says which. */
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
-/* The fields of some columns with a space between, empty ones left out; of several in *buffer, which grows. A NULL text with
- * length 1: out of memory. */
-tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer, size_t *room);
+/* The fields of some columns with a space between, empty ones left out; of several in *buffer, which grows. A NULL text
+ * with length 1: out of memory. */
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer,
+                                size_t *room);
 /* A row's text; joined ones in *buffer, which grows. A NULL text with length 1: out of memory. */
 tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room);
 

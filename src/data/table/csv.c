@@ -1,6 +1,7 @@
-/* csv.c - CSV after RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in Python's
- * csv; a carriage return outside quotes must end a line. A record ends at the first line feed outside quotes, whatever is
- * wrong with it: behind a closing quote that does not end its field, the rest of the field counts as unquoted. */
+/* csv.c - CSV after RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in
+ * Python's csv; a carriage return outside quotes must end a line. A record ends at the first line feed outside quotes,
+ * whatever is wrong with it: behind a closing quote that does not end its field, the rest of the field counts as
+ * unquoted. */
 #include "data/table/csv.h"
 
 #include "base/limits.h"
@@ -44,8 +45,8 @@ static void end_field(record *r, size_t at) {
     r->state = START;
 }
 
-/* A byte that is neither in quotes nor plain text. 1: the record ends before it; *next is then the start of the next. 2: the
- * window ends before that is known. */
+/* A byte that is neither in quotes nor plain text. 1: the record ends before it; *next is then the start of the next.
+ * 2: the window ends before that is known. */
 static int special(record *r, char byte, size_t *next) {
     const tri_window *w = r->window;
     if (byte == r->table->delimiter) {
@@ -128,11 +129,17 @@ static int walk(record *r, size_t *next) {
     return 1;
 }
 
-tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece, size_t *next) {
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece,
+                            size_t *next) {
     size_t columns = (size_t)table->columns;
     *next = row;
     if (!tri__piece_room(piece, 1, columns)) return TRI_CSV_BAD;
-    record r = {.table = table, .window = window, .row = row, .at = row, .state = START, .end = piece->value + piece->values,
+    record r = {.table = table,
+                .window = window,
+                .row = row,
+                .at = row,
+                .state = START,
+                .end = piece->value + piece->values,
                 .limit = table->columns};
     if (walk(&r, next) == 2) {
         /* Eight bytes more than the limit: the fault has shown, though the window may end within a character. */
@@ -162,8 +169,8 @@ static size_t skip(const tri_table *table, const tri_window *window, int *state)
     return SIZE_MAX;
 }
 
-/* Reads on from the window's front as if it stood inside quotes, or outside: how many quotes are out of place, and where the
- * first record starts. */
+/* Reads on from the window's front as if it stood inside quotes, or outside: how many quotes are out of place, and
+ * where the first record starts. */
 static int try_from(const tri_table *table, const tri_window *window, size_t size, int state, size_t *first) {
     int doubts = 0;
     *first = SIZE_MAX;
@@ -242,8 +249,8 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 static tri_status check_names(const tri_table *table, const uint32_t *end) {
     for (int c = 1; c < table->columns; c++)
         if (!table->name[c][0])
-            return tri__table_fail(table, table->top + end[c - 1] + 1, "column %d has no name; only the first may have none",
-                                   c + 1);
+            return tri__table_fail(table, table->top + end[c - 1] + 1,
+                                   "column %d has no name; only the first may have none", c + 1);
     char **sorted = malloc((size_t)table->columns * sizeof *sorted);
     if (!sorted) return tri__table_no_memory(table);
     memcpy(sorted, table->name, (size_t)table->columns * sizeof *sorted);
@@ -262,7 +269,8 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
 /* The header's names from its text; end: [columns] where each ends. */
 static tri_status take_names(tri_table *table, char *text, const uint32_t *end, int64_t fields) {
     if (fields > TRI_LIMIT_COLUMNS)
-        return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns", TRI_LIMIT_COLUMNS);
+        return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns",
+                               TRI_LIMIT_COLUMNS);
     table->name = calloc((size_t)fields, sizeof *table->name);
     if (!table->name) return tri__table_no_memory(table);
     for (uint32_t begin = 0; table->columns < fields; begin = end[table->columns++] + 1) {

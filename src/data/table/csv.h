@@ -7,12 +7,13 @@
 typedef enum tri_csv_end {
     TRI_CSV_GOOD, /* its fields were added to the piece, *next is the start of the next one */
     TRI_CSV_BAD,  /* noted as such, *next likewise */
-    TRI_CSV_CUT   /* the window ends first, *next is the record's start; or, with piece->skipping set, the record is noted as
-                     bad, and *next is the window's end */
+    TRI_CSV_CUT /* the window ends first, *next is the record's start; or, with piece->skipping set, the record is noted
+                   as bad, and *next is the window's end */
 } tri_csv_end;
 
 /* The record at text[row]. The only place that knows what is wrong with one. */
-tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece, size_t *next);
+tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece,
+                            size_t *next);
 
 /* Parses the records that start in text[from] up to piece->end. All give the same. */
 typedef void tri_csv_scan(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);

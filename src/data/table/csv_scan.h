@@ -1,10 +1,10 @@
-/* csv_scan.h - records of CSV, 64 bytes at a time: the body that each kind of vectors compiles for itself. The file that
- * includes this defines `look`, which says where in 64 bytes quotes, delimiters and line feeds stand, as bits.
+/* csv_scan.h - records of CSV, 64 bytes at a time: the body that each kind of vectors compiles for itself. The file
+ * that includes this defines `look`, which says where in 64 bytes quotes, delimiters and line feeds stand, as bits.
  *
- * The running exclusive-or of the quotes' bits tells what stands inside quotes. That is right only as long as every quote
- * that opens stands at the start of a field (or right behind a closing one: a doubled quote) and every quote that closes
- * stands at the end of one. Where this, or anything else, is not so plain, tri__csv_record takes over for one record.
- * After Langdale and Lemire, Parsing gigabytes of JSON per second (2019), and simdcsv. */
+ * The running exclusive-or of the quotes' bits tells what stands inside quotes. That is right only as long as every
+ * quote that opens stands at the start of a field (or right behind a closing one: a doubled quote) and every quote that
+ * closes stands at the end of one. Where this, or anything else, is not so plain, tri__csv_record takes over for one
+ * record. After Langdale and Lemire, Parsing gigabytes of JSON per second (2019), and simdcsv. */
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/csv.h"
@@ -72,7 +72,8 @@ static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int fir
 
 /* Adds whole plain records from text[row] on. Returns the start of the first that is not plain, is not whole, or starts
  * behind text[last]. */
-static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last, tri_table_piece *piece) {
+static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last,
+                            tri_table_piece *piece) {
     const size_t start = row, size = window->size, columns = (size_t)table->columns;
     const char *text = window->text;
     size_t k = piece->values;
@@ -86,7 +87,8 @@ static size_t plain_records(const tri_table *table, const tri_window *window, si
         uint64_t inside = running_xor(m.quote) ^ c.inside, open = m.quote & inside, close = m.quote & ~inside;
         uint64_t ends = (m.delimiter | m.feed) & ~inside;
         uint64_t wrong = open & ~((ends | close) << 1 | c.ended | c.closed);
-        if (m.rare | c.high | (int)c.carriage) wrong |= wrong_rarely(text + block, block == start, &m, inside, close, &c);
+        if (m.rare | c.high | (int)c.carriage)
+            wrong |= wrong_rarely(text + block, block == start, &m, inside, close, &c);
         else wrong |= (close << 1 | c.closed) & ~(m.delimiter | m.feed | m.quote);
         if (size - block < 64) wrong &= ((uint64_t)1 << (size - block)) - 1;
         for (uint64_t todo = ends & ((wrong & -wrong) - 1); todo; todo &= todo - 1) {

@@ -20,7 +20,8 @@
 static inline uint64_t equal(const char *text, char byte) {
     __m256i want = _mm256_set1_epi8(byte);
     uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)text), want));
-    uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(text + 32)), want));
+    uint32_t high = (uint32_t)_mm256_movemask_epi8(
+        _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(text + 32)), want));
     return (uint64_t)high << 32 | low;
 }
 

@@ -1,5 +1,5 @@
-/* csv_scan_neon.c - records of CSV with NEON. The load deals 64 bytes out to four vectors, byte by byte, so that narrowing
- * shifts can put four comparisons together to 64 bits in their order. */
+/* csv_scan_neon.c - records of CSV with NEON. The load deals 64 bytes out to four vectors, byte by byte, so that
+ * narrowing shifts can put four comparisons together to 64 bits in their order. */
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static inline uint64_t bits_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x1
 
 static inline uint64_t equal(uint8x16x4_t v, char byte) {
     uint8x16_t want = vdupq_n_u8((uint8_t)byte);
-    return bits_of(vceqq_u8(v.val[0], want), vceqq_u8(v.val[1], want), vceqq_u8(v.val[2], want), vceqq_u8(v.val[3], want));
+    return bits_of(vceqq_u8(v.val[0], want), vceqq_u8(v.val[1], want), vceqq_u8(v.val[2], want),
+                   vceqq_u8(v.val[3], want));
 }
 
 static inline void look(const char *text, char delimiter, marks *out) {
@@ -33,7 +34,8 @@ static inline void look_closer(const char *text, rare_marks *out) {
     uint8x16x4_t v = vld4q_u8((const uint8_t *)text);
     uint8x16_t high = vdupq_n_u8(0x80);
     out->carriage = equal(v, '\r'), out->zero = equal(v, 0);
-    out->high = bits_of(vcgeq_u8(v.val[0], high), vcgeq_u8(v.val[1], high), vcgeq_u8(v.val[2], high), vcgeq_u8(v.val[3], high));
+    out->high = bits_of(vcgeq_u8(v.val[0], high), vcgeq_u8(v.val[1], high), vcgeq_u8(v.val[2], high),
+                        vcgeq_u8(v.val[3], high));
 }
 
 void tri__csv_scan_neon(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece) {

@@ -1,4 +1,5 @@
-/* csv_scan_plain.c - records of CSV with 64-bit words, for machines without vectors we know, and to compare vectors with. */
+/* csv_scan_plain.c - records of CSV with 64-bit words, for machines without vectors we know, and to compare vectors
+ * with. */
 #include "data/table/csv_scan.h"
 
 static const uint64_t ONES = 0x0101010101010101u, TOPS = 0x8080808080808080u;

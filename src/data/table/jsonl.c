@@ -1,6 +1,6 @@
-/* jsonl.c - JSON lines: one flat object a line, RFC 8259 without mercy (no NaN, no comments, no trailing commas). A row keeps
- * where its values stand, sorted by column; strings are checked now and decoded when their text is read. Columns are numbered
- * in the order in which good rows bring them: first within a piece, then, piece by piece, in the table. */
+/* jsonl.c - JSON lines: one flat object a line, RFC 8259 without mercy (no NaN, no comments, no trailing commas). A row
+ * keeps where its values stand, sorted by column; strings are checked now and decoded when their text is read. Columns
+ * are numbered in the order in which good rows bring them: first within a piece, then, piece by piece, in the table. */
 #include "base/limits.h"
 #include "data/table/jsonl.h"
 #include "data/table/table_parts.h"
@@ -26,11 +26,12 @@ static int by_column(const void *a, const void *b) {
     return x->column < y->column ? -1 : x->column > y->column;
 }
 
-/* The number of a key in the piece; most objects have the keys of the first one, in its order. A key with an escape is decoded
- * before it is compared: as it stands it may be the same as another key's decoded text. */
+/* The number of a key in the piece; most objects have the keys of the first one, in its order. A key with an escape is
+ * decoded before it is compared: as it stands it may be the same as another key's decoded text. */
 static int number_of(tri_keys *keys, const char *text, size_t length, int likely) {
     if (!memchr(text, '\\', length)) {
-        int same = likely < keys->n && keys->key[likely].length == length && !memcmp(keys->text + keys->key[likely].at, text, length);
+        int same = likely < keys->n && keys->key[likely].length == length &&
+                   !memcmp(keys->text + keys->key[likely].at, text, length);
         return same ? likely : tri__keys_add(keys, text, length);
     }
     char *plain = malloc(length);
@@ -131,7 +132,8 @@ static tri_status join(tri_table *table, tri_table_piece *piece) {
         int number = tri__keys_add(&table->keys, piece->keys.text + piece->keys.key[i].at, piece->keys.key[i].length);
         if (number < 0) return tri__table_no_memory(table);
         if (number >= TRI_LIMIT_COLUMNS)
-            return tri__fail(TRI_DATA, "%s: its objects have more than %d different keys", table->path, TRI_LIMIT_COLUMNS);
+            return tri__fail(TRI_DATA, "%s: its objects have more than %d different keys", table->path,
+                             TRI_LIMIT_COLUMNS);
         column[i] = (uint32_t)number;
     }
     return TRI_OK;
@@ -211,6 +213,14 @@ static tri_status name_columns(tri_table *table) {
     return TRI_OK;
 }
 
-const tri_format tri__format_jsonl = {.expected = "one JSON object a line was expected", .open = open_jsonl, .guess = guess,
-                                      .parse = parse, .skip = skip, .join = join, .copy = copy, .close = name_columns,
-                                      .length = length, .span = span, .decode = decode};
+const tri_format tri__format_jsonl = {.expected = "one JSON object a line was expected",
+                                      .open = open_jsonl,
+                                      .guess = guess,
+                                      .parse = parse,
+                                      .skip = skip,
+                                      .join = join,
+                                      .copy = copy,
+                                      .close = name_columns,
+                                      .length = length,
+                                      .span = span,
+                                      .decode = decode};

@@ -1,5 +1,5 @@
-/* jsonl_line.c - a flat JSON object, checked to the letter of RFC 8259 in one walk without recursion: a nested value is a
- * fault where it begins. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
+/* jsonl_line.c - a flat JSON object, checked to the letter of RFC 8259 in one walk without recursion: a nested value is
+ * a fault where it begins. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/jsonl.h"
@@ -112,7 +112,8 @@ static int string(tri_jsonl_line *line) {
         if (byte == '\\') {
             if (!escape(line)) return 0;
         } else {
-            if (byte > 0) tri__jsonl_blame(line, line->at, "control character 0x%02x in a string; write \\u%04x", byte, byte);
+            if (byte > 0)
+                tri__jsonl_blame(line, line->at, "control character 0x%02x in a string; write \\u%04x", byte, byte);
             else if (byte < 0) tri__jsonl_blame(line, begin, "string is never closed; it begins here");
             else unexpected(line, "a character");
             return 0;
@@ -153,7 +154,8 @@ static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
     } else if (byte == '-' || (byte >= '0' && byte <= '9')) {
         if (!number(line)) return 0;
     } else if (byte == '{' || byte == '[') {
-        tri__jsonl_blame(line, begin, "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table",
+        tri__jsonl_blame(line, begin,
+                         "the value of \"%.*s\" is %s; only strings, numbers, true, false and null make a table",
                          tri__jsonl_shown(line, m), line->text + m->key_begin, byte == '{' ? "an object" : "a list");
         return 0;
     } else {

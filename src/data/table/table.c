@@ -1,5 +1,5 @@
-/* table.c - tables, whatever their format: opening, names, and the text of rows, which is read in blocks of 64 rows when one
- * of them is asked for the first time, decoded in place, and kept until the caller is done with it. */
+/* table.c - tables, whatever their format: opening, names, and the text of rows, which is read in blocks of 64 rows
+ * when one of them is asked for the first time, decoded in place, and kept until the caller is done with it. */
 #include "base/text.h"
 #include "data/table/table_parts.h"
 
@@ -26,8 +26,8 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
     va_end(args);
     tri_table_line line = {1, table->top};
     TRI_TRY(tri__source_line(&table->source, table->path, at, &line));
-    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number, (long long)(at - line.begin) + 1,
-                     text);
+    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", table->path, (long long)line.number,
+                     (long long)(at - line.begin) + 1, text);
 }
 
 /* The file's end, as far as it was looked at: text[size] ends at byte `end`. */

@@ -49,13 +49,13 @@ int tri__table_columns(const tri_table *table);
 const char *tri__table_name(const tri_table *table, int column);
 /* TRI_DATA naming the columns there are (and the nearest) when it is missing. */
 tri_status tri__table_find(const tri_table *table, const char *name, int *column);
-/* Valid until tri__table_done of its row or tri__table_close. Any thread may ask. Empty when the file has changed or shrunk
- * since it was opened and the row's text was not in memory: tri__table_check then says so. */
+/* Valid until tri__table_done of its row or tri__table_close. Any thread may ask. Empty when the file has changed or
+ * shrunk since it was opened and the row's text was not in memory: tri__table_check then says so. */
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column);
 /* TRI_IO when some row's text could not be read again. Ask after a pass over the rows. */
 tri_status tri__table_check(const tri_table *table);
-/* The caller holds no field of rows [first, first + count) any more: the memory of a large file's text may be freed. The
- * rows can be read again. For a pass over a file larger than memory, call it after each few thousand rows. */
+/* The caller holds no field of rows [first, first + count) any more: the memory of a large file's text may be freed.
+ * The rows can be read again. For a pass over a file larger than memory, call it after each few thousand rows. */
 void tri__table_done(const tri_table *table, int64_t first, int64_t count);
 /* Where a field starts: 1-based line and column (bytes) in the file. Counts lines up to there: meant for messages. */
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);

@@ -1,10 +1,11 @@
-/* table_parts.h - the inside of a table, for its own files: the file's bytes (table_source.c), the parallel pass that finds
- * the rows (table_read.c), what a row is (csv.c, jsonl.c), and the text of rows (table.c).
+/* table_parts.h - the inside of a table, for its own files: the file's bytes (table_source.c), the parallel pass that
+ * finds the rows (table_read.c), what a row is (csv.c, jsonl.c), and the text of rows (table.c).
  *
- * The file is cut into pieces, and each piece yields the rows that start in it, running over its end to finish the last. A
- * thread parses a piece window by window, a window being what stays in its cache. Where a piece's first row starts is guessed
- * from its own bytes; the pieces are then joined in order, and one whose guess was wrong is parsed again from where the row
- * before it really ended. So the outcome is that of one thread, whatever the pieces and the guesses. */
+ * The file is cut into pieces, and each piece yields the rows that start in it, running over its end to finish the
+ * last. A thread parses a piece window by window, a window being what stays in its cache. Where a piece's first row
+ * starts is guessed from its own bytes; the pieces are then joined in order, and one whose guess was wrong is parsed
+ * again from where the row before it really ended. So the outcome is that of one thread, whatever the pieces and the
+ * guesses. */
 #ifndef TRI_DATA_TABLE_TABLE_PARTS_H
 #define TRI_DATA_TABLE_TABLE_PARTS_H
 
@@ -65,7 +66,7 @@ typedef struct tri_keys {
     } *key;                  /* [n] */
     char *text;
     size_t used, room_text;
-    uint32_t *slot;          /* [slots] a key's number + 1, 0: free; slots is a power of two, at most half of them taken */
+    uint32_t *slot; /* [slots] a key's number + 1, 0: free; slots is a power of two, at most half of them taken */
     size_t slots;
 } tri_keys;
 
@@ -111,11 +112,13 @@ typedef struct tri_format {
     tri_status (*open)(tri_table *table);
     /* Where the first row starts behind text[0], which stands anywhere: a guess, at most `end`; SIZE_MAX: none does. */
     size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
-    /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut, skipping. */
+    /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut,
+     * skipping. */
     void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);
     /* Goes on inside a row too long, in *state: where the next row starts, or SIZE_MAX, not in this window. */
     size_t (*skip)(const tri_table *table, const tri_window *window, int *state);
-    /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to do. */
+    /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to
+     * do. */
     tri_status (*join)(tri_table *table, tri_table_piece *piece);
     /* Copies the piece's values to the table's `to`. */
     void (*copy)(const tri_table_piece *piece, uint32_t *to);
@@ -125,8 +128,8 @@ typedef struct tri_format {
     size_t (*length)(const tri_table *table, int64_t row);
     /* Where a field stands, from its row's start; 0 when the row has none. */
     int (*span)(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end);
-    /* A row's text into what it means, in place: each quoted field's content stays behind its opening quote, 0 bytes fill
-     * the rest of its span. A field without anything to decode stays as it is. */
+    /* A row's text into what it means, in place: each quoted field's content stays behind its opening quote, 0 bytes
+     * fill the rest of its span. A field without anything to decode stays as it is. */
     void (*decode)(const tri_table *table, int64_t row, char *text);
 } tri_format;
 
@@ -172,7 +175,8 @@ tri_status tri__table_read(tri_table *table);
 tri_field_text tri__table_text(const char *text, size_t length);
 tri_status tri__table_no_memory(const tri_table *table);
 /* TRI_DATA with the place of byte `at`. */
-tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* TRI_DATA for a row that cannot be read: tri__table_fail, and the way out where the file is not UTF-8. */
 tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault);
 /* TRI_DATA naming what the file is where it is not a table. */

@@ -1,6 +1,6 @@
-/* table_read.c - finds a table's rows with several threads (table_parts.h says how). A thread takes the next piece, parses it,
- * puts what it found into a slot, and joins what is in order, its own or not. So nobody waits for a slow neighbour until all
- * slots are full. Joining is a copy of what was found: about a tenth of the work. */
+/* table_read.c - finds a table's rows with several threads (table_parts.h says how). A thread takes the next piece,
+ * parses it, puts what it found into a slot, and joins what is in order, its own or not. So nobody waits for a slow
+ * neighbour until all slots are full. Joining is a copy of what was found: about a tenth of the work. */
 #include "base/limits.h"
 #include "data/table/table_parts.h"
 
@@ -157,7 +157,8 @@ static void clear(tri_table_piece *piece) {
     tri__keys_cut(&piece->keys, 0);
 }
 
-/* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always guess. */
+/* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always
+ * guess. */
 static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
     const tri_table *table = pass->table;
     tri_table_piece *piece = &to->piece;
@@ -243,7 +244,8 @@ static tri_status join_piece(pass *pass, reader *r, slot *from) {
 static void hand_in(pass *pass, reader *r, slot *done) {
     pthread_mutex_lock(&pass->lock);
     done->ready = 1;
-    for (slot *next; (next = &pass->slots[atomic_load(&pass->joined) % pass->n_slots])->ready; atomic_fetch_add(&pass->joined, 1)) {
+    for (slot *next; (next = &pass->slots[atomic_load(&pass->joined) % pass->n_slots])->ready;
+         atomic_fetch_add(&pass->joined, 1)) {
         next->ready = 0;
         if (atomic_load(&pass->status) != TRI_OK) continue;
         tri_status status = join_piece(pass, r, next);
@@ -279,7 +281,8 @@ static uint64_t piece_bytes(const tri_table *table) {
 
 tri_status tri__table_read(tri_table *table) {
     int threads = table->options.threads;
-    pass pass = {.table = table, .piece = piece_bytes(table), .next = table->begin, .n_slots = threads > 1 ? EACH * threads : 1};
+    pass pass = {
+        .table = table, .piece = piece_bytes(table), .next = table->begin, .n_slots = threads > 1 ? EACH * threads : 1};
     pass.pieces = (int64_t)((table->end - table->begin + pass.piece - 1) / pass.piece);
     pass.slots = calloc((size_t)pass.n_slots, sizeof *pass.slots);
     if (!pass.slots) return tri__table_no_memory(table);

@@ -1,6 +1,6 @@
-/* table_source.c - a table's file. It is read by position into memory of our own: a map would be as fast to parse (pread into
- * a buffer that stays in the cache runs at 12 to 20 GB/s), but touching a map of a file that has become shorter is a SIGBUS,
- * and a library sets no signal handlers. */
+/* table_source.c - a table's file. It is read by position into memory of our own: a map would be as fast to parse
+ * (pread into a buffer that stays in the cache runs at 12 to 20 GB/s), but touching a map of a file that has become
+ * shorter is a SIGBUS, and a library sets no signal handlers. */
 #include "data/table/table_parts.h"
 
 #include <errno.h>
@@ -30,7 +30,8 @@ tri_status tri__source_read(const tri_source *source, const char *path, uint64_t
         ssize_t part = pread(source->fd, to + got, size - got, (off_t)(at + got));
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
-        if (part == 0) return tri__fail(TRI_IO, "%s became shorter while it was read; start again when it is complete", path);
+        if (part == 0)
+            return tri__fail(TRI_IO, "%s became shorter while it was read; start again when it is complete", path);
         got += (size_t)part;
     }
     return TRI_OK;
@@ -53,7 +54,8 @@ tri_status tri__source_line(const tri_source *source, const char *path, uint64_t
         size_t size = at - from < PART ? (size_t)(at - from) : PART;
         status = tri__source_read(source, path, from, text, size);
         const char *start = text, *end = text + size;
-        for (const char *feed; status == TRI_OK && (feed = memchr(start, '\n', (size_t)(end - start))); start = feed + 1)
+        for (const char *feed; status == TRI_OK && (feed = memchr(start, '\n', (size_t)(end - start)));
+             start = feed + 1)
             line->number++, line->begin = from + (uint64_t)(feed + 1 - text);
         from += size;
     }

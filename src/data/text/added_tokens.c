@@ -1,5 +1,5 @@
-/* added_tokens.c - finding added tokens. Patterns are sorted, so that the longest that stands at a place is found by narrowing a
- * range of them, byte by byte; most places are passed by their first byte. */
+/* added_tokens.c - finding added tokens. Patterns are sorted, so that the longest that stands at a place is found by
+ * narrowing a range of them, byte by byte; most places are passed by their first byte. */
 #include "data/text/added_tokens.h"
 
 #include "base/text.h"
@@ -24,8 +24,8 @@ tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, co
     size_t length = strlen(token->content);
     if (!length) return tri__fail(TRI_DATA, "%s: an added token has an empty content", where);
     if (length > TRI_ADDED_BYTES)
-        return tri__fail(TRI_DATA, "%s: the added token \"%.40s...\" has %zu bytes; at most %d are accepted", where, token->content,
-                         length, TRI_ADDED_BYTES);
+        return tri__fail(TRI_DATA, "%s: the added token \"%.40s...\" has %zu bytes; at most %d are accepted", where,
+                         token->content, length, TRI_ADDED_BYTES);
     tri_added_token copy = *token, *before = find(tokens, token->content);
     copy.pattern = NULL;
     copy.hash = tri__piece_hash(token->content, length);
@@ -34,7 +34,8 @@ tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, co
         *before = copy;
         return TRI_OK;
     }
-    if (tokens->n == TRI_ADDED_TOKENS) return tri__fail(TRI_DATA, "%s: more than %d added tokens", where, TRI_ADDED_TOKENS);
+    if (tokens->n == TRI_ADDED_TOKENS)
+        return tri__fail(TRI_DATA, "%s: more than %d added tokens", where, TRI_ADDED_TOKENS);
     if (tokens->n == tokens->room) {
         int room = tokens->room ? 2 * tokens->room : 16;
         tri_added_token *all = realloc(tokens->all, (size_t)room * sizeof *all);
@@ -47,12 +48,16 @@ tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, co
     return TRI_OK;
 }
 
-static tri_status make_pattern(tri_added_token *token, const char *where, const tri_normaliser *normaliser, tri_scratch *scratch) {
+static tri_status make_pattern(tri_added_token *token, const char *where, const tri_normaliser *normaliser,
+                               tri_scratch *scratch) {
     static const tri_normaliser none;
     const char *text;
     size_t length;
-    TRI_TRY(tri__normalise(token->normalized ? normaliser : &none, token->content, strlen(token->content), scratch, &text, &length));
-    if (!length) return tri__fail(TRI_DATA, "%s: nothing is left of the added token \"%.80s\" after normalisation", where, token->content);
+    TRI_TRY(tri__normalise(token->normalized ? normaliser : &none, token->content, strlen(token->content), scratch,
+                           &text, &length));
+    if (!length)
+        return tri__fail(TRI_DATA, "%s: nothing is left of the added token \"%.80s\" after normalisation", where,
+                         token->content);
     token->pattern = malloc(length);
     if (!token->pattern) return tri__fail(TRI_RESOURCE, "%s: out of memory", where);
     memcpy(token->pattern, text, length);
@@ -76,10 +81,11 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
     if (set->n) qsort(set->token, (size_t)set->n, sizeof *set->token, by_pattern);
     for (int i = 1; i < set->n; i++)
         if (!by_pattern(&set->token[i - 1], &set->token[i]))
-            return tri__fail(TRI_DATA,
-                             "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; which of "
-                             "them it becomes is left to chance, in transformers too",
-                             where, set->token[i - 1]->content, set->token[i]->content);
+            return tri__fail(
+                TRI_DATA,
+                "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; which of "
+                "them it becomes is left to chance, in transformers too",
+                where, set->token[i - 1]->content, set->token[i]->content);
     int openers = 0;
     for (int i = 0; i < set->n; i++) {
         unsigned char first = (unsigned char)set->token[i]->pattern[0];
@@ -93,7 +99,8 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
 tri_status tri__added_tokens_sort(tri_added_tokens *tokens, const char *where, const tri_normaliser *normaliser) {
     tri_scratch scratch = {0};
     tri_status status = TRI_OK;
-    for (int i = 0; i < tokens->n && status == TRI_OK; i++) status = make_pattern(&tokens->all[i], where, normaliser, &scratch);
+    for (int i = 0; i < tokens->n && status == TRI_OK; i++)
+        status = make_pattern(&tokens->all[i], where, normaliser, &scratch);
     tri__scratch_free(&scratch);
     if (status == TRI_OK) status = make_set(&tokens->raw, tokens, where, 0);
     if (status == TRI_OK) status = make_set(&tokens->normal, tokens, where, 1);
@@ -154,17 +161,20 @@ static int stands_alone(const char *text, size_t length, size_t begin, size_t en
     return end == length || !(class_from(text, length, end, &next) & TRI_CHAR_WORD);
 }
 
-static void take_blanks(const tri_added_token *token, const char *text, size_t length, size_t taken, tri_added_match *match) {
+static void take_blanks(const tri_added_token *token, const char *text, size_t length, size_t taken,
+                        tri_added_match *match) {
     size_t next;
     while (token->lstrip && match->begin > taken) {
         size_t before = char_before(text, match->begin);
         if (!(class_from(text, match->begin, before, &next) & TRI_CHAR_SPACE)) break;
         match->begin = before;
     }
-    while (token->rstrip && match->end < length && class_from(text, length, match->end, &next) & TRI_CHAR_SPACE) match->end = next;
+    while (token->rstrip && match->end < length && class_from(text, length, match->end, &next) & TRI_CHAR_SPACE)
+        match->end = next;
 }
 
-tri_added_match tri__added_set_find(const tri_added_set *set, const char *text, size_t length, size_t from, size_t taken) {
+tri_added_match tri__added_set_find(const tri_added_set *set, const char *text, size_t length, size_t from,
+                                    size_t taken) {
     for (size_t at = from; set->n && at < length;) {
         if (set->only >= 0) {
             const char *opener = memchr(text + at, set->only, length - at);

@@ -32,21 +32,24 @@ typedef struct tri_added_tokens {
     tri_added_set raw, normal;  /* for the text as it stands; for the normalised text */
 } tri_added_tokens;
 
-/* Where a token was found: text[begin, end), with the blanks that it takes. id -1: none, and both are the text's end. `resume`: where
- * to look on. */
+/* Where a token was found: text[begin, end), with the blanks that it takes. id -1: none, and both are the text's end.
+ * `resume`: where to look on. */
 typedef struct tri_added_match {
     size_t begin, end, resume;
     int32_t id;
 } tri_added_match;
 
-/* Takes `token`, whose content is copied. A content that is there already is replaced. `where` opens the message of TRI_DATA. */
+/* Takes `token`, whose content is copied. A content that is there already is replaced. `where` opens the message of
+ * TRI_DATA. */
 tri_status tri__added_tokens_add(tri_added_tokens *tokens, const char *where, const tri_added_token *token);
 /* The token of this content; NULL. */
 const tri_added_token *tri__added_tokens_find(const tri_added_tokens *tokens, const char *content);
 /* Makes both sets, after the last token. */
 tri_status tri__added_tokens_sort(tri_added_tokens *tokens, const char *where, const tri_normaliser *normaliser);
 void tri__added_tokens_free(tri_added_tokens *tokens);
-/* The next token at or after text[from]; `taken`: what is before it belongs to an earlier match. Leftmost, longest first. */
-tri_added_match tri__added_set_find(const tri_added_set *set, const char *text, size_t length, size_t from, size_t taken);
+/* The next token at or after text[from]; `taken`: what is before it belongs to an earlier match. Leftmost, longest
+ * first. */
+tri_added_match tri__added_set_find(const tri_added_set *set, const char *text, size_t length, size_t from,
+                                    size_t taken);
 
 #endif

@@ -1,6 +1,6 @@
 /* bpe.c - merging a word. Its letters are a linked list in an array; pairs that can be merged wait in a heap, by (rank,
- * position). A pair that changed while it waited is known by its rank and passed over. So a word of n letters takes n log n
- * steps, also a million times the same letter. */
+ * position). A pair that changed while it waited is known by its rank and passed over. So a word of n letters takes n
+ * log n steps, also a million times the same letter. */
 #include "data/text/bpe.h"
 
 #include "base/text.h"
@@ -95,7 +95,8 @@ static void merge_all(const tri_bpe *model, word *w) {
 }
 
 /* The piece that a word is, -1 when it is none. `spelt` has room for the word in the byte alphabet. */
-static int32_t find_whole(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *text, size_t length, char *spelt) {
+static int32_t find_whole(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *text, size_t length,
+                          char *spelt) {
     if (!model->byte_level) return tri__vocabulary_find(vocabulary, text, length, tri__piece_hash(text, length));
     size_t n = 0;
     for (size_t i = 0; i < length; i++) {
@@ -113,7 +114,8 @@ tri_status tri__bpe_encode(const tri_bpe *model, const tri_vocabulary *vocabular
     TRI_TRY(tri__bytes_room(&scratch->symbols, length * sizeof(symbol)));
     int32_t whole = model->whole_words ? find_whole(model, vocabulary, text, length, scratch->symbols.at) : -1;
     if (whole >= 0) return tri__ids_put(ids, whole), TRI_OK;
-    TRI_TRY(tri__bytes_room(&scratch->heap, 2 * length * sizeof(uint64_t))); /* a merge takes one away and adds two at most */
+    TRI_TRY(tri__bytes_room(&scratch->heap,
+                            2 * length * sizeof(uint64_t))); /* a merge takes one away and adds two at most */
     word w = {.at = (symbol *)(void *)scratch->symbols.at, .heap = (uint64_t *)(void *)scratch->heap.at};
     spell(model, vocabulary, text, length, &w);
     merge_all(model, &w);

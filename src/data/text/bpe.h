@@ -1,5 +1,5 @@
-/* bpe.h - byte-pair encoding (Sennrich et al. 2016; over bytes: GPT-2, RoBERTa): a word's letters are joined pair by pair, the
- * pair that was learnt first before all others, the leftmost first. */
+/* bpe.h - byte-pair encoding (Sennrich et al. 2016; over bytes: GPT-2, RoBERTa): a word's letters are joined pair by
+ * pair, the pair that was learnt first before all others, the leftmost first. */
 #ifndef TRI_DATA_TEXT_BPE_H
 #define TRI_DATA_TEXT_BPE_H
 
@@ -34,10 +34,11 @@ static inline tri_merge *tri__merge_find(const tri_bpe *model, int32_t left, int
 
 void tri__bpe_free(tri_bpe *model);
 /* A merges.txt: "left right" a line, after a line "#version: ...". TRI_DATA "file:line: what". */
-tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level, const tri_vocabulary *vocabulary,
-                               tri_bpe *out);
+tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level,
+                               const tri_vocabulary *vocabulary, tri_bpe *out);
 /* An array of "left right" or [left, right]. */
-tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out);
+tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level,
+                              const tri_vocabulary *vocabulary, tri_bpe *out);
 /* Appends the ids of a word. Time is the word's letters times their logarithm. TRI_RESOURCE when out of memory. */
 tri_status tri__bpe_encode(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *word, size_t length,
                            tri_scratch *scratch, tri_ids *ids);

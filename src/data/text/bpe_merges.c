@@ -1,5 +1,5 @@
-/* bpe_merges.c - reading merges. Each must join two pieces to a third, all in the vocabulary, and no two are the same: so merging
- * always lengthens pieces, and ends. */
+/* bpe_merges.c - reading merges. Each must join two pieces to a third, all in the vocabulary, and no two are the same:
+ * so merging always lengthens pieces, and ends. */
 #include "data/text/bpe.h"
 
 #include "base/limits.h"
@@ -17,10 +17,12 @@ typedef struct span {
 /* For "%.*s": cut where it is long. */
 #define SHOWN(piece) (int)((piece).n < 80 ? (piece).n : 80), (piece).at
 
-static tri_status open_model(tri_bpe *model, const char *path, int64_t merges, int byte_level, const tri_vocabulary *vocabulary) {
+static tri_status open_model(tri_bpe *model, const char *path, int64_t merges, int byte_level,
+                             const tri_vocabulary *vocabulary) {
     *model = (tri_bpe){.byte_level = byte_level, .unknown = -1};
     if (merges > TRI_LIMIT_VOCABULARY)
-        return tri__fail(TRI_DATA, "%s: %lld merges; at most %d are read", path, (long long)merges, TRI_LIMIT_VOCABULARY);
+        return tri__fail(TRI_DATA, "%s: %lld merges; at most %d are read", path, (long long)merges,
+                         TRI_LIMIT_VOCABULARY);
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)merges) slots *= 2;
     model->mask = slots - 1;
@@ -61,10 +63,12 @@ static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, sp
     } else if (both.n <= vocabulary->longest) {
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    if (whole < 0) return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" make no piece of the vocabulary", SHOWN(left), SHOWN(right));
+    if (whole < 0)
+        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" make no piece of the vocabulary", SHOWN(left), SHOWN(right));
     tri_merge *merge = tri__merge_find(model, ids[0], ids[1]);
     if (merge->left >= 0)
-        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" are merged already, by merge %d", SHOWN(left), SHOWN(right), merge->rank + 1);
+        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" are merged already, by merge %d", SHOWN(left), SHOWN(right),
+                         merge->rank + 1);
     *merge = (tri_merge){ids[0], ids[1], model->n++, whole};
     return TRI_OK;
 }
@@ -79,8 +83,8 @@ static tri_status add_text(tri_bpe *model, const tri_vocabulary *vocabulary, spa
     return add_merge(model, vocabulary, (span){line.at, n}, right);
 }
 
-tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level, const tri_vocabulary *vocabulary,
-                               tri_bpe *out) {
+tri_status tri__bpe_read_lines(const char *path, const char *text, size_t size, int byte_level,
+                               const tri_vocabulary *vocabulary, tri_bpe *out) {
     int64_t lines = 1, line = 0;
     for (size_t i = 0; i < size; i++) lines += text[i] == '\n';
     tri_status status = open_model(out, path, lines, byte_level, vocabulary);
@@ -108,7 +112,8 @@ static tri_status add_json(tri_bpe *model, const tri_vocabulary *vocabulary, con
                      (span){tri__json_string_value(right), tri__json_string_length(right)});
 }
 
-tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level, const tri_vocabulary *vocabulary, tri_bpe *out) {
+tri_status tri__bpe_read_json(const char *path, const tri_json *merges, int byte_level,
+                              const tri_vocabulary *vocabulary, tri_bpe *out) {
     *out = (tri_bpe){0};
     if (!tri__json_is_array(merges)) return tri__fail(TRI_DATA, "%s: model.merges must be an array", path);
     tri_status status = open_model(out, path, (int64_t)tri__json_size(merges), byte_level, vocabulary);

@@ -1,5 +1,6 @@
-/* byte_level.c - GPT-2's way of cutting text into words, its regular expression written out: no engine, no backtracking, each
- * character looked at twice at most. And its alphabet, which gives each of 256 bytes a printable character. */
+/* byte_level.c - GPT-2's way of cutting text into words, its regular expression written out: no engine, no
+ * backtracking, each character looked at twice at most. And its alphabet, which gives each of 256 bytes a printable
+ * character. */
 #include "data/text/pre_tokenize.h"
 
 #include "base/text.h"
@@ -22,7 +23,8 @@ static int kind_at(const char *text, size_t length, size_t at, size_t *next) {
 static size_t contraction(const char *text, size_t length) {
     if (length >= 2 && text[0] == '\'') {
         if (text[1] == 's' || text[1] == 't' || text[1] == 'm' || text[1] == 'd') return 2;
-        if (length >= 3 && (!memcmp(text + 1, "re", 2) || !memcmp(text + 1, "ve", 2) || !memcmp(text + 1, "ll", 2))) return 3;
+        if (length >= 3 && (!memcmp(text + 1, "re", 2) || !memcmp(text + 1, "ve", 2) || !memcmp(text + 1, "ll", 2)))
+            return 3;
     }
     return 0;
 }

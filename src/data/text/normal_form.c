@@ -1,5 +1,6 @@
-/* normal_form.c - NFD, NFC, NFKD and NFKC (Unicode Standard Annex 15), one starter and its marks at a time. Marks are sorted by
- * their combining class, stably: by insertion when they are few, by counting when a hostile text stacks a million. */
+/* normal_form.c - NFD, NFC, NFKD and NFKC (Unicode Standard Annex 15), one starter and its marks at a time. Marks are
+ * sorted by their combining class, stably: by insertion when they are few, by counting when a hostile text stacks a
+ * million. */
 #include "data/text/normalise.h"
 
 #include "base/text.h"
@@ -92,11 +93,13 @@ static tri_status take(run *r, int32_t code) {
     return append(r, code, 0);
 }
 
-size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *memory, char *out, int *failed) {
+size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *memory, char *out,
+                        int *failed) {
     int compatibility = form == TRI_NORM_NFKD || form == TRI_NORM_NFKC;
     run r = {.memory = memory, .out = out, .compose = form == TRI_NORM_NFC || form == TRI_NORM_NFKC};
     for (size_t at = 0; at < length && !*failed;) {
-        if ((unsigned char)text[at] < 0x80 && at + 1 < length && (unsigned char)text[at + 1] < 0x80) { /* no mark follows */
+        if ((unsigned char)text[at] < 0x80 && at + 1 < length &&
+            (unsigned char)text[at + 1] < 0x80) { /* no mark follows */
             finish_run(&r);
             flush(&r);
             r.out[r.written++] = text[at++];

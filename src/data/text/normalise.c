@@ -1,5 +1,5 @@
-/* normalise.c - a text through the normaliser's steps, each a pass over the whole. Pure ASCII, which most text is, needs only
- * two of them, in place. */
+/* normalise.c - a text through the normaliser's steps, each a pass over the whole. Pure ASCII, which most text is,
+ * needs only two of them, in place. */
 #include "data/text/normalise.h"
 
 #include "base/text.h"
@@ -62,8 +62,8 @@ static void strip(const char **text, size_t *length, int left, int right) {
     *text = begin, *length = (size_t)(end - begin);
 }
 
-static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
-                                  const char **out, size_t *n) {
+static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *text, size_t length,
+                                  tri_scratch *scratch, const char **out, size_t *n) {
     TRI_TRY(tri__bytes_room(&scratch->text[0], length));
     char *at = scratch->text[0].at;
     memcpy(at, text, length);
@@ -141,11 +141,13 @@ tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, si
             continue;
         }
         size_t room;
-        if (__builtin_mul_overflow(*n, growth(kind), &room)) return tri__fail(TRI_RESOURCE, "a text of %zu bytes is too long", *n);
+        if (__builtin_mul_overflow(*n, growth(kind), &room))
+            return tri__fail(TRI_RESOURCE, "a text of %zu bytes is too long", *n);
         tri_bytes *to = &scratch->text[turn];
         TRI_TRY(tri__bytes_room(to, room));
         int failed = 0, form = kind >= TRI_NORM_NFD && kind <= TRI_NORM_NFKC;
-        *n = form ? tri__normal_form(kind, *out, *n, &scratch->run, to->at, &failed) : change_each(kind, *out, *n, to->at);
+        *n = form ? tri__normal_form(kind, *out, *n, &scratch->run, to->at, &failed)
+                  : change_each(kind, *out, *n, to->at);
         if (failed) return TRI_RESOURCE;
         *out = to->at, turn = !turn;
     }

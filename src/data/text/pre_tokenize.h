@@ -1,5 +1,5 @@
-/* pre_tokenize.h - the second stage of a tokenizer: text to words, by a short list of ways to split. Each word of one goes
- * through the next. */
+/* pre_tokenize.h - the second stage of a tokenizer: text to words, by a short list of ways to split. Each word of one
+ * goes through the next. */
 #ifndef TRI_DATA_TEXT_PRE_TOKENIZE_H
 #define TRI_DATA_TEXT_PRE_TOKENIZE_H
 
@@ -14,7 +14,13 @@ typedef enum tri_split {
 } tri_split;
 
 /* What becomes of punctuation. */
-typedef enum tri_behaviour { TRI_ISOLATED, TRI_REMOVED, TRI_CONTIGUOUS, TRI_WITH_PREVIOUS, TRI_WITH_NEXT } tri_behaviour;
+typedef enum tri_behaviour {
+    TRI_ISOLATED,
+    TRI_REMOVED,
+    TRI_CONTIGUOUS,
+    TRI_WITH_PREVIOUS,
+    TRI_WITH_NEXT
+} tri_behaviour;
 
 enum { TRI_SPLIT_STEPS = 8 };
 
@@ -31,8 +37,8 @@ typedef struct tri_pre_tokenizer {
 /* Takes a word; 1 to go on, 0 to stop, -1 when it failed. */
 typedef int tri_take_word(void *to, const char *word, size_t length);
 
-/* Gives each word to `take`. No words are empty. Linear in the text. Returns what take did last, 1 when there was no word;
- * -1 also when out of memory. */
+/* Gives each word to `take`. No words are empty. Linear in the text. Returns what take did last, 1 when there was no
+ * word; -1 also when out of memory. */
 int tri__pre_tokenize(const tri_pre_tokenizer *pre_tokenizer, const char *text, size_t length, tri_scratch *scratch,
                       tri_take_word *take, void *to);
 

@@ -1,4 +1,5 @@
-/* scratch.h - memory that encoding one text needs: made on the caller's stack as {0}, grown as needed, freed at the end. */
+/* scratch.h - memory that encoding one text needs: made on the caller's stack as {0}, grown as needed, freed at the
+ * end. */
 #ifndef TRI_DATA_TEXT_SCRATCH_H
 #define TRI_DATA_TEXT_SCRATCH_H
 

@@ -1,4 +1,5 @@
-/* template.c - templates of special tokens, and what tokenizer.json calls post-processors: all of them come down to a template. */
+/* template.c - templates of special tokens, and what tokenizer.json calls post-processors: all of them come down to a
+ * template. */
 #include "data/text/template.h"
 
 #include <string.h>
@@ -22,10 +23,13 @@ void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_tem
     if (sep >= 0) add(two, sep, type);
 }
 
-static tri_status bad(const char *path, const char *why) { return tri__fail(TRI_DATA, "%s: post_processor: %s", path, why); }
+static tri_status bad(const char *path, const char *why) {
+    return tri__fail(TRI_DATA, "%s: post_processor: %s", path, why);
+}
 
 /* The ids of a special token: {"ids": [101], ...}. */
-static tri_status add_special(const char *path, const tri_json *specials, const char *name, int size, int32_t type, tri_template *to) {
+static tri_status add_special(const char *path, const tri_json *specials, const char *name, int size, int32_t type,
+                              tri_template *to) {
     const tri_json *ids = tri__json_get(tri__json_get(specials, name), "ids");
     size_t i;
     tri_json *id;
@@ -40,7 +44,8 @@ static tri_status add_special(const char *path, const tri_json *specials, const 
     return TRI_OK;
 }
 
-static tri_status read_parts(const char *path, const tri_json *parts, const tri_json *specials, int size, int texts, tri_template *to) {
+static tri_status read_parts(const char *path, const tri_json *parts, const tri_json *specials, int size, int texts,
+                             tri_template *to) {
     size_t i;
     tri_json *part;
     int seen[2] = {0};
@@ -51,7 +56,8 @@ static tri_status read_parts(const char *path, const tri_json *parts, const tri_
         const char *name = tri__json_string_value(tri__json_get(it, "id"));
         tri_json_int value = tri__json_integer_value(type);
         if (!name || !tri__json_is_integer(type) || value < 0 || value > INT32_MAX)
-            return bad(path, "a part of a template is {\"Sequence\" or \"SpecialToken\": {\"id\": ..., \"type_id\": ...}}");
+            return bad(path,
+                       "a part of a template is {\"Sequence\" or \"SpecialToken\": {\"id\": ..., \"type_id\": ...}}");
         if (special && !sequence) {
             TRI_TRY(add_special(path, specials, name, size, (int32_t)value, to));
             continue;
@@ -59,7 +65,8 @@ static tri_status read_parts(const char *path, const tri_json *parts, const tri_
         int second = !strcmp(name, "B");
         if ((!second && strcmp(name, "A")) || (second && texts == 1) || seen[second]++)
             return bad(path, "a template has A once, and for a pair B once");
-        if (!add(to, second ? TRI_TEMPLATE_B : TRI_TEMPLATE_A, (int32_t)value)) return bad(path, "a template is too long");
+        if (!add(to, second ? TRI_TEMPLATE_B : TRI_TEMPLATE_A, (int32_t)value))
+            return bad(path, "a template is too long");
     }
     return seen[0] && (texts == 1 || seen[1]) ? TRI_OK : bad(path, "a template has A once, and for a pair B once");
 }
@@ -76,12 +83,14 @@ static tri_status read_token(const char *path, const tri_json *it, const char *k
     const tri_json *pair = tri__json_get(it, key), *number = tri__json_at(pair, 1);
     tri_json_int value = tri__json_is_integer(number) ? tri__json_integer_value(number) : -1;
     if (value < 0 || value >= size)
-        return tri__fail(TRI_DATA, "%s: post_processor: %s must be [token, id] with an id of the vocabulary", path, key);
+        return tri__fail(TRI_DATA, "%s: post_processor: %s must be [token, id] with an id of the vocabulary", path,
+                         key);
     *id = (int32_t)value;
     return TRI_OK;
 }
 
-static tri_status read_processor(const char *path, const tri_json *it, int size, int depth, int *made, tri_template *one, tri_template *two) {
+static tri_status read_processor(const char *path, const tri_json *it, int size, int depth, int *made,
+                                 tri_template *one, tri_template *two) {
     const char *type = tri__json_string_value(tri__json_get(it, "type"));
     if (!type) return bad(path, "it has no type");
     if (!strcmp(type, "ByteLevel")) return TRI_OK; /* it moves offsets, not ids */
@@ -89,14 +98,18 @@ static tri_status read_processor(const char *path, const tri_json *it, int size,
         const tri_json *list = tri__json_get(it, "processors");
         size_t i;
         tri_json *each;
-        if (!tri__json_is_array(list) || depth) return bad(path, "a Sequence must have an array of processors, none of them a Sequence");
+        if (!tri__json_is_array(list) || depth)
+            return bad(path, "a Sequence must have an array of processors, none of them a Sequence");
         tri__json_each(list, i, each) TRI_TRY(read_processor(path, each, size, 1, made, one, two));
         return TRI_OK;
     }
     int bert = !strcmp(type, "BertProcessing"), roberta = !strcmp(type, "RobertaProcessing");
     if (!bert && !roberta && strcmp(type, "TemplateProcessing"))
-        return tri__fail(TRI_USAGE, "%s: post_processor %.80s is not known here; TemplateProcessing, BertProcessing, RobertaProcessing, "
-                         "ByteLevel and Sequence are", path, type);
+        return tri__fail(
+            TRI_USAGE,
+            "%s: post_processor %.80s is not known here; TemplateProcessing, BertProcessing, RobertaProcessing, "
+            "ByteLevel and Sequence are",
+            path, type);
     if ((*made)++) return bad(path, "two of a Sequence add special tokens; one is accepted");
     if (!bert && !roberta) return read_template(path, it, size, one, two);
     int32_t cls = -1, sep = -1;
@@ -106,8 +119,10 @@ static tri_status read_processor(const char *path, const tri_json *it, int size,
     return TRI_OK;
 }
 
-tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one, tri_template *two) {
+tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one,
+                              tri_template *two) {
     int made = 0;
     tri__template_bert(-1, -1, 0, 1, one, two);
-    return !processor || tri__json_is_null(processor) ? TRI_OK : read_processor(path, processor, size, 0, &made, one, two);
+    return !processor || tri__json_is_null(processor) ? TRI_OK
+                                                      : read_processor(path, processor, size, 0, &made, one, two);
 }

@@ -14,10 +14,12 @@ typedef struct tri_template {
     } part[TRI_TEMPLATE_PARTS];
 } tri_template;
 
-/* [CLS] A [SEP] (types 0), then where there are two: `between` (0), B and [SEP] with `type`. A token of id -1 is left out. */
+/* [CLS] A [SEP] (types 0), then where there are two: `between` (0), B and [SEP] with `type`. A token of id -1 is left
+ * out. */
 void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_template *one, tri_template *two);
-/* "post_processor" of a tokenizer.json, null included. TRI_USAGE for an unknown one, by name; TRI_DATA for a bad one. Special tokens
- * must have ids below `size`. */
-tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one, tri_template *two);
+/* "post_processor" of a tokenizer.json, null included. TRI_USAGE for an unknown one, by name; TRI_DATA for a bad one.
+ * Special tokens must have ids below `size`. */
+tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one,
+                              tri_template *two);
 
 #endif

@@ -1,5 +1,6 @@
-/* tokenizer.c - text to ids. Added tokens ("[SEP]") are found first: in the text as it stands, then in the normalised text; what lies
- * between them is split into words, and words become ids by the model, or by the cache of words seen before. */
+/* tokenizer.c - text to ids. Added tokens ("[SEP]") are found first: in the text as it stands, then in the normalised
+ * text; what lies between them is split into words, and words become ids by the model, or by the cache of words seen
+ * before. */
 #include "data/text/tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static int take_word(void *to, const char *word, size_t length) {
     }
     if (tri__word_cache_get(tokenizer->cache, hash, word, length, &w->ids)) return 1;
     if (!tokenizer->is_bpe) tri__wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary, word, length, &w->ids);
-    else if (tri__bpe_encode(&tokenizer->bpe, &tokenizer->vocabulary, word, length, &w->scratch, &w->ids) != TRI_OK) return -1;
+    else if (tri__bpe_encode(&tokenizer->bpe, &tokenizer->vocabulary, word, length, &w->scratch, &w->ids) != TRI_OK)
+        return -1;
     if (w->ids.n <= w->ids.room)
         tri__word_cache_put(tokenizer->cache, hash, word, length, w->ids.at + begin, (int)(w->ids.n - begin));
     return 1;
@@ -85,8 +87,8 @@ static int encode(walk *w, const char *text, size_t length) {
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
 }
 
-/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless NULL:
- * how many it has. Returns how many there are in `ids`, -1 when out of memory. */
+/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless
+ * NULL: how many it has. Returns how many there are in `ids`, -1 when out of memory. */
 static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
                        int64_t *all) {
     walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
@@ -126,7 +128,8 @@ int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size
     return n;
 }
 
-/* What two texts keep of `room`: the shorter all of it where the longer can give way, else half each, the longer the odd one. */
+/* What two texts keep of `room`: the shorter all of it where the longer can give way, else half each, the longer the
+ * odd one. */
 static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
     int64_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
     if (*shorter > room) *longer = *shorter;
@@ -136,8 +139,8 @@ static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
     *longer = *shorter + room % 2;
 }
 
-int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length,
-                               int max_len, int32_t *ids, int32_t *types) {
+int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b,
+                               size_t b_length, int max_len, int32_t *ids, int32_t *types) {
     TRI_ASSERT(max_len >= 1);
     const tri_template *template = &tokenizer->two;
     int room = max_len > specials(template) ? max_len - specials(template) : 0, n = 0;

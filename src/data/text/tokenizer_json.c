@@ -1,5 +1,6 @@
-/* tokenizer_json.c - a tokenizer.json of Hugging Face, read into the parts of a tokenizer. Components come as {"type": name, ...}; a
- * table row reads each; a name that is in no row is refused. The decoder decides no ids and is passed over. */
+/* tokenizer_json.c - a tokenizer.json of Hugging Face, read into the parts of a tokenizer. Components come as {"type":
+ * name, ...}; a table row reads each; a name that is in no row is refused. The decoder decides no ids and is passed
+ * over. */
 #include "data/text/tokenizer_parts.h"
 
 #include <stdio.h>
@@ -34,8 +35,8 @@ static tri_status read_text(const char *path, const tri_json *it, const char *ke
 }
 
 /* By the type's row; `what` and the rows' names stand in the message. A Sequence reads its `list` in order. */
-static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it, const component *rows, const char *what,
-                                 const char *list, int depth) {
+static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it, const component *rows,
+                                 const char *what, const char *list, int depth) {
     const char *type = tri__json_string_value(tri__json_get(it, "type"));
     if (!it || tri__json_is_null(it)) return TRI_OK;
     if (!type) return tri__fail(TRI_DATA, "%s: %s has no type", path, what);
@@ -43,7 +44,8 @@ static tri_status read_component(tri_tokenizer *tokenizer, const char *path, con
         const tri_json *parts = tri__json_get(it, list);
         size_t i;
         tri_json *part;
-        if (!tri__json_is_array(parts)) return tri__fail(TRI_DATA, "%s: %s: a Sequence needs an array of %s", path, what, list);
+        if (!tri__json_is_array(parts))
+            return tri__fail(TRI_DATA, "%s: %s: a Sequence needs an array of %s", path, what, list);
         if (depth == NESTED) return tri__fail(TRI_DATA, "%s: %s: Sequences nest deeper than %d", path, what, NESTED);
         tri__json_each(parts, i, part) TRI_TRY(read_component(tokenizer, path, part, rows, what, list, depth + 1));
         return TRI_OK;
@@ -96,13 +98,21 @@ PLAIN(nfkc, TRI_NORM_NFKC)
 PLAIN(marks, TRI_NORM_MARKS)
 
 static const component normalizers[] = {
-    {"BertNormalizer", norm_bert}, {"Lowercase", norm_lower},    {"NFD", norm_nfd},     {"NFC", norm_nfc}, {"NFKD", norm_nfkd},
-    {"NFKC", norm_nfkc},           {"StripAccents", norm_marks}, {"Strip", norm_strip}, {0},
+    {"BertNormalizer", norm_bert},
+    {"Lowercase", norm_lower},
+    {"NFD", norm_nfd},
+    {"NFC", norm_nfc},
+    {"NFKD", norm_nfkd},
+    {"NFKC", norm_nfkc},
+    {"StripAccents", norm_marks},
+    {"Strip", norm_strip},
+    {0},
 };
 
 static tri_status add_split(tri_tokenizer *tokenizer, const char *path, tri_split kind) {
     tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
-    if (pre->n == TRI_SPLIT_STEPS) return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has more than %d steps", path, TRI_SPLIT_STEPS);
+    if (pre->n == TRI_SPLIT_STEPS)
+        return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has more than %d steps", path, TRI_SPLIT_STEPS);
     if (pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL)
         return tri__fail(TRI_USAGE, "%s: the pre_tokenizer ByteLevel must be the last of its Sequence", path);
     pre->step[pre->n++].kind = kind;
@@ -154,11 +164,13 @@ static const component pre_tokenizers[] = {
     {"Punctuation", split_punctuation}, {"ByteLevel", split_byte_level}, {0},
 };
 
-static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size, int byte_level) {
+static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size,
+                                  int byte_level) {
     const char *prefix, *unknown;
     const tri_json *most = tri__json_get(it, "max_input_chars_per_word");
     tri_json_int chars = most ? tri__json_integer_value(most) : TRI_WORD_CHARS;
-    if (byte_level) return tri__fail(TRI_USAGE, "%s: WordPiece does not go with the pre_tokenizer ByteLevel here", path);
+    if (byte_level)
+        return tri__fail(TRI_USAGE, "%s: WordPiece does not go with the pre_tokenizer ByteLevel here", path);
     if (chars < 1 || chars > TRI_WORD_CHARS_MAX)
         return tri__fail(TRI_DATA, "%s: max_input_chars_per_word must be 1 to %d", path, TRI_WORD_CHARS_MAX);
     TRI_TRY(read_text(path, it, "continuing_subword_prefix", &prefix));
@@ -166,10 +178,12 @@ static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, co
     TRI_TRY(tri__vocabulary_read_json(path, tri__json_get(it, "vocab"), size, prefix, &tokenizer->vocabulary));
     tokenizer->wordpiece = (tri_wordpiece){tri__vocabulary_named(&tokenizer->vocabulary, unknown), (int)chars};
     if (tokenizer->wordpiece.unknown >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path, unknown);
+    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path,
+                     unknown);
 }
 
-static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size, int byte_level) {
+static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size,
+                            int byte_level) {
     const char *prefix, *suffix, *unknown;
     int fuse, fallback, whole;
     const tri_json *dropout = tri__json_get(it, "dropout");
@@ -191,7 +205,8 @@ static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tr
     tokenizer->bpe.fuse_unknown = fuse;
     tokenizer->bpe.whole_words = whole;
     if (!*unknown || tokenizer->bpe.unknown >= 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path, unknown);
+    return tri__fail(TRI_DATA, "%s: the unknown token \"%.80s\" is missing; it must be one of the pieces", path,
+                     unknown);
 }
 
 static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size) {
@@ -222,8 +237,10 @@ tri_status tri__added_token_read(const char *path, const tri_json *object, tri_a
 
 tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size) {
     const tri_json *model = tri__json_get(root, "model");
-    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "normalizer"), normalizers, "normalizer", "normalizers", 0));
-    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "pre_tokenizer"), pre_tokenizers, "pre_tokenizer", "pretokenizers", 0));
+    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "normalizer"), normalizers, "normalizer", "normalizers",
+                           0));
+    TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "pre_tokenizer"), pre_tokenizers, "pre_tokenizer",
+                           "pretokenizers", 0));
     TRI_TRY(read_model(tokenizer, path, model, size));
     tokenizer->next = (int)tri__json_object_size(tri__json_get(model, "vocab"));
     return TRI_OK;

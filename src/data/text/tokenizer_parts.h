@@ -1,5 +1,5 @@
-/* tokenizer_parts.h - what a tokenizer is made of: a normaliser, ways to split, a model, a template, and tokens that are found before
- * all of them. For the files that build and use one. */
+/* tokenizer_parts.h - what a tokenizer is made of: a normaliser, ways to split, a model, a template, and tokens that
+ * are found before all of them. For the files that build and use one. */
 #ifndef TRI_DATA_TEXT_TOKENIZER_PARTS_H
 #define TRI_DATA_TEXT_TOKENIZER_PARTS_H
 
@@ -55,7 +55,8 @@ tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_toke
 /* Keeps tokenizer_config.json with all that was read or assumed in it: class, side, every added token with its id. It
  * alone, beside the vocabulary, gives the same ids here and in transformers. */
 tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings);
-/* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays the object's. */
+/* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays
+ * the object's. */
 tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token);
 
 #endif

@@ -33,7 +33,8 @@ int tri__tokenizer_says(const tri_tokenizer_settings *settings, const char *key)
 }
 
 static int is_filled(const tri_json *value) {
-    return tri__json_is_array(value) ? tri__json_size(value) > 0 : tri__json_is_object(value) && tri__json_object_size(value) > 0;
+    return tri__json_is_array(value) ? tri__json_size(value) > 0
+                                     : tri__json_is_object(value) && tri__json_object_size(value) > 0;
 }
 
 const tri_json *tri__tokenizer_extras(const tri_json *config) {
@@ -72,7 +73,8 @@ static tri_status refuse_keys(const tri_json *config, const char *path) {
         key = "auto_map", why = "names Python code, which is not run here";
     for (size_t i = 0; i < tri__json_size(files); i++)
         if (!has_text(tri__json_at(files, i), "tokenizer.json")) key = "fast_tokenizer_files";
-    if (tri__json_is_object(tri__tokenizer_extras(config)) && is_filled(tri__json_get(config, "extra_special_tokens")) &&
+    if (tri__json_is_object(tri__tokenizer_extras(config)) &&
+        is_filled(tri__json_get(config, "extra_special_tokens")) &&
         is_filled(tri__json_get(config, "additional_special_tokens")))
         key = "additional_special_tokens", why = "beside named extra_special_tokens is not known here";
     if (tri__json_is_true(tri__json_get(config, "split_special_tokens"))) key = "split_special_tokens";
@@ -200,9 +202,9 @@ static tri_status read_beside(tri_tokenizer_settings *s, const char *folder) {
     const tri_json *more = tri__json_get(map, "additional_special_tokens");
     int alone = !tri__tokenizer_says(s, "additional_special_tokens") && !tri__tokenizer_says(s, "extra_special_tokens");
     if (status == TRI_OK && more && tri__json_is_object(tri__tokenizer_extras(s->config)))
-        status = tri__fail(TRI_USAGE,
-                           "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
-                           map_path);
+        status = tri__fail(
+            TRI_USAGE, "%s: additional_special_tokens beside named ones in tokenizer_config.json are not known here",
+            map_path);
     if (status == TRI_OK) status = merge_map(s->config, map_path, map);
     if (status == TRI_OK) status = load_optional(folder, "added_tokens.json", s->listed_path, &added);
     if (status == TRI_OK) status = list_added(s, added);

@@ -264,7 +264,8 @@ static int set_texts(tri_json *config) {
     }
     for (int i = 0; i < 2; i++) {
         value = tri__json_get(config, lists[i]);
-        if ((tri__json_is_array(value) || tri__json_is_object(value)) && tri__json_set_new(config, lists[i], texts_of(value)))
+        if ((tri__json_is_array(value) || tri__json_is_object(value)) &&
+            tri__json_set_new(config, lists[i], texts_of(value)))
             return -1;
     }
     return 0;
@@ -278,9 +279,10 @@ static int set_decoder(tri_json *config, const tri_added_tokens *added) {
         char id[16];
         snprintf(id, sizeof id, "%d", token->id);
         failed = tri__json_set_new(decoder, id,
-                                     tri__json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
-                                               token->lstrip, "normalized", token->normalized, "rstrip", token->rstrip,
-                                               "single_word", token->single_word, "special", token->special));
+                                   tri__json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", token->content, "lstrip",
+                                                  token->lstrip, "normalized", token->normalized, "rstrip",
+                                                  token->rstrip, "single_word", token->single_word, "special",
+                                                  token->special));
     }
     return tri__json_set_new(config, "added_tokens_decoder", decoder) || failed;
 }

@@ -1,6 +1,7 @@
-/* unicode.c - case, decomposition and composition of single characters. The tokenizers library has its classes from Unicode
- * 8, 9 and 16 (unicode_classes.c), its decompositions from Unicode 9 and its lower case from Unicode 17. utf8proc gives what
- * has not changed since; the tables here take back or add what has, so that nothing moves with the utf8proc installed. */
+/* unicode.c - case, decomposition and composition of single characters. The tokenizers library has its classes from
+ * Unicode 8, 9 and 16 (unicode_classes.c), its decompositions from Unicode 9 and its lower case from Unicode 17.
+ * utf8proc gives what has not changed since; the tables here take back or add what has, so that nothing moves with the
+ * utf8proc installed. */
 #include "data/text/unicode.h"
 
 #include <stddef.h>
@@ -19,11 +20,11 @@ static const range new_lower[] = {
 
 /* Characters whose decompositions came after Unicode 9: they stay whole, and nothing is composed into them. */
 static const range whole[] = {
-    {0x558, 0x558, 0}, {0x58B, 0x58C, 0}, {0x209D, 0x209F, 0}, {0x32FF, 0x32FF, 0}, {0xA7F1, 0xA7F4, 0}, {0xAB69, 0xAB69, 0},
-    {0x105C9, 0x105C9, 0}, {0x105E4, 0x105E4, 0}, {0x10781, 0x107BF, 0}, {0x11383, 0x11391, 0}, {0x113C5, 0x113C8, 0},
-    {0x11938, 0x11938, 0}, {0x16121, 0x16128, 0}, {0x16D68, 0x16D6A, 0}, {0x1B123, 0x1B126, 0}, {0x1CCD6, 0x1CCF9, 0},
-    {0x1D6A6, 0x1D6A6, 0}, {0x1DF95, 0x1DF95, 0}, {0x1DFCD, 0x1DFFF, 0}, {0x1E030, 0x1E06D, 0}, {0x1F16C, 0x1F16C, 0},
-    {0x1FBF0, 0x1FBF9, 0},
+    {0x558, 0x558, 0},     {0x58B, 0x58C, 0},     {0x209D, 0x209F, 0},   {0x32FF, 0x32FF, 0},   {0xA7F1, 0xA7F4, 0},
+    {0xAB69, 0xAB69, 0},   {0x105C9, 0x105C9, 0}, {0x105E4, 0x105E4, 0}, {0x10781, 0x107BF, 0}, {0x11383, 0x11391, 0},
+    {0x113C5, 0x113C8, 0}, {0x11938, 0x11938, 0}, {0x16121, 0x16128, 0}, {0x16D68, 0x16D6A, 0}, {0x1B123, 0x1B126, 0},
+    {0x1CCD6, 0x1CCF9, 0}, {0x1D6A6, 0x1D6A6, 0}, {0x1DF95, 0x1DF95, 0}, {0x1DFCD, 0x1DFFF, 0}, {0x1E030, 0x1E06D, 0},
+    {0x1F16C, 0x1F16C, 0}, {0x1FBF0, 0x1FBF9, 0},
 };
 
 static const range chinese[] = {

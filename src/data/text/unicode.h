@@ -1,5 +1,5 @@
-/* unicode.h - what single characters are to tokenizers. Ids must be those of the tokenizers library, whose tables come from
- * several Unicode versions (unicode.c); so these are its classes, not the newest. */
+/* unicode.h - what single characters are to tokenizers. Ids must be those of the tokenizers library, whose tables come
+ * from several Unicode versions (unicode.c); so these are its classes, not the newest. */
 #ifndef TRI_DATA_TEXT_UNICODE_H
 #define TRI_DATA_TEXT_UNICODE_H
 
@@ -20,11 +20,14 @@ enum {
 enum { TRI_DECOMPOSED = 18 }; /* code points that one decomposes into, at most */
 
 extern const uint8_t tri__ascii_class[128];
-extern const uint32_t tri__class_bounds[]; /* ascending: first code point << 8 | classes, from there to the next entry */
+extern const uint32_t
+    tri__class_bounds[]; /* ascending: first code point << 8 | classes, from there to the next entry */
 extern const int tri__class_bounds_n;
 
 int tri__char_class_wide(int32_t code); /* tri__char_class, above ASCII */
-static inline int tri__char_class(int32_t code) { return code < 128 ? tri__ascii_class[code] : tri__char_class_wide(code); }
+static inline int tri__char_class(int32_t code) {
+    return code < 128 ? tri__ascii_class[code] : tri__char_class_wide(code);
+}
 
 /* A code point in lower case; writes one or two code points, returns how many. */
 int tri__char_lower(int32_t code, int32_t out[static 2]);

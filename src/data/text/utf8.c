@@ -1,5 +1,6 @@
-/* utf8.c - UTF-8 checked 64 bytes at a time: blocks of ASCII by their high bits, others by table look-ups where the compiler
- * has vectors for them (NEON, SSSE3), and one character at a time otherwise, at the end, and to find the place of a fault. */
+/* utf8.c - UTF-8 checked 64 bytes at a time: blocks of ASCII by their high bits, others by table look-ups where the
+ * compiler has vectors for them (NEON, SSSE3), and one character at a time otherwise, at the end, and to find the place
+ * of a fault. */
 #include "data/text/utf8.h"
 
 #include "base/text.h"

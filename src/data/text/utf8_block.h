@@ -1,7 +1,7 @@
-/* utf8_block.h - which of 64 bytes cannot stand where they stand in UTF-8, by three table look-ups a byte. A byte pair is
- * classified by the high and low half of its first byte and the high half of its second; a class that all three agree on is
- * an error. Keiser and Lemire, Validating UTF-8 in less than one instruction per byte (2021). A fault shows at the byte
- * where it becomes certain, at most three bytes after the sequence's first. */
+/* utf8_block.h - which of 64 bytes cannot stand where they stand in UTF-8, by three table look-ups a byte. A byte pair
+ * is classified by the high and low half of its first byte and the high half of its second; a class that all three
+ * agree on is an error. Keiser and Lemire, Validating UTF-8 in less than one instruction per byte (2021). A fault shows
+ * at the byte where it becomes certain, at most three bytes after the sequence's first. */
 #ifndef TRI_DATA_TEXT_UTF8_BLOCK_H
 #define TRI_DATA_TEXT_UTF8_BLOCK_H
 
@@ -31,15 +31,40 @@ static const uint8_t tri_utf8_first_high[16] = {
     TRI_UTF8_SHORT, TRI_UTF8_SHORT | TRI_UTF8_OVER3 | TRI_UTF8_SURROGATE,
     TRI_UTF8_SHORT | TRI_UTF8_LARGE | TRI_UTF8_OVER4};
 #define TRI_UTF8_F5 (TRI_UTF8_ANY | TRI_UTF8_LARGE | TRI_UTF8_OVER4)
-static const uint8_t tri_utf8_first_low[16] = {
-    TRI_UTF8_ANY | TRI_UTF8_OVER3 | TRI_UTF8_OVER2 | TRI_UTF8_OVER4, TRI_UTF8_ANY | TRI_UTF8_OVER2, TRI_UTF8_ANY, TRI_UTF8_ANY,
-    TRI_UTF8_ANY | TRI_UTF8_LARGE, TRI_UTF8_F5, TRI_UTF8_F5, TRI_UTF8_F5, TRI_UTF8_F5, TRI_UTF8_F5, TRI_UTF8_F5, TRI_UTF8_F5,
-    TRI_UTF8_F5, TRI_UTF8_F5 | TRI_UTF8_SURROGATE, TRI_UTF8_F5, TRI_UTF8_F5};
+static const uint8_t tri_utf8_first_low[16] = {TRI_UTF8_ANY | TRI_UTF8_OVER3 | TRI_UTF8_OVER2 | TRI_UTF8_OVER4,
+                                               TRI_UTF8_ANY | TRI_UTF8_OVER2,
+                                               TRI_UTF8_ANY,
+                                               TRI_UTF8_ANY,
+                                               TRI_UTF8_ANY | TRI_UTF8_LARGE,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5 | TRI_UTF8_SURROGATE,
+                                               TRI_UTF8_F5,
+                                               TRI_UTF8_F5};
 #undef TRI_UTF8_F5
 #define TRI_UTF8_CONT (TRI_UTF8_LONG | TRI_UTF8_OVER2 | TRI_UTF8_TWO)
-static const uint8_t tri_utf8_second_high[16] = {
-    1, 1, 1, 1, 1, 1, 1, 1, TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_OVER4, TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_LARGE,
-    TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE, TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE, 1, 1, 1, 1};
+static const uint8_t tri_utf8_second_high[16] = {1,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_OVER4,
+                                                 TRI_UTF8_CONT | TRI_UTF8_OVER3 | TRI_UTF8_LARGE,
+                                                 TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE,
+                                                 TRI_UTF8_CONT | TRI_UTF8_SURROGATE | TRI_UTF8_LARGE,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 1};
 #undef TRI_UTF8_CONT
 #endif
 
@@ -48,7 +73,8 @@ static const uint8_t tri_utf8_second_high[16] = {
 
 static inline uint64_t tri_utf8_wrong(const char *text, const char *before) {
     const uint8x16_t high1 = vld1q_u8(tri_utf8_first_high), low1 = vld1q_u8(tri_utf8_first_low),
-                     high2 = vld1q_u8(tri_utf8_second_high), bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+                     high2 = vld1q_u8(tri_utf8_second_high),
+                     bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     uint8x16_t past = vld1q_u8((const uint8_t *)before), wrong[4];
     for (int i = 0; i < 4; i++) {
         uint8x16_t here = vld1q_u8((const uint8_t *)text + 16 * i), one = vextq_u8(past, here, 15);
@@ -76,9 +102,10 @@ static inline uint64_t tri_utf8_wrong(const char *text, const char *before) {
     uint64_t wrong = 0;
     for (int i = 0; i < 4; i++) {
         __m128i here = _mm_loadu_si128((const __m128i *)(text + 16 * i)), one = _mm_alignr_epi8(here, past, 15);
-        __m128i class = _mm_and_si128(_mm_and_si128(_mm_shuffle_epi8(high1, _mm_and_si128(_mm_srli_epi16(one, 4), half)),
-                                                    _mm_shuffle_epi8(low1, _mm_and_si128(one, half))),
-                                      _mm_shuffle_epi8(high2, _mm_and_si128(_mm_srli_epi16(here, 4), half)));
+        __m128i class = _mm_and_si128(
+            _mm_and_si128(_mm_shuffle_epi8(high1, _mm_and_si128(_mm_srli_epi16(one, 4), half)),
+                          _mm_shuffle_epi8(low1, _mm_and_si128(one, half))),
+            _mm_shuffle_epi8(high2, _mm_and_si128(_mm_srli_epi16(here, 4), half)));
         __m128i more = _mm_or_si128(_mm_subs_epu8(_mm_alignr_epi8(here, past, 14), _mm_set1_epi8((char)(0xE0 - 0x80))),
                                     _mm_subs_epu8(_mm_alignr_epi8(here, past, 13), _mm_set1_epi8((char)(0xF0 - 0x80))));
         __m128i error = _mm_xor_si128(_mm_and_si128(more, _mm_set1_epi8((char)0x80)), class);

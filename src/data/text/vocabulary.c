@@ -15,7 +15,8 @@
 tri_status tri__vocabulary_open(tri_vocabulary *vocabulary, int64_t n, size_t bytes, const char *prefix) {
     *vocabulary = (tri_vocabulary){0};
     if (n > TRI_LIMIT_VOCABULARY || bytes > UINT32_MAX / 2)
-        return tri__fail(TRI_DATA, "%lld ids, %zu bytes; a vocabulary has at most %d ids", (long long)n, bytes, TRI_LIMIT_VOCABULARY);
+        return tri__fail(TRI_DATA, "%lld ids, %zu bytes; a vocabulary has at most %d ids", (long long)n, bytes,
+                         TRI_LIMIT_VOCABULARY);
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)n) slots *= 2;
     vocabulary->n = (int)n;
@@ -50,8 +51,8 @@ void tri__vocabulary_free(tri_vocabulary *vocabulary) {
 uint64_t tri__piece_hash(const char *bytes, size_t length) { return XXH3_64bits(bytes, length); }
 
 /* The slot of a piece without its first `skip` bytes, or the empty one where it would go. */
-static tri_piece_slot *seek(const tri_vocabulary *vocabulary, tri_piece_slot *slots, size_t skip, const char *bytes, size_t length,
-                            uint64_t hash) {
+static tri_piece_slot *seek(const tri_vocabulary *vocabulary, tri_piece_slot *slots, size_t skip, const char *bytes,
+                            size_t length, uint64_t hash) {
     uint32_t tag = (uint32_t)(hash >> 32);
     for (uint64_t at = hash & vocabulary->mask;; at = (at + 1) & vocabulary->mask) {
         tri_piece_slot *slot = &slots[at];
@@ -119,11 +120,12 @@ static tri_status add_line(const char *path, tri_vocabulary *vocabulary, int32_t
     if (is_bad(piece, length, why)) return tri__fail(TRI_DATA, "%s:%lld: %s", path, line, why);
     int32_t before = tri__vocabulary_add(vocabulary, id, piece, length);
     if (before < 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s:%lld: piece \"%.*s\" stands already in line %d", path, line, length < 80 ? (int)length : 80, piece,
-                     before + 1);
+    return tri__fail(TRI_DATA, "%s:%lld: piece \"%.*s\" stands already in line %d", path, line,
+                     length < 80 ? (int)length : 80, piece, before + 1);
 }
 
-tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t size, const char *prefix, tri_vocabulary *out) {
+tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t size, const char *prefix,
+                                      tri_vocabulary *out) {
     *out = (tri_vocabulary){0};
     if (size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) text += 3, size -= 3;
     if (!size) return tri__fail(TRI_DATA, "%s:1: the vocabulary is empty", path);
@@ -153,7 +155,8 @@ static tri_status add_entry(const char *path, tri_vocabulary *vocabulary, const 
     return before < 0 ? TRI_OK : tri__fail(TRI_DATA, "%s: piece \"%.80s\" has ids %d and %d", path, piece, before, id);
 }
 
-tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix, tri_vocabulary *out) {
+tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix,
+                                     tri_vocabulary *out) {
     *out = (tri_vocabulary){0};
     const char *piece;
     tri_json *value;
@@ -162,17 +165,19 @@ tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, s
     if (!tri__json_is_object(object) || !tri__json_object_size(object))
         return tri__fail(TRI_DATA, "%s: the vocabulary must be an object {piece: id} that is not empty", path);
     tri__json_each_member((tri_json *)object, piece, value) { /* the macro takes no const; nothing is changed */
-        if (!tri__json_is_integer(value)) return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, piece);
+        if (!tri__json_is_integer(value))
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" must be a whole number", path, piece);
         tri_json_int id = tri__json_integer_value(value);
         if (id < 0 || id >= most)
-            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" is %lld; ids of this file are 0 to %lld at most", path, piece,
-                             (long long)id, (long long)most - 1);
+            return tri__fail(TRI_DATA, "%s: the id of \"%.80s\" is %lld; ids of this file are 0 to %lld at most", path,
+                             piece, (long long)id, (long long)most - 1);
         if (id >= ids) ids = id + 1;
         bytes += strlen(piece);
     }
     tri_status status = tri__vocabulary_open(out, ids, bytes, prefix);
     if (status != TRI_OK) return tri__fail_in(status, "%s", path);
-    tri__json_each_member((tri_json *)object, piece, value) if (status == TRI_OK) status = add_entry(path, out, piece, value);
+    tri__json_each_member((tri_json *)object, piece, value) if (status == TRI_OK)
+        status = add_entry(path, out, piece, value);
     if (status != TRI_OK) tri__vocabulary_free(out);
     return status;
 }

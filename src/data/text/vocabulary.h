@@ -34,8 +34,10 @@ int32_t tri__vocabulary_find_rest(const tri_vocabulary *vocabulary, const char *
 int32_t tri__vocabulary_named(const tri_vocabulary *vocabulary, const char *piece);
 
 /* A vocab.txt: one piece a line, its id the line's number from 0. TRI_DATA "file:line: what". */
-tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t size, const char *prefix, tri_vocabulary *out);
+tri_status tri__vocabulary_read_lines(const char *path, const char *text, size_t size, const char *prefix,
+                                      tri_vocabulary *out);
 /* An object {piece: id}. `size`: bytes of the file, which bounds ids. TRI_DATA "file: what". */
-tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix, tri_vocabulary *out);
+tri_status tri__vocabulary_read_json(const char *path, const tri_json *object, size_t size, const char *prefix,
+                                     tri_vocabulary *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* word_cache.c - an insert-only hash table. A thread takes memory for an entry by one atomic addition, fills it, and publishes its
- * place by one compare-and-swap of an empty slot (release); readers acquire. Two threads may add the same word: harmless. */
+/* word_cache.c - an insert-only hash table. A thread takes memory for an entry by one atomic addition, fills it, and
+ * publishes its place by one compare-and-swap of an empty slot (release); readers acquire. Two threads may add the same
+ * word: harmless. */
 #include "data/text/word_cache.h"
 
 #include <stdatomic.h>
@@ -67,7 +68,8 @@ static int has_room(const tri_word_cache *cache, uint64_t hash) {
     return 0;
 }
 
-void tri__word_cache_put(tri_word_cache *cache, uint64_t hash, const char *word, size_t length, const int32_t *ids, int n) {
+void tri__word_cache_put(tri_word_cache *cache, uint64_t hash, const char *word, size_t length, const int32_t *ids,
+                         int n) {
     uint32_t size = 1 + (uint32_t)n + (uint32_t)(length + 3) / 4;
     if (length > WORD_MAX || n > IDS_MAX || !has_room(cache, hash)) return;
     if (atomic_load_explicit(&cache->used, memory_order_relaxed) + size > cache->room) return;
@@ -80,8 +82,8 @@ void tri__word_cache_put(tri_word_cache *cache, uint64_t hash, const char *word,
     uint64_t value = hash >> 32 << 32 | place;
     for (uint64_t probe = 0; probe < PROBES; probe++) {
         uint64_t empty = 0;
-        if (atomic_compare_exchange_strong_explicit(&cache->slot[(hash + probe) & cache->mask], &empty, value, memory_order_release,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&cache->slot[(hash + probe) & cache->mask], &empty, value,
+                                                    memory_order_release, memory_order_relaxed))
             return;
     }
 }

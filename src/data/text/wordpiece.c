@@ -1,5 +1,5 @@
-/* wordpiece.c - greedy longest match. No piece is looked for that is longer than the longest there is, so a word costs at most
- * its characters times that length. */
+/* wordpiece.c - greedy longest match. No piece is looked for that is longer than the longest there is, so a word costs
+ * at most its characters times that length. */
 #include "data/text/wordpiece.h"
 
 const tri_special tri__bert_specials[TRI_TOKENS] = {
@@ -15,7 +15,8 @@ static int is_too_long(const tri_wordpiece *model, const char *word, size_t leng
     return chars > (size_t)model->max_chars;
 }
 
-void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word, size_t length, tri_ids *ids) {
+void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word,
+                           size_t length, tri_ids *ids) {
     int64_t begin = ids->n;
     int known = !is_too_long(model, word, length);
     for (size_t start = 0, end; known && start < length; start = end) {

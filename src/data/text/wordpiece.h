@@ -13,7 +13,8 @@ typedef struct tri_wordpiece {
 } tri_wordpiece;
 
 /* Appends the ids of a word; `unknown` alone when it cannot be made of pieces. */
-void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word, size_t length, tri_ids *ids);
+void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word,
+                           size_t length, tri_ids *ids);
 
 /* BERT's special tokens: their keys in tokenizer_config.json, and their names where that says nothing. */
 enum { TRI_TOKEN_PAD, TRI_TOKEN_UNK, TRI_TOKEN_CLS, TRI_TOKEN_SEP, TRI_TOKEN_MASK, TRI_TOKENS };

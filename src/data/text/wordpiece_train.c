@@ -1,8 +1,9 @@
-/* wordpiece_train.c - learns a WordPiece vocabulary as the tokenizers library does: words are split into characters, and
- * the pair of neighbours seen most often becomes a piece, again and again (Sennrich et al. 2016; continuing pieces carry
- * "##"). Pairs wait in a heap with the count they had when they were put there; one that is out of date is put back. Only
- * words that hold the pair are touched, so the work is bounded by the number of characters of different words. Ties go to the
- * pair of older pieces: the result depends on the texts alone. */
+/* wordpiece_train.c - learns a WordPiece vocabulary as the tokenizers library does: words are split into characters,
+ * and the pair of neighbours seen most often becomes a piece, again and again (Sennrich et al. 2016; continuing pieces
+ * carry
+ * "##"). Pairs wait in a heap with the count they had when they were put there; one that is out of date is put back.
+ * Only words that hold the pair are touched, so the work is bounded by the number of characters of different words.
+ * Ties go to the pair of older pieces: the result depends on the texts alone. */
 #include "data/text/tokenizer.h"
 
 #include "base/arena.h"
@@ -153,7 +154,9 @@ static int by_count(const void *a, const void *b) {
     return strcmp(x->text, y->text);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(((const letter *)a)->text, ((const letter *)b)->text); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(((const letter *)a)->text, ((const letter *)b)->text);
+}
 
 /* The commonest characters, at most `limit`, in code point order; each gets its piece for beginning a word. */
 static void choose_letters(trainer *t, int limit) {
@@ -221,7 +224,8 @@ static void heap_push(trainer *t, int number) {
     candidate fresh = {it->count, it->left, it->right, number};
     (void)TRI_PUSH(t->arena, t->heap, t->n_heap, t->room_heap);
     int at = t->n_heap - 1;
-    for (int parent; at > 0 && before(&fresh, &t->heap[parent = (at - 1) / 2]); at = parent) t->heap[at] = t->heap[parent];
+    for (int parent; at > 0 && before(&fresh, &t->heap[parent = (at - 1) / 2]); at = parent)
+        t->heap[at] = t->heap[parent];
     t->heap[at] = fresh;
 }
 
@@ -331,8 +335,9 @@ static tri_status write_folder(const char *folder, const char *const *piece, int
     TRI_TRY(tri__folder_make(folder));
     TRI_TRY(write_pieces(folder, piece, n));
     TRI_TRY(tri__path_join(path, folder, "tokenizer_config.json"));
-    tri_json *config = tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case", rules.lower_case,
-                               "strip_accents", rules.strip_accents, "tokenize_chinese_chars", rules.split_chinese);
+    tri_json *config = tri__json_pack("{s:s, s:b, s:b, s:b}", "tokenizer_class", "BertTokenizer", "do_lower_case",
+                                      rules.lower_case, "strip_accents", rules.strip_accents, "tokenize_chinese_chars",
+                                      rules.split_chinese);
     int failed = !config;
     for (int i = 0; i < TRI_TOKENS && !failed; i++)
         failed = tri__json_set_new(config, tri__bert_specials[i].key, tri__json_string(tri__bert_specials[i].name));
@@ -352,7 +357,8 @@ static tri_status train(tri_arena *scratch, void *data) {
     const training *job = data;
     trainer t = {.arena = scratch};
     for (int i = 0; i < TRI_TOKENS; i++) add_piece(&t, tri__bert_specials[i].name, strlen(tri__bert_specials[i].name));
-    tri_bert_rules rules = {.clean_text = 1, .lower_case = job->lower_case, .strip_accents = job->lower_case, .split_chinese = 1};
+    tri_bert_rules rules = {
+        .clean_text = 1, .lower_case = job->lower_case, .strip_accents = job->lower_case, .split_chinese = 1};
     TRI_TRY(count_words(&t, job->texts, job->n, rules));
     int limit = (job->size - TRI_TOKENS) / 2;
     choose_letters(&t, limit < MAX_ALPHABET ? limit : MAX_ALPHABET);
@@ -363,7 +369,8 @@ static tri_status train(tri_arena *scratch, void *data) {
 
 tri_status tri__wordpiece_train(const char *const *texts, int64_t n, int size, int lower_case, const char *folder) {
     if (size < TRI_TOKENS + 2)
-        return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size, TRI_TOKENS + 2);
+        return tri__fail(TRI_USAGE, "a vocabulary of %d pieces is too small; it takes at least %d", size,
+                         TRI_TOKENS + 2);
     training job = {texts, n, size, lower_case, folder};
     return tri__arena_scratch(train, &job);
 }

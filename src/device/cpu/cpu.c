@@ -80,7 +80,8 @@ tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes
     close(file);
     if (error)
         return tri__fail(TRI_RESOURCE,
-                         "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another folder, or offload "
+                         "cannot reserve %zu bytes in %s for what is offloaded: %s; free space there, choose another "
+                         "folder, or offload "
                          "less",
                          bytes, folder, strerror(error));
     return TRI_OK;

@@ -1,6 +1,6 @@
-/* half.c - rows of 16-bit types. Whatever they read is exact in fp32; they compute as the fp32 row does and round once, to
- * nearest, what they write. Most run the fp32 row itself on wide copies of their 16-bit operands. Those whose operands are
- * whole tables or all the weights of a unit, of which copies would be as large, go piece by piece.
+/* half.c - rows of 16-bit types. Whatever they read is exact in fp32; they compute as the fp32 row does and round once,
+ * to nearest, what they write. Most run the fp32 row itself on wide copies of their 16-bit operands. Those whose
+ * operands are whole tables or all the weights of a unit, of which copies would be as large, go piece by piece.
  *
  * Operands of both widths may meet in one call: gradients of weights may be fp32 where everything else is not. */
 #include "device/cpu/cpu.h"
@@ -68,7 +68,8 @@ static void through_f32(const tri_call *call) {
     wide.work = scratch;
     call->table->run[call->op][TRI_F32](&wide);
     for (int k = 0; k < row->n_args; k++)
-        if (wide.t[k].data != call->t[k].data && tri__access_writes(row->arg[k].access)) narrow_operand(call, k, wide.t[k].data);
+        if (wide.t[k].data != call->t[k].data && tri__access_writes(row->arg[k].access))
+            narrow_operand(call, k, wide.t[k].data);
 }
 
 static void cast(const tri_call *call) {
@@ -244,7 +245,8 @@ static void sumsq(const tri_call *call) {
 
 enum { UPDATE_PIECE = 1 << 18 }; /* elements: their gradients as fp32 are the scratch */
 
-/* The fp32 update piece by piece; `copy` is the operand that takes the new weights, -1 none, and the gradient follows it. */
+/* The fp32 update piece by piece; `copy` is the operand that takes the new weights, -1 none, and the gradient follows
+ * it. */
 static void update(const tri_call *call, int copy) {
     enum { P, M, V, AFTER };
     int gradient = copy < 0 ? AFTER : copy + 1;
@@ -265,7 +267,9 @@ static void update(const tri_call *call, int copy) {
         for (int k = 1; k <= 3; k++) part.t[AFTER + k] = call->t[gradient + k];
         call->table->run[TRI_OP_adamw][TRI_F32](&part);
         if (copy < 0) continue;
-        narrow_operand(&(tri_call){.t = {{at_element(call, copy, i), 1, size}}, .dtype = {call->dtype[copy]}, .threads = call->threads},
+        narrow_operand(&(tri_call){.t = {{at_element(call, copy, i), 1, size}},
+                                   .dtype = {call->dtype[copy]},
+                                   .threads = call->threads},
                        0, f32(call, P) + i);
     }
 }
@@ -323,18 +327,20 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One part runs after the other, in the same scratch space. `copies`: wide ones of the first operand beyond what its own element counts. */
+/* One part runs after the other, in the same scratch space. `copies`: wide ones of the first operand beyond what its
+ * own element counts. */
 static void add_parts(tri_kernel_table *table, tri_op op, tri_kernel *run, tri_op first, tri_op second, int copies) {
     for (int dtype = TRI_F32; dtype <= TRI_F16; dtype++) {
         const tri_workspace *a = &table->work[first][dtype], *b = &table->work[second][dtype];
         int64_t row_cols = larger(a->row_cols, b->row_cols) + (is_half(dtype) ? copies * (int64_t)sizeof(float) : 0);
         table->run[op][dtype] = run;
-        table->work[op][dtype] = (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row), larger(a->col, b->col), row_cols,
-                                                 larger(a->half, b->half)};
+        table->work[op][dtype] = (tri_workspace){larger(a->fixed, b->fixed), larger(a->row, b->row),
+                                                 larger(a->col, b->col), row_cols, larger(a->half, b->half)};
     }
 }
 
 void tri__cpu_part_rows(tri_kernel_table *table) {
-    add_parts(table, TRI_OP_linear_gelu_din, linear_gelu_din, TRI_OP_linear_din, TRI_OP_gelu_din_db, 1); /* dx is read, and written */
+    add_parts(table, TRI_OP_linear_gelu_din, linear_gelu_din, TRI_OP_linear_din, TRI_OP_gelu_din_db,
+              1); /* dx is read, and written */
     add_parts(table, TRI_OP_attention_din_db, attention_din_db, TRI_OP_attention_din, TRI_OP_bias_dw, 0);
 }

@@ -1,6 +1,6 @@
-/* attention.cu - rows of attention over packed sequences. Hopper's tensor cores take 16-bit types (attention_forward.cu,
- * attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in fp32, and forms each score where it is
- * needed. Rows after the last sequence belong to none: they give 0 and get 0. */
+/* attention.cu - rows of attention over packed sequences. Hopper's tensor cores take 16-bit types
+ * (attention_forward.cu, attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in
+ * fp32, and forms each score where it is needed. Rows after the last sequence belong to none: they give 0 and get 0. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/columns.cuh"
 
@@ -26,7 +26,8 @@ static __device__ __forceinline__ row row_of(const attention_args &a) {
 }
 
 /* The head's columns of row t of qkv: query (part 0), key (1), value (2). */
-template <typename T> static __device__ __forceinline__ const T *part_of(const attention_args &a, int head, int64_t t, int part) {
+template <typename T>
+static __device__ __forceinline__ const T *part_of(const attention_args &a, int head, int64_t t, int part) {
     return (const T *)a.qkv + ((t * 3 + part) * a.heads + head) * a.width;
 }
 
@@ -36,7 +37,8 @@ template <typename T> static __device__ __forceinline__ float dot(const T *x, co
     return sum;
 }
 
-template <typename T> static __device__ __forceinline__ float score(const attention_args &a, int head, int64_t query, int64_t other) {
+template <typename T>
+static __device__ __forceinline__ float score(const attention_args &a, int head, int64_t query, int64_t other) {
     return dot(part_of<T>(a, head, query, 0), part_of<T>(a, head, other, 1), a.width) * a.scale;
 }
 
@@ -60,11 +62,13 @@ static __device__ __forceinline__ void gather(float weight, int lanes, int width
 }
 
 template <typename T>
-static __device__ __forceinline__ void put_columns(T *to, int width, const float (&sum)[MOST_COLS], float factor, int add) {
+static __device__ __forceinline__ void put_columns(T *to, int width, const float (&sum)[MOST_COLS], float factor,
+                                                   int add) {
     int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int k = 0; k < MOST_COLS; k++)
-        if (lane + WARP * k < width) to[lane + WARP * k] = narrow<T>(sum[k] * factor + (add ? wide(to[lane + WARP * k]) : 0.0f));
+        if (lane + WARP * k < width)
+            to[lane + WARP * k] = narrow<T>(sum[k] * factor + (add ? wide(to[lane + WARP * k]) : 0.0f));
 }
 
 template <typename T> static __global__ void plain_kernel(attention_args a) {
@@ -79,7 +83,8 @@ template <typename T> static __global__ void plain_kernel(attention_args a) {
         float weight = j < r.end ? expf(score<T>(a, r.head, r.t, j) - largest) : 0.0f;
         sum += weight;
         if (j < r.end) weight *= kept_weight(a, r.head, r.t, j);
-        gather<T>(weight, min(WARP, r.end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 2); }, out);
+        gather<T>(
+            weight, min(WARP, r.end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 2); }, out);
     }
     sum = warp_sum(sum);
     put_columns((T *)a.ctx + (r.t * a.heads + r.head) * a.width, a.width, out, r.end > r.begin ? 1.0f / sum : 0.0f, 0);
@@ -88,8 +93,8 @@ template <typename T> static __global__ void plain_kernel(attention_args a) {
 
 /* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
 template <typename T>
-static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other, float *weight,
-                                                       float *ds) {
+static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other,
+                                                       float *weight, float *ds) {
     int64_t at = query * a.heads + head;
     const T *dctx = (const T *)a.dctx + at * a.width, *ctx = (const T *)a.ctx + at * a.width; /* [width] */
     float p = expf(score<T>(a, head, query, other) - a.lse[at]), factor = kept_weight(a, head, query, other);
@@ -123,8 +128,10 @@ template <typename T> static __global__ void plain_din_kernel(attention_args a) 
 
 static attention_args args_of(const tri_call *call, int seq, int key, int64_t cols) {
     attention_args a = {};
-    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1, a.rows = call->t[0].rows;
-    a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads), a.max_len = call->attr->max_len;
+    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1,
+    a.rows = call->t[0].rows;
+    a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads),
+    a.max_len = call->attr->max_len;
     a.scale = 1.0f / sqrtf((float)a.width);
     a.drop = dropper_of(call);
     return a;
@@ -142,13 +149,15 @@ template <typename T> static void attention(const tri_call *call) {
     launched(call, "attention");
 }
 
-/* Scratch of the tensor cores' gradient: the order of the sequences, a count (32 bytes of it), and for each element of dqkv 2 bytes: dq in
- * fp32, and two floats for each row and head of at least 8 columns. Before all that, parts of sums over rows, where they have room: in what
- * sums over columns would need otherwise, and in what is left of those 2 bytes. */
+/* Scratch of the tensor cores' gradient: the order of the sequences, a count (32 bytes of it), and for each element of
+ * dqkv 2 bytes: dq in fp32, and two floats for each row and head of at least 8 columns. Before all that, parts of sums
+ * over rows, where they have room: in what sums over columns would need otherwise, and in what is left of those 2
+ * bytes. */
 #define DIN_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 0, 2, 0}
 #define DIN_DB_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, 2, 0}
 static void share_scratch(const tri_call *call, attention_args *a, int sums) {
-    int64_t H = (int64_t)a->heads * a->width, needed = a->n * PARTS * 3 * H * 4, room = (int64_t)4 * COLUMN_SMS * COLUMN_EACH * 3 * H;
+    int64_t H = (int64_t)a->heads * a->width, needed = a->n * PARTS * 3 * H * 4,
+            room = (int64_t)4 * COLUMN_SMS * COLUMN_EACH * 3 * H;
     char *work = static_cast<char *>(call->work);
     room += a->rows * (2 * 3 * H - 4 * H - 8 * a->heads);
     if (sums && needed <= room) a->part = (float *)work, work += needed;
@@ -158,8 +167,8 @@ static void share_scratch(const tri_call *call, attention_args *a, int sums) {
     a->statistic = a->dq + a->rows * H;
 }
 
-/* The gradient; `inputs` is the number of its first operand that is read. Returns whether parts of the sums over its rows are in scratch
- * space. */
+/* The gradient; `inputs` is the number of its first operand that is read. Returns whether parts of the sums over its
+ * rows are in scratch space. */
 template <typename T> static int form_din(const tri_call *call, int inputs) {
     int dctx = inputs, qkv = inputs + 1, ctx = inputs + 2, lse = inputs + 3;
     attention_args a = args_of(call, inputs + 4, inputs + 5, call->t[dctx].cols);
@@ -167,7 +176,8 @@ template <typename T> static int form_din(const tri_call *call, int inputs) {
     a.dqkv = call->t[0].data, a.add = adds(call, 0);
     if (call->dtype[0] != TRI_F32) share_scratch(call, &a, inputs > 1 && flash_sums(call, &a, call->dtype[0]));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
-    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
+    if (a.width > MOST_COLS * WARP)
+        record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
     else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* attention.cuh - what the attention kernels share: the operands, where a tile of queries lies, and dropout's decisions for the
- * accumulators of matrix instructions. Sequence s is rows seq[s] .. seq[s+1]-1; rows from seq[n] on belong to none. */
+/* attention.cuh - what the attention kernels share: the operands, where a tile of queries lies, and dropout's decisions
+ * for the accumulators of matrix instructions. Sequence s is rows seq[s] .. seq[s+1]-1; rows from seq[n] on belong to
+ * none. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_CUH
 
@@ -26,10 +27,11 @@ typedef struct attention_args {
     const int32_t *seq;      /* [n + 1] */
     const int32_t *key;      /* [T,2]; NULL when nothing is dropped */
     float *dq;               /* backward's scratch: [T,H] */
-    float *statistic;        /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
+    float *
+        statistic; /* the same: [2,heads,T] log2 of the softmax's denominator; sum of dctx * ctx over dropout's scale */
     attention_place *order;  /* the same: [n] sequences, the longest first; NULL where they are too many to rank */
     int *taken;              /* the same: heads of sequences that blocks have begun, beside the first of each */
-    float *part;             /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL where not wanted */
+    float *part; /* the same: [n,PARTS,3H] sums over rows of each sequence's dqkv, as rounded; NULL where not wanted */
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads here; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */
@@ -38,15 +40,17 @@ typedef struct attention_args {
     mask_keys mask;
 } attention_args;
 
-/* Rows kernels of Hopper, for 16-bit types and heads of up to 128 columns; 0: not for this call or device. attention_forward.cu and
- * attention_backward.cu */
+/* Rows kernels of Hopper, for 16-bit types and heads of up to 128 columns; 0: not for this call or device.
+ * attention_forward.cu and attention_backward.cu */
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
 
-/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, counted by 32 bits, on a GPU that has the instructions. */
+/* Whether the tensor cores' kernels can take a call: 16-byte pieces of rows, counted by 32 bits, on a GPU that has the
+ * instructions. */
 static inline int flash_fits(const tri_call *call, const attention_args *a, int dtype) {
     return dtype != TRI_F32 && is_hopper(call) && a->width % WIDE == 0 && a->width > 0 && a->width <= 128 &&
-           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) && aligned(a->dqkv);
+           a->rows * a->heads <= INT32_MAX && aligned(a->qkv) && aligned(a->ctx) && aligned(a->dctx) &&
+           aligned(a->dqkv);
 }
 
 /* Whether the tensor cores' gradient can form sums over rows of what it writes: it then writes whole rows of heads. */
@@ -54,8 +58,9 @@ static inline int flash_sums(const tri_call *call, const attention_args *a, int 
     return flash_fits(call, a, dtype) && a->width == 64 && !a->add;
 }
 
-/* Tiles of B rows are numbered so that the number alone tells where one lies: sequence s has the numbers from seq[s] / B + s on, which
- * are enough for it; the last of them may be empty. Tiles of "sequence" n cover the rows of no sequence. */
+/* Tiles of B rows are numbered so that the number alone tells where one lies: sequence s has the numbers from seq[s] /
+ * B + s on, which are enough for it; the last of them may be empty. Tiles of "sequence" n cover the rows of no
+ * sequence. */
 template <int B> static inline unsigned tiles_for(int64_t rows, int n) { return (unsigned)(rows / B + n + 1); }
 
 /* The sequence of a tile, by all threads of a warp together: 32 places at a time. */

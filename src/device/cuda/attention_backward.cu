@@ -1,10 +1,11 @@
-/* attention_backward.cu - the gradient of attention on Hopper's tensor cores. A block stays for many heads of sequences and takes one after
- * the other: its keys 128 at a time, and for each such tile its queries, 64 at a time (a step). One warpgroup fetches tiles and draws
- * dropout's decisions; two compute, 64 keys each. Scores are formed turned (keys by queries), so that weights and their gradients are
- * factors straight from registers for dv and dk; those of dq go through shared memory, since dq needs those of both groups. Where registers
- * allow, a fourth group forms dq, and draws half of the decisions. dq is summed over the tiles of keys in scratch space by the same threads
- * in the same order: no float is added in an order that may change, the same bits every time. Where sums over rows of what is
- * written are wanted, each warp that writes forms a part of those of a head. */
+/* attention_backward.cu - the gradient of attention on Hopper's tensor cores. A block stays for many heads of sequences
+ * and takes one after the other: its keys 128 at a time, and for each such tile its queries, 64 at a time (a step). One
+ * warpgroup fetches tiles and draws dropout's decisions; two compute, 64 keys each. Scores are formed turned (keys by
+ * queries), so that weights and their gradients are factors straight from registers for dv and dk; those of dq go
+ * through shared memory, since dq needs those of both groups. Where registers allow, a fourth group forms dq, and draws
+ * half of the decisions. dq is summed over the tiles of keys in scratch space by the same threads in the same order: no
+ * float is added in an order that may change, the same bits every time. Where sums over rows of what is written are
+ * wanted, each warp that writes forms a part of those of a head. */
 #include "device/cuda/attention_fetch.cuh"
 
 typedef attention_place place;
@@ -14,15 +15,17 @@ typedef attention_place place;
 static __device__ __forceinline__ void exponentiate(float (&score)[32], const float *statistic, float log2_scale) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-        float2 two = *reinterpret_cast<const float2 *>(statistic + 8 * j + threadIdx.x % 4 * 2); /* of this query and the next */
+        float2 two = *reinterpret_cast<const float2 *>(statistic + 8 * j +
+                                                       threadIdx.x % 4 * 2); /* of this query and the next */
 #pragma unroll
-        for (int i = 0; i < 4; i++) score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.y : -two.x));
+        for (int i = 0; i < 4; i++)
+            score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.y : -two.x));
     }
 }
 
-/* Weights and gradients of weights after dropout to weights after dropout and gradients of scores, in place, both still to be multiplied by
- * dropout's scale. kept[h]: the decisions of the thread's two keys, so shifted that its first query's is bit 0. `left` keys exist from
- * the thread's first on. */
+/* Weights and gradients of weights after dropout to weights after dropout and gradients of scores, in place, both still
+ * to be multiplied by dropout's scale. kept[h]: the decisions of the thread's two keys, so shifted that its first
+ * query's is bit 0. `left` keys exist from the thread's first on. */
 static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float *statistic,
                                                      const uint2 (&kept)[2], int left) {
 #pragma unroll
@@ -44,8 +47,9 @@ static __device__ __forceinline__ void differentiate(float (&score)[32], float (
     }
 }
 
-/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that no column is looked at. A thread's columns are `column` and
- * the next, and those 8, 16, ... further; of its rows, the first and that 8 further, `left` exist from the first on. */
+/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that no column is looked at. A thread's columns
+ * are `column` and the next, and those 8, 16, ... further; of its rows, the first and that 8 further, `left` exist from
+ * the first on. */
 
 /* What earlier tiles of keys gave to row h of a tile's dq. */
 template <bool PLAIN, int N>
@@ -54,18 +58,20 @@ static __device__ __forceinline__ void load_dq(const attention_args &a, const fl
     sum += (int64_t)8 * h * a.heads * a.width;
 #pragma unroll
     for (int j = 0; j < N; j++)
-        before[j] =
-            left > 8 * h && (PLAIN || column + 8 * j < a.width) ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j)) : make_float2(0, 0);
+        before[j] = left > 8 * h && (PLAIN || column + 8 * j < a.width)
+                        ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j))
+                        : make_float2(0, 0);
 }
-template <int N> static __device__ __forceinline__ void add_before(float (&dq)[4 * N], int h, const float2 (&before)[N]) {
+template <int N>
+static __device__ __forceinline__ void add_before(float (&dq)[4 * N], int h, const float2 (&before)[N]) {
 #pragma unroll
     for (int j = 0; j < N; j++) dq[4 * j + 2 * h] += before[j].x, dq[4 * j + 2 * h + 1] += before[j].y;
 }
 
 /* Keeps this tile's part of dq, or adds it to what earlier tiles of keys gave. */
 template <bool PLAIN, int N>
-static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left, int column,
-                                              int is_first) {
+static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left,
+                                              int column, int is_first) {
 #pragma unroll
     for (int h = 0; h < 2; h++, sum += (int64_t)8 * a.heads * a.width) {
         if (left <= 8 * h) return;
@@ -77,7 +83,8 @@ static __device__ __forceinline__ void add_dq(const attention_args &a, const flo
         } else {
 #pragma unroll
             for (int j = 0; j < N / 4; j++)
-                if (PLAIN || column + 8 * j < a.width) add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
+                if (PLAIN || column + 8 * j < a.width)
+                    add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
         }
     }
 }
@@ -100,7 +107,8 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
     }
 }
 
-/* Adds the sums of two lanes whose numbers differ in the bit `step`: the one that has it keeps those of the upper half. */
+/* Adds the sums of two lanes whose numbers differ in the bit `step`: the one that has it keeps those of the upper
+ * half. */
 template <int N> static __device__ __forceinline__ void exchange(const float (&x)[2 * N], int step, float (&to)[N]) {
     bool upper = threadIdx.x & step;
 #pragma unroll
@@ -121,8 +129,10 @@ template <typename T, int COLS> struct products {
     const room<COLS> &m;
     uint32_t group; /* of the two: the same for a warp, and known to be */
 
-    /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, by where these lie: turned, keys by queries. */
-    __device__ __forceinline__ void begin_turned(const step<COLS> &now, int keys_at, int queries_at, float (&to)[32]) const {
+    /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, by where these lie: turned,
+     * keys by queries. */
+    __device__ __forceinline__ void begin_turned(const step<COLS> &now, int keys_at, int queries_at,
+                                                 float (&to)[32]) const {
         uint32_t rows = group * (GROUP_KEYS * ROW_BYTES);
         uint32_t key = tile_at(m.base + (uint32_t)(keys_at + now.key.slot * size::KEY_BYTES) + rows),
                  query = tile_at(m.base + (uint32_t)(queries_at + now.stage.slot * size::QUERY_BYTES));
@@ -139,26 +149,32 @@ template <typename T, int COLS> struct products {
     __device__ __forceinline__ void begin_dweights(const step<COLS> &now, float (&dweight)[32]) const {
         begin_turned(now, size::VALUES_AT, size::DCTX_AT, dweight);
     }
-    /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. The first of a tile of keys sets them. */
-    __device__ __forceinline__ void begin_key_sums(const step<COLS> &now, const uint32_t (&weight)[4][4], const uint32_t (&slope)[4][4],
-                                                   float (&dk)[COLS / 2], float (&dv)[COLS / 2]) const {
+    /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. The first of a tile of
+     * keys sets them. */
+    __device__ __forceinline__ void begin_key_sums(const step<COLS> &now, const uint32_t (&weight)[4][4],
+                                                   const uint32_t (&slope)[4][4], float (&dk)[COLS / 2],
+                                                   float (&dv)[COLS / 2]) const {
         uint32_t stage = m.base + (uint32_t)(now.stage.slot * size::QUERY_BYTES);
-        uint32_t query = tile_at(stage + size::QUERIES_AT, size::QUERY_PANEL), dctx = tile_at(stage + size::DCTX_AT, size::QUERY_PANEL);
+        uint32_t query = tile_at(stage + size::QUERIES_AT, size::QUERY_PANEL),
+                 dctx = tile_at(stage + size::DCTX_AT, size::QUERY_PANEL);
         wgmma_begin();
 #pragma unroll
-        for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(dv, weight[k], tile(dctx, k * 16 * ROW_BYTES), k > 0 || now.query);
+        for (int k = 0; k < 4; k++)
+            wgmma<T>::template run<1>(dv, weight[k], tile(dctx, k * 16 * ROW_BYTES), k > 0 || now.query);
 #pragma unroll
-        for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(dk, slope[k], tile(query, k * 16 * ROW_BYTES), k > 0 || now.query);
+        for (int k = 0; k < 4; k++)
+            wgmma<T>::template run<1>(dk, slope[k], tile(query, k * 16 * ROW_BYTES), k > 0 || now.query);
         wgmma_commit();
     }
-    /* Gradients of scores of this warp's 16 keys, for both groups: into [keys, queries] of shared memory, when nobody reads those of two
-     * steps before any more. */
+    /* Gradients of scores of this warp's 16 keys, for both groups: into [keys, queries] of shared memory, when nobody
+     * reads those of two steps before any more. */
     __device__ __forceinline__ void share(const step<COLS> &now, const uint32_t (&slope)[4][4]) const {
         int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane % 16, piece = lane / 16;
         wait_for(m.slopes_empty(now.number), (now.number / 2 + 1) % 2);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            store_matrices(m.base + size::SLOPES_AT + now.number % 2 * size::SLOPE_BYTES + piece_at(row, 2 * k + piece), slope[k]);
+            store_matrices(m.base + size::SLOPES_AT + now.number % 2 * size::SLOPE_BYTES + piece_at(row, 2 * k + piece),
+                           slope[k]);
         show_to_matrix_units();
         arrive(m.slopes_full(now.number));
     }
@@ -170,9 +186,11 @@ template <int COLS> static __device__ __forceinline__ void go_on(const room<COLS
     if (now.exists()) wait_for(m.full(now.stage.slot), now.stage.lap);
 }
 
-/* Begins dq = gradients of scores * k of a step, for 64 of the head's columns, when both groups have formed those gradients. */
+/* Begins dq = gradients of scores * k of a step, for 64 of the head's columns, when both groups have formed those
+ * gradients. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<COLS> &of, uint32_t part, float (&dq)[32]) {
+static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<COLS> &of, uint32_t part,
+                                                float (&dq)[32]) {
     typedef sizes<COLS> size;
     uint32_t slope = tile_at(m.base + size::SLOPES_AT + of.number % 2 * size::SLOPE_BYTES),
              key = tile_at(m.base + size::KEYS_AT + (uint32_t)(of.key.slot * size::KEY_BYTES) + part * size::KEY_PANEL);
@@ -184,11 +202,11 @@ static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<
     wgmma_commit();
 }
 
-/* Adds up a thread's four sums over rows as a head goes on: keeps them, or with its last ones puts them where `to` says, two by two: in this
- * warp's part of the head's sums (`row` of PARTS). */
+/* Adds up a thread's four sums over rows as a head goes on: keeps them, or with its last ones puts them where `to`
+ * says, two by two: in this warp's part of the head's sums (`row` of PARTS). */
 template <class To>
-static __device__ __forceinline__ void sum_further(const attention_args &a, const room<64> &m, const place &at, const float (&four)[4],
-                                                   int is_first, int is_last, int row, To to) {
+static __device__ __forceinline__ void sum_further(const attention_args &a, const room<64> &m, const place &at,
+                                                   const float (&four)[4], int is_first, int is_last, int row, To to) {
     float4 own = is_first ? make_float4(0, 0, 0, 0) : *m.own_sums();
     own.x += four[0], own.y += four[1], own.z += four[2], own.w += four[3];
     if (!is_last) {
@@ -202,13 +220,15 @@ static __device__ __forceinline__ void sum_further(const attention_args &a, cons
 
 /* The sums of a step's dq as it was written: two parts for each warp. */
 template <typename T>
-static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<64> &m, const step<64> &of, const float (&dq)[32],
-                                              float factor, int left) {
+static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<64> &m, const step<64> &of,
+                                              const float (&dq)[32], float factor, int left) {
     int lane = threadIdx.x % WARP, column = lane / 8 * 16 + lane % 4 * 2;
-    float sixteen[16], eight[8], four[4]; /* columns 8 j + 2 (lane % 4) + e; in the end `column`, the next, and those 8 further */
+    float sixteen[16], eight[8],
+        four[4]; /* columns 8 j + 2 (lane % 4) + e; in the end `column`, the next, and those 8 further */
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        float first = wide(narrow<T>(dq[i / 2 * 4 + i % 2] * factor)), second = wide(narrow<T>(dq[i / 2 * 4 + 2 + i % 2] * factor));
+        float first = wide(narrow<T>(dq[i / 2 * 4 + i % 2] * factor)),
+              second = wide(narrow<T>(dq[i / 2 * 4 + 2 + i % 2] * factor));
         sixteen[i] = (left > 0 ? first : 0.0f) + (left > 8 ? second : 0.0f);
     }
     exchange(sixteen, 16, eight), exchange(eight, 8, four);
@@ -218,8 +238,8 @@ static __device__ __forceinline__ void sum_dq(const attention_args &a, const roo
 
 /* Adds a step's dq to its sum; with the last tile of keys writes it. `part`: which 64 columns. */
 template <typename T, bool PLAIN, int COLS>
-static __device__ __forceinline__ void put_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of, uint32_t part,
-                                              float (&dq)[32]) {
+static __device__ __forceinline__ void put_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of,
+                                              uint32_t part, float (&dq)[32]) {
     int lane = threadIdx.x % WARP, row = of.at.begin + of.query + threadIdx.x % GROUP / WARP * 16 + lane / 4;
     int column = (int)part * PANEL + lane % 4 * 2, left = of.at.end - row, is_first = of.at.first_key == of.at.begin;
     float *sum = a.dq + ((int64_t)row * a.heads + of.at.head) * a.width + column;
@@ -238,8 +258,8 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
 
 /* Writes an accumulator's rows and adds up what was written. */
 template <typename T>
-static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float factor, uint32_t room, T *to, int64_t stride, int left,
-                                                     float (&sum)[2]) {
+static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float factor, uint32_t room, T *to,
+                                                     int64_t stride, int left, float (&sum)[2]) {
     float seen[WIDE] = {}, four[4];
     write_whole_rows(d, {factor, factor}, room, to, stride, left, [&](const pack<T, WIDE> &eight) {
 #pragma unroll
@@ -248,15 +268,17 @@ static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float
     exchange(seen, 16, four), exchange(four, 8, sum);
 }
 
-/* The sums of a tile of keys, when they are complete; `slot` is where it lay. Its values are no longer needed: rows pass through there. */
+/* The sums of a tile of keys, when they are complete; `slot` is where it lay. Its values are no longer needed: rows
+ * pass through there. */
 template <typename T, bool PLAIN, int COLS>
-static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at, int slot,
-                                                    const sums<COLS> &of) {
+static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at,
+                                                    int slot, const sums<COLS> &of) {
     int t = at.first_key + (int)threadIdx.x / WARP * 16;
     float key_factor = a.scale * a.drop.scale, value_factor = a.drop.scale;
     if constexpr (PLAIN) {
         typedef sizes<COLS> size;
-        uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) + threadIdx.x / WARP * (16 * ROW_BYTES);
+        uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) +
+                          threadIdx.x / WARP * (16 * ROW_BYTES);
         int64_t H = (int64_t)a.heads * a.width;
         T *to = (T *)a.dqkv + t * 3 * H + H + at.head * a.width;
         float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
@@ -275,17 +297,20 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
 
 /* The decisions for a thread's two keys. Read before they are needed. */
 template <int COLS>
-static __device__ __forceinline__ void get_decisions(const attention_args &a, const room<COLS> &m, const step<COLS> &now, uint2 (&to)[2]) {
+static __device__ __forceinline__ void get_decisions(const attention_args &a, const room<COLS> &m,
+                                                     const step<COLS> &now, uint2 (&to)[2]) {
     int row = threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
 #pragma unroll
-    for (int h = 0; h < 2; h++) to[h] = a.drop.threshold ? m.decisions(now.stage.slot)[row + 8 * h] : make_uint2(~0u, ~0u);
+    for (int h = 0; h < 2; h++)
+        to[h] = a.drop.threshold ? m.decisions(now.stage.slot)[row + 8 * h] : make_uint2(~0u, ~0u);
 }
 
-/* From the scores of a step and the gradients of its weights to its factors: weights after dropout and gradients of scores. The latter
- * product may be under way still. */
+/* From the scores of a step and the gradients of its weights to its factors: weights after dropout and gradients of
+ * scores. The latter product may be under way still. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now, const uint2 (&decisions)[2],
-                                                    sums<COLS> &to, uint32_t (&weight)[4][4], uint32_t (&slope)[4][4]) {
+static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now,
+                                                    const uint2 (&decisions)[2], sums<COLS> &to,
+                                                    uint32_t (&weight)[4][4], uint32_t (&slope)[4][4]) {
     int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4; /* the thread's first key in the tile */
     const float *statistic = w.m.statistics(now.stage.slot);
     uint2 kept[2];
@@ -300,20 +325,22 @@ static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, 
 }
 
 /* Draws the decisions of the second group's keys, up to those of step `limit`. */
-static __device__ __forceinline__ void decide_ahead(const attention_args &a, const mask_start &start, const room<64> &m, step<64> &ahead,
-                                                    uint32_t limit) {
+static __device__ __forceinline__ void decide_ahead(const attention_args &a, const mask_start &start, const room<64> &m,
+                                                    step<64> &ahead, uint32_t limit) {
     for (; ahead.number < limit; ahead.advance()) {
         ahead.look(m);
         if (!ahead.exists()) return;
         wait_for(m.empty(ahead.stage.slot), ahead.stage.lap ^ 1);
-        if (a.drop.threshold) decide_step<64, GROUP_KEYS>(a, start, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
+        if (a.drop.threshold)
+            decide_step<64, GROUP_KEYS>(a, start, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
         arrive(m.full(ahead.stage.slot));
     }
 }
 
-/* dq of all steps, by a group of its own. While its product runs it decides for the step after the next: no sooner, or it would wait for
- * tiles whose room this step's product has not left yet. */
-template <typename T, bool PLAIN> static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
+/* dq of all steps, by a group of its own. While its product runs it decides for the step after the next: no sooner, or
+ * it would wait for tiles whose room this step's product has not left yet. */
+template <typename T, bool PLAIN>
+static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
     mask_start start = mask_start_of(a.drop);
     step<64> now = {}, ahead = {};
     decide_ahead(a, start, m, ahead, 2);
@@ -330,7 +357,8 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void form_dq
 }
 
 /* All steps, for heads of up to 64 columns: products of a step run on while the next is begun. */
-template <typename T, bool PLAIN> static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
+template <typename T, bool PLAIN>
+static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
     products<T, 64> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<64> now = {}, before = {};
     sums<64> to;
@@ -367,8 +395,10 @@ template <typename T, bool PLAIN> static __device__ __forceinline__ void compute
     if (now.number) put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
 }
 
-/* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that forms dq. */
-template <typename T, bool PLAIN> static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
+/* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that forms
+ * dq. */
+template <typename T, bool PLAIN>
+static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
     products<T, 128> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<128> now = {};
     sums<128> to;
@@ -438,14 +468,16 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
 }
 
 /* Rows of no sequence get 0: 8 columns of a head. */
-template <typename T> static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
+template <typename T>
+static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
     float zero[WIDE] = {};
     T *to = (T *)a.dqkv + (t * 3 * a.heads + head) * a.width + piece * WIDE;
     for (int part = 0; part < 3; part++) store<WIDE>(to + (int64_t)part * a.heads * a.width, zero);
 }
 
 /* The statistics of some rows and heads, by COLS / 8 threads each. */
-template <typename T, int COLS> static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
+template <typename T, int COLS>
+static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
     enum { PIECES = COLS / WIDE };
     uint32_t i = (uint32_t)((block * PREPARE_THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads;
     uint32_t t = i / heads, all = (uint32_t)a.rows * heads;
@@ -475,7 +507,8 @@ static __device__ __forceinline__ void clear_empty_parts(const attention_args &a
 }
 
 /* What the gradient's kernel reads beside the operands: block 0 the order and the count, the others statistics. */
-template <typename T, int COLS> static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attention_args a) {
+template <typename T, int COLS>
+static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attention_args a) {
     if (blockIdx.x) form_statistics<T, COLS>(a, blockIdx.x - 1);
     else if (a.order) rank_sequences(a);
     if (blockIdx.x == 0 && threadIdx.x == 0) *a.taken = 0;
@@ -488,9 +521,13 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
     if (COLS == 64 && a.width == COLS && !a.add) kernel = flash_din_kernel<T, COLS, COLS == 64>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
-    prepare_kernel<T, COLS><<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, 0, stream(call)>>>(a);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention_din");
-    if (a.n > 0) kernel<<<(unsigned)min(processors_of(call), a.n * a.heads), roles<COLS>::THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
+    prepare_kernel<T, COLS>
+        <<<1 + blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, 0, stream(call)>>>(a);
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
+           "attention_din");
+    if (a.n > 0)
+        kernel<<<(unsigned)min(processors_of(call), a.n * a.heads), roles<COLS>::THREADS, sizes<COLS>::ALL,
+                 stream(call)>>>(a);
     launched(call, "attention_din");
 }
 

@@ -1,5 +1,6 @@
-/* attention_fetch.cuh - what the blocks of attention's gradient (attention_backward.cu) share: which warpgroup does what, the room in
- * shared memory, the steps they go through, and the group that fetches tiles and draws dropout's decisions. */
+/* attention_fetch.cuh - what the blocks of attention's gradient (attention_backward.cu) share: which warpgroup does
+ * what, the room in shared memory, the steps they go through, and the group that fetches tiles and draws dropout's
+ * decisions. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
 
@@ -14,7 +15,8 @@ enum {
     WARPS = GROUP / WARP,
 };
 
-/* Which warpgroup does what: two compute. Heads of up to 64 columns leave registers for a third that forms dq. The last fetches. */
+/* Which warpgroup does what: two compute. Heads of up to 64 columns leave registers for a third that forms dq. The last
+ * fetches. */
 template <int COLS> struct roles {
     enum {
         DQ_GROUP = 2,
@@ -73,7 +75,9 @@ template <int COLS> struct room {
     __device__ __forceinline__ uint32_t full(int stage) const { return base + size::BARRIERS_AT + stage * 8; }
     __device__ __forceinline__ uint32_t empty(int stage) const { return full(size::STAGES + stage); }
     __device__ __forceinline__ uint32_t keys_full(int stage) const { return full(2 * size::STAGES + stage); }
-    __device__ __forceinline__ uint32_t keys_empty(int stage) const { return full(2 * size::STAGES + size::KEY_STAGES + stage); }
+    __device__ __forceinline__ uint32_t keys_empty(int stage) const {
+        return full(2 * size::STAGES + size::KEY_STAGES + stage);
+    }
     __device__ __forceinline__ uint32_t slopes_full(uint32_t tile) const {
         return full(2 * size::STAGES + 2 * size::KEY_STAGES) + tile % 2 * 8;
     }
@@ -85,8 +89,11 @@ template <int COLS> struct room {
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
-    /* Of each thread that writes gradients, and nobody else's: its sums over the rows of a head so far (heads of 64 columns). */
-    __device__ __forceinline__ float4 *own_sums() const { return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x; }
+    /* Of each thread that writes gradients, and nobody else's: its sums over the rows of a head so far (heads of 64
+     * columns). */
+    __device__ __forceinline__ float4 *own_sums() const {
+        return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x;
+    }
     __device__ __forceinline__ attention_place *tile(int stage) const {
         return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
     }
@@ -94,8 +101,10 @@ template <int COLS> struct room {
 
     __device__ __forceinline__ void init() const {
         typedef roles<COLS> role;
-        for (int i = 0; i < size::STAGES; i++) barrier_init(full(i), role::DECIDERS * GROUP), barrier_init(empty(i), 2 * GROUP);
-        for (int i = 0; i < size::KEY_STAGES; i++) barrier_init(keys_full(i), GROUP), barrier_init(keys_empty(i), (2 + role::DQ_APART) * GROUP);
+        for (int i = 0; i < size::STAGES; i++)
+            barrier_init(full(i), role::DECIDERS * GROUP), barrier_init(empty(i), 2 * GROUP);
+        for (int i = 0; i < size::KEY_STAGES; i++)
+            barrier_init(keys_full(i), GROUP), barrier_init(keys_empty(i), (2 + role::DQ_APART) * GROUP);
         for (int i = 0; i < 2; i++)
             barrier_init(slopes_full(i), 2 * GROUP), barrier_init(slopes_empty(i), (role::DQ_APART ? 1 : 2) * GROUP);
     }
@@ -138,8 +147,8 @@ static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
 }
 
 /* The decisions of query `query` for 32 keys: bit b is that of key 2 b, or from b = 16 on of key 2 (b - 16) + 1. */
-static __device__ __forceinline__ uint32_t decide(const attention_args &a, const mask_start &start, const attention_place &at, int query,
-                                                  int first_key) {
+static __device__ __forceinline__ uint32_t decide(const attention_args &a, const mask_start &start,
+                                                  const attention_place &at, int query, int first_key) {
     uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
     if (mask_is_even(a, feature)) {
         mask_row row = mask_row_of(a.mask, start, at.sample, at.query + (uint32_t)query);
@@ -157,10 +166,12 @@ static __device__ __forceinline__ uint32_t decide(const attention_args &a, const
     return word;
 }
 
-/* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or of 128 keys for twice 32. */
+/* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or of 128 keys for
+ * twice 32. */
 template <int COLS, int NUMBER>
-static __device__ __forceinline__ void decide_step(const attention_args &a, const mask_start &start, const room<COLS> &m,
-                                                   const attention_place &at, int first_query, int stage, int first) {
+static __device__ __forceinline__ void decide_step(const attention_args &a, const mask_start &start,
+                                                   const room<COLS> &m, const attention_place &at, int first_query,
+                                                   int stage, int first) {
     int thread = threadIdx.x % GROUP, query = thread % QUERIES, lane = threadIdx.x % WARP;
 #pragma unroll
     for (int i = 0; i < NUMBER / (2 * WARP); i++) {
@@ -173,22 +184,24 @@ static __device__ __forceinline__ void decide_step(const attention_args &a, cons
 
 /* Begins to fetch the 64 queries from `query` on, their dctx and statistics. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m, const attention_place &at, int query,
-                                                     int stage) {
+static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m,
+                                                     const attention_place &at, int query, int stage) {
     typedef sizes<COLS> size;
     int64_t H = (int64_t)a.heads * a.width, first = at.begin + query;
     int thread = threadIdx.x % GROUP, left = at.end - at.begin - query;
     uint32_t to = m.base + (uint32_t)(stage * size::QUERY_BYTES);
-    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.qkv + first * 3 * H + at.head * a.width, 3 * H, a.width, left, to + size::QUERIES_AT,
-                                       thread);
-    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.dctx + first * H + at.head * a.width, H, a.width, left, to + size::DCTX_AT, thread);
+    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.qkv + first * 3 * H + at.head * a.width, 3 * H, a.width, left,
+                                       to + size::QUERIES_AT, thread);
+    copy_rows<T, COLS, QUERIES, GROUP>((const T *)a.dctx + first * H + at.head * a.width, H, a.width, left,
+                                       to + size::DCTX_AT, thread);
     int row = thread % QUERIES;
     const float *statistic = a.statistic + (thread / QUERIES * a.heads + at.head) * a.rows + first;
     copy_4(shared_address(m.statistics(stage) + thread), row < left ? statistic + row : statistic, row < left);
 }
 
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_keys(const attention_args &a, const room<COLS> &m, const attention_place &at, int stage) {
+static __device__ __forceinline__ void fetch_keys(const attention_args &a, const room<COLS> &m,
+                                                  const attention_place &at, int stage) {
     typedef sizes<COLS> size;
     int64_t H = (int64_t)a.heads * a.width;
     const T *from = (const T *)a.qkv + at.first_key * 3 * H + H + at.head * a.width;
@@ -201,8 +214,9 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
 
 /* One head of one sequence. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_head(const attention_args &a, const mask_start &start, const room<COLS> &m, attention_place &at,
-                                                  ring<sizes<COLS>::STAGES> &stage, ring<sizes<COLS>::KEY_STAGES> &key) {
+static __device__ __forceinline__ void fetch_head(const attention_args &a, const mask_start &start, const room<COLS> &m,
+                                                  attention_place &at, ring<sizes<COLS>::STAGES> &stage,
+                                                  ring<sizes<COLS>::KEY_STAGES> &key) {
     for (at.first_key = at.begin; at.first_key < at.end; at.first_key += KEYS, key.advance()) {
         wait_for(m.keys_empty(key.slot), key.lap ^ 1);
         fetch_keys<T>(a, m, at, key.slot);
@@ -210,7 +224,8 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
             wait_for(m.empty(stage.slot), stage.lap ^ 1);
             fetch_queries<T>(a, m, at, query, stage.slot);
             copy_commit();
-            if (a.drop.threshold) decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, start, m, at, query, stage.slot, 0);
+            if (a.drop.threshold)
+                decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, start, m, at, query, stage.slot, 0);
             copy_wait<0>();
             show_to_matrix_units();
             if (query == 0) arrive(m.keys_full(key.slot));
@@ -219,8 +234,10 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
     }
 }
 
-/* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells their end. */
-template <typename T, int COLS> static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
+/* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells
+ * their end. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
     mask_start start = mask_start_of(a.drop);
     ring<sizes<COLS>::STAGES> stage = {0, 0};
     ring<sizes<COLS>::KEY_STAGES> key = {0, 0};

@@ -1,6 +1,7 @@
-/* attention_first.cu - attention of each sequence's first token alone, and the gradient of that. Bound by memory: a block has one head of one
- * sequence and reads its keys and values once. A team of lanes, enough for a head's columns, has one key at a time and AHEAD of them under
- * way; each team keeps a softmax of its own, and all are joined at the end, in an order that only the shape fixes. */
+/* attention_first.cu - attention of each sequence's first token alone, and the gradient of that. Bound by memory: a
+ * block has one head of one sequence and reads its keys and values once. A team of lanes, enough for a head's columns,
+ * has one key at a time and AHEAD of them under way; each team keeps a softmax of its own, and all are joined at the
+ * end, in an order that only the shape fixes. */
 #include "device/cuda/common.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4, MOST_WIDTH = 256 };
@@ -21,7 +22,8 @@ typedef struct first_args {
 typedef struct place {
     int s, head, begin, length;   /* of this block */
     int team, teams, lane, index; /* lanes of a team, teams of the block; this thread's lane, and its team */
-    uint32_t step, sample, query, feature; /* of random numbers: the step, the sequence, its first query, its first key */
+    uint32_t step, sample, query,
+        feature; /* of random numbers: the step, the sequence, its first query, its first key */
 } place;
 
 template <int N> static __device__ __forceinline__ place place_of(const first_args &a) {
@@ -59,7 +61,8 @@ static __device__ __forceinline__ void widen(const piece<T, N, CHUNKS> &x, float
     for (int i = 0; i < CHUNKS * N; i++) to[i] = x.at[i / N].at(i % N) * factor;
 }
 template <typename T, int N, int CHUNKS>
-static __device__ __forceinline__ void put_row(const place &p, int width, T *row, const float (&x)[CHUNKS * N], float factor, int add) {
+static __device__ __forceinline__ void put_row(const place &p, int width, T *row, const float (&x)[CHUNKS * N],
+                                               float factor, int add) {
 #pragma unroll
     for (int i = 0; i < CHUNKS; i++) {
         int c = (p.lane + p.team * i) * N;
@@ -91,7 +94,8 @@ template <int K> static __device__ __forceinline__ void team_sum(const place &p,
 }
 
 /* The head's columns of row t of qkv or dqkv: query (part 0), key (1), value (2). */
-template <typename T> static __device__ __forceinline__ T *part_of(const first_args &a, T *base, int head, int64_t t, int part) {
+template <typename T>
+static __device__ __forceinline__ T *part_of(const first_args &a, T *base, int head, int64_t t, int part) {
     return base + ((t * 3 + part) * a.heads + head) * a.width;
 }
 /* Whether dropout keeps the weight of the j-th key. */
@@ -99,11 +103,15 @@ static __device__ __forceinline__ int keeps(const first_args &a, const place &p,
     uint32_t feature = p.feature + (uint32_t)j;
     return !a.drop.threshold || (kept_bits(a.drop, p.step, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
 }
-/* What sums up to `top` are multiplied by when the largest becomes `larger`; nothing was summed below either of them. */
-static __device__ __forceinline__ float shrink(float top, float larger) { return top == larger ? 1.0f : power_of_2(top - larger); }
+/* What sums up to `top` are multiplied by when the largest becomes `larger`; nothing was summed below either of
+ * them. */
+static __device__ __forceinline__ float shrink(float top, float larger) {
+    return top == larger ? 1.0f : power_of_2(top - larger);
+}
 
 /* Joins the teams' sums [C] by columns: into out[width] of the block's shared memory, one row for each warp. */
-template <int N, int C> static __device__ __forceinline__ void spread(const place &p, int width, const float (&sum)[C], float *out) {
+template <int N, int C>
+static __device__ __forceinline__ void spread(const place &p, int width, const float (&sum)[C], float *out) {
     if (threadIdx.x % WARP < p.team)
 #pragma unroll
         for (int i = 0; i < C; i++) {
@@ -114,7 +122,8 @@ template <int N, int C> static __device__ __forceinline__ void spread(const plac
 
 /* Writes what the warps have, out [WARPS,width], largest and total [WARPS], as one row of ctx. */
 template <typename T>
-static __device__ __forceinline__ void join_warps(const first_args &a, const place &p, const float *out, const float *largest, const float *total) {
+static __device__ __forceinline__ void join_warps(const first_args &a, const place &p, const float *out,
+                                                  const float *largest, const float *total) {
     float top = -INFINITY, sum = 0;
     for (int w = 0; w < WARPS; w++) top = fmaxf(top, largest[w]);
     for (int w = 0; w < WARPS; w++) sum += total[w] * shrink(largest[w], top);
@@ -175,11 +184,13 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
 /* Zeros for the head's columns of rows that belong to no sequence. */
 template <typename T> static __device__ __forceinline__ void clear_rest(const first_args &a, const place &p) {
     for (int64_t i = threadIdx.x; i < (a.rows - p.begin) * 3 * a.width && !a.add; i += THREADS)
-        part_of(a, (T *)a.dqkv, p.head, p.begin + i / (3 * a.width), (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
+        part_of(a, (T *)a.dqkv, p.head, p.begin + i / (3 * a.width),
+                (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
 }
 
 /* Blocks after those of the last sequence have the rows of none. */
-template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a) {
+template <typename T, int N, int CHUNKS>
+static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a) {
     __shared__ float dq_of[WARPS * MOST_WIDTH];
     const T *qkv = (const T *)a.qkv;
     T *dqkv = (T *)a.dqkv;
@@ -217,7 +228,8 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
             add_row(dq, ds, k[u]);
             put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 1), q, ds * a.scale, a.add);
             put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 2), dctx, weight * factor, a.add);
-            if (j > 0 && !a.add) put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 0), none, 0.0f, 0);
+            if (j > 0 && !a.add)
+                put_row<T, N, CHUNKS>(p, a.width, part_of(a, dqkv, p.head, p.begin + j, 0), none, 0.0f, 0);
         }
     }
     for (int lane = p.team; lane < WARP; lane *= 2)
@@ -235,8 +247,10 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
 
 static first_args args_of(const tri_call *call, int qkv, int seq, int key, int64_t cols) {
     first_args a = {};
-    a.qkv = call->t[qkv].data, a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
-    a.rows = call->t[qkv].rows, a.heads = call->attr->heads, a.head = call->attr->head0, a.width = (int)(cols / call->attr->heads);
+    a.qkv = call->t[qkv].data, a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key),
+    a.n = (int)call->t[seq].rows - 1;
+    a.rows = call->t[qkv].rows, a.heads = call->attr->heads, a.head = call->attr->head0,
+    a.width = (int)(cols / call->attr->heads);
     a.max_len = call->attr->max_len, a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
     return a;
 }

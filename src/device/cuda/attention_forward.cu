@@ -1,6 +1,7 @@
-/* attention_forward.cu - attention over packed sequences on Hopper's tensor cores (Dao et al., 2022; Shah et al., 2024). A block of one
- * warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores stay in registers. Keys and values lie
- * in an order in which a thread has the scores of 8 keys in a row (by_turns): it draws the decisions of dropout for its own. */
+/* attention_forward.cu - attention over packed sequences on Hopper's tensor cores (Dao et al., 2022; Shah et al.,
+ * 2024). A block of one warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores
+ * stay in registers. Keys and values lie in an order in which a thread has the scores of 8 keys in a row (by_turns): it
+ * draws the decisions of dropout for its own. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/attention_mask.cuh"
 #include "device/cuda/wgmma.cuh"
@@ -20,22 +21,24 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
 
 /* Begins to fetch a tile of keys and of values; `from` is the first key's row, of which `left` exist. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t keys, uint32_t values) {
+static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t keys,
+                                                  uint32_t values) {
     enum { KEYS = sizes<COLS>::KEYS };
     int64_t H = (int64_t)a.heads * a.width;
     copy_rows<T, COLS, KEYS, THREADS, true>(from, 3 * H, a.width, left, keys, (int)threadIdx.x);
     copy_rows<T, COLS, KEYS, THREADS, true>(from + H, 3 * H, a.width, left, values, (int)threadIdx.x);
 }
 
-/* Of random numbers, for a thread's two rows of queries: their places; the feature of the first key; what Philox makes of the step, and of
- * the rows. */
+/* Of random numbers, for a thread's two rows of queries: their places; the feature of the first key; what Philox makes
+ * of the step, and of the rows. */
 typedef struct decisions {
     uint32_t sample, query, feature;
     mask_start start;
     mask_row row[2];
 } decisions;
 
-[[maybe_unused]] static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin, int first) {
+[[maybe_unused]] static __device__ __forceinline__ decisions decisions_of(const attention_args &a, int head, int begin,
+                                                                          int first) {
     decisions d = {};
     if (!a.drop.threshold) return d;
     d.sample = (uint32_t)a.key[2 * begin];
@@ -46,10 +49,12 @@ typedef struct decisions {
     return d;
 }
 
-/* The decisions of both rows for the thread's 8 of the 32 keys from `first` on, counted in the sequence, as signs of halves (mask_draw).
- * EVEN: mask_is_even. They are there when it returns: the compiler must not put them off until they are used. */
+/* The decisions of both rows for the thread's 8 of the 32 keys from `first` on, counted in the sequence, as signs of
+ * halves (mask_draw). EVEN: mask_is_even. They are there when it returns: the compiler must not put them off until they
+ * are used. */
 template <bool EVEN>
-[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, int first, uint32_t (&x)[2][4]) {
+[[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, int first,
+                                                               uint32_t (&x)[2][4]) {
     uint32_t key = (uint32_t)first + threadIdx.x % 4 * 8;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -60,7 +65,8 @@ template <bool EVEN>
         }
         uint64_t bits = mask_odd(a.drop, d.start, d.sample, d.query + 8 * h, d.feature + key);
 #pragma unroll
-        for (int i = 0; i < 4; i++) x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
+        for (int i = 0; i < 4; i++)
+            x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
     }
 }
 
@@ -70,16 +76,17 @@ static __device__ __forceinline__ void form_weights(const float (&score)[N], int
 #pragma unroll
     for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * block + k, weight[k]);
 }
-[[maybe_unused]] static __device__ __forceinline__ void drop_weights(const uint32_t (&x)[2][4], uint32_t (&weight)[2][4]) {
+[[maybe_unused]] static __device__ __forceinline__ void drop_weights(const uint32_t (&x)[2][4],
+                                                                     uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
 }
 
-/* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest` keeps for
- * the two rows; `sum` and what is in `out` are put in proportion. Keys from `valid` on do not exist. */
+/* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest`
+ * keeps for the two rows; `sum` and what is in `out` are put in proportion. Keys from `valid` on do not exist. */
 template <int NS, int NO>
-static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2], int valid,
-                                              float log2_scale) {
+static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2],
+                                              int valid, float log2_scale) {
     int c = threadIdx.x % 4;
     if (valid < NS * 2) {
 #pragma unroll
@@ -111,8 +118,9 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
 
 /* `queries` is the address of the tile of queries, which are no longer needed: whole rows pass through there. */
 template <typename T, int COLS>
-static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end, float (&out)[COLS / 2],
-                                                  const float (&largest)[2], float (&sum)[2], uint32_t queries) {
+static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end,
+                                                  float (&out)[COLS / 2], const float (&largest)[2], float (&sum)[2],
+                                                  uint32_t queries) {
     int lane = threadIdx.x % WARP, c = lane % 4, warp_row = first + (int)threadIdx.x / WARP * 16;
     float factor[2];
 #pragma unroll
@@ -150,14 +158,15 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
 #if TRI_HOPPER
 /* What a block has of its queries. */
 template <int COLS> struct softmax {
-    float out[COLS / 2], largest[2], sum[2]; /* the thread's two rows: columns of ctx, the largest score, the sum of weights */
+    float out[COLS / 2], largest[2],
+        sum[2]; /* the thread's two rows: columns of ctx, the largest score, the sum of weights */
 };
 
-/* Goes over all keys of a sequence of `length` rows. `from`: its first key's row, of which the first tile is under way to shared memory. EVEN:
- * something is dropped, and decisions are mask_is_even: they are drawn while products run. */
+/* Goes over all keys of a sequence of `length` rows. `from`: its first key's row, of which the first tile is under way
+ * to shared memory. EVEN: something is dropped, and decisions are mask_is_even: they are drawn while products run. */
 template <typename T, int COLS, bool EVEN>
-static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length, uint32_t query,
-                                              softmax<COLS> &of) {
+static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length,
+                                              uint32_t query, softmax<COLS> &of) {
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };
     uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, query_tile = tile_at(query);
@@ -202,7 +211,8 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
 }
 #endif
 
-template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
+template <typename T, int COLS>
+static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
@@ -215,7 +225,8 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
     }
     uint32_t query = (shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, keys = query + size::QUERY_BYTES;
     int64_t H = (int64_t)a.heads * a.width;
-    const T *rows = (const T *)a.qkv + head * a.width, *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
+    const T *rows = (const T *)a.qkv + head * a.width,
+            *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
     copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
     fetch_keys<T, COLS>(a, from, end - begin, keys, keys + 2 * size::KEY_BYTES);
     copy_commit();
@@ -231,7 +242,9 @@ template <typename T, int COLS> static __global__ void __launch_bounds__(THREADS
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
     a.mask = mask_keys_of(a.drop);
-    record(call, cudaFuncSetAttribute(flash_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), "attention");
+    record(call,
+           cudaFuncSetAttribute(flash_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
+           "attention");
     flash_kernel<T, COLS><<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention");
 }

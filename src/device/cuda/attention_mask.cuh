@@ -1,22 +1,31 @@
-/* attention_mask.cuh - dropout's decisions for attention (base/random.h), cheaper than one by one: the group of 8 keys is the last of
- * Philox's four counters, so that what its first three rounds make of a query is formed once and serves many groups of keys. */
+/* attention_mask.cuh - dropout's decisions for attention (base/random.h), cheaper than one by one: the group of 8 keys
+ * is the last of Philox's four counters, so that what its first three rounds make of a query is formed once and serves
+ * many groups of keys. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_MASK_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_MASK_CUH
 
 #include "device/cuda/attention.cuh"
 
-enum : uint32_t { FACTOR_A = 0xD2511F53u, FACTOR_B = 0xCD9E8D57u, WEYL_0 = 0x9E3779B9u, WEYL_1 = 0xBB67AE85u, SIGNS = 0x80008000u };
+enum : uint32_t {
+    FACTOR_A = 0xD2511F53u,
+    FACTOR_B = 0xCD9E8D57u,
+    WEYL_0 = 0x9E3779B9u,
+    WEYL_1 = 0xBB67AE85u,
+    SIGNS = 0x80008000u
+};
 
 static inline mask_keys mask_keys_of(const dropper &d) {
     mask_keys k = {};
     k.row[0] = d.seed, k.row[1] = d.seed + WEYL_0, k.row[2] = d.seed + 2 * WEYL_0, k.row[3] = d.id + 2 * WEYL_1;
-    for (uint32_t i = 0; i < 7; i++) k.round[2 * i] = d.seed + (i + 3) * WEYL_0, k.round[2 * i + 1] = d.id + (i + 3) * WEYL_1;
+    for (uint32_t i = 0; i < 7; i++)
+        k.round[2 * i] = d.seed + (i + 3) * WEYL_0, k.round[2 * i + 1] = d.id + (i + 3) * WEYL_1;
     k.most = d.threshold * 0x10001u;
     k.offset = (0x8000u - d.threshold) * 0x10001u;
     return k;
 }
 
-/* The training step's number, and what the first round makes of it: xored to the group of keys; into a query's rounds. */
+/* The training step's number, and what the first round makes of it: xored to the group of keys; into a query's
+ * rounds. */
 typedef struct mask_start {
     uint32_t step, group, row;
 } mask_start;
@@ -33,22 +42,24 @@ typedef struct mask_row {
     uint32_t a, b, c, word;
 } mask_row;
 
-static __device__ __forceinline__ mask_row mask_row_of(const mask_keys &k, const mask_start &start, uint32_t sample, uint32_t query) {
+static __device__ __forceinline__ mask_row mask_row_of(const mask_keys &k, const mask_start &start, uint32_t sample,
+                                                       uint32_t query) {
     uint64_t b1 = (uint64_t)FACTOR_B * query;
     uint64_t a2 = (uint64_t)FACTOR_A * ((uint32_t)(b1 >> 32) ^ sample ^ k.row[0]);
     uint64_t b3 = (uint64_t)FACTOR_B * ((uint32_t)(a2 >> 32) ^ start.row);
     return mask_row{(uint32_t)b1 ^ k.row[1], (uint32_t)(b3 >> 32) ^ k.row[2], (uint32_t)a2 ^ k.row[3], (uint32_t)b3};
 }
 
-/* Whether draws may be compared two decisions at a time: 8 keys of a draw lie where groups of 8 keys do, and p is at most 1/2. */
+/* Whether draws may be compared two decisions at a time: 8 keys of a draw lie where groups of 8 keys do, and p is at
+ * most 1/2. */
 static __device__ __forceinline__ bool mask_is_even(const attention_args &a, uint32_t first_feature) {
     return first_feature % 8 == 0 && a.drop.threshold <= 0x8000u;
 }
 
-/* The 8 decisions of a query for a group of keys: word i has those of keys 2 i (low half) and 2 i + 1. The sign of a half, its upper
- * bit, is 1 where the weight is kept. */
-static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_start &start, const mask_row &row, uint32_t group,
-                                                 uint32_t (&x)[4]) {
+/* The 8 decisions of a query for a group of keys: word i has those of keys 2 i (low half) and 2 i + 1. The sign of a
+ * half, its upper bit, is 1 where the weight is kept. */
+static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_start &start, const mask_row &row,
+                                                 uint32_t group, uint32_t (&x)[4]) {
     uint64_t b2 = (uint64_t)FACTOR_B * (group ^ start.group), a3 = (uint64_t)FACTOR_A * ((uint32_t)(b2 >> 32) ^ row.a);
     x[0] = (uint32_t)b2 ^ row.b, x[1] = row.word, x[2] = (uint32_t)(a3 >> 32) ^ row.c, x[3] = (uint32_t)a3;
 #pragma unroll
@@ -73,8 +84,8 @@ static __device__ __forceinline__ uint32_t spread_signs(uint32_t x) {
 }
 
 /* Bit i: the decision for the key of feature first + i, where groups of 8 features begin elsewhere; 1: kept. */
-static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask_start &start, uint32_t sample, uint32_t query,
-                                                    uint32_t first) {
+static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask_start &start, uint32_t sample,
+                                                    uint32_t query, uint32_t first) {
     uint64_t bits = 0;
 #pragma unroll 1
     for (int i = 0; i <= 8; i++) {

@@ -1,5 +1,5 @@
-/* cluster.cuh - two blocks that share what they read (Hopper): tiles copied from global memory by the copy engine, into both blocks'
- * shared memory at once, and barriers that both arrive at. */
+/* cluster.cuh - two blocks that share what they read (Hopper): tiles copied from global memory by the copy engine, into
+ * both blocks' shared memory at once, and barriers that both arrive at. */
 #ifndef TRI_DEVICE_CUDA_CLUSTER_CUH
 #define TRI_DEVICE_CUDA_CLUSTER_CUH
 
@@ -8,15 +8,18 @@
 #include <cuda.h> /* CUtensorMap: the copy engine's description of a matrix */
 
 enum { CLUSTER = 2 }; /* blocks */
-/* Of a kernel that runs in clusters; compilers for GPUs that have none refuse to be told, and its body is empty there. */
+/* Of a kernel that runs in clusters; compilers for GPUs that have none refuse to be told, and its body is empty
+ * there. */
 #if TRI_HOPPER || !defined(__CUDA_ARCH__)
 #define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
 #else
 #define IN_CLUSTERS
 #endif
 
-/* Describes a matrix [rows, cols] whose tiles are [tile_rows, 64], laid out as wgmma.cuh has panels. What lies outside reads as 0. */
-int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols, int tile_rows);
+/* Describes a matrix [rows, cols] whose tiles are [tile_rows, 64], laid out as wgmma.cuh has panels. What lies outside
+ * reads as 0. */
+int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols,
+                             int tile_rows);
 
 #if TRI_HOPPER
 static __device__ __forceinline__ uint32_t cluster_rank() {
@@ -28,7 +31,9 @@ static __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 /* Barriers that were made are seen by the other block and by the copy engine after the next cluster_sync. */
-static __device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+static __device__ __forceinline__ void show_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 /* Arrives at the same barrier of block `rank`. */
 static __device__ __forceinline__ void arrive_at(uint32_t barrier, uint32_t rank) {
@@ -45,16 +50,22 @@ static __device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t b
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 /* Begins to copy the tile at (row, col) to this block. */
-static __device__ __forceinline__ void fetch_tile(const CUtensorMap *map, int row, int col, uint32_t to, uint32_t barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-                 "l"(map), "r"(col), "r"(row), "r"(barrier)
-                 : "memory");
+static __device__ __forceinline__ void fetch_tile(const CUtensorMap *map, int row, int col, uint32_t to,
+                                                  uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            to),
+        "l"(map), "r"(col), "r"(row), "r"(barrier)
+        : "memory");
 }
-/* The same to both blocks, each of which has its own barrier; of a matrix that is read again and again, and best kept in the cache. */
-static __device__ __forceinline__ void fetch_tile_for_both(const CUtensorMap *map, int row, int col, uint32_t to, uint32_t barrier) {
+/* The same to both blocks, each of which has its own barrier; of a matrix that is read again and again, and best kept
+ * in the cache. */
+static __device__ __forceinline__ void fetch_tile_for_both(const CUtensorMap *map, int row, int col, uint32_t to,
+                                                           uint32_t barrier) {
     uint64_t kept;
     asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(kept));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], "
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::"
+                 "cache_hint [%0], "
                  "[%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
                  "l"(map), "r"(col), "r"(row), "r"(barrier), "h"((uint16_t)((1 << CLUSTER) - 1)), "l"(kept)
                  : "memory");

@@ -1,7 +1,7 @@
-/* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns over a run of rows, in
- * order and in fp32, into a part; then the parts are added in double. Runs depend on the shape only, so that a sum has the same bits
- * whether it is formed alone or where its values are made; but attention's gradient (attention_backward.cu) and linear_gelu_din
- * (gelu_product.cu) have parts of their own. */
+/* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns
+ * over a run of rows, in order and in fp32, into a part; then the parts are added in double. Runs depend on the shape
+ * only, so that a sum has the same bits whether it is formed alone or where its values are made; but attention's
+ * gradient (attention_backward.cu) and linear_gelu_din (gelu_product.cu) have parts of their own. */
 #ifndef TRI_DEVICE_CUDA_COLUMNS_CUH
 #define TRI_DEVICE_CUDA_COLUMNS_CUH
 
@@ -23,7 +23,10 @@ static inline int row_threads(int64_t cols) { return (int)((cols + WARP * WIDE -
 /* Runs that rows are cut into. */
 static inline int column_runs(int64_t rows, int64_t cols) {
     int threads = row_threads(cols), each = (threads <= 256 ? COLUMN_NARROW : COLUMN_WIDE) / threads;
-    int64_t wanted = COLUMN_SMS * (each < 1 ? 1 : each > COLUMN_EACH ? (int)COLUMN_EACH : each), most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
+    int64_t wanted = COLUMN_SMS * (each < 1             ? 1
+                                   : each > COLUMN_EACH ? (int)COLUMN_EACH
+                                                        : each),
+            most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
     return (int)(most < 1 ? 1 : most < wanted ? most : wanted);
 }
 /* Scratch bytes of the parts of n sums. */
@@ -37,8 +40,8 @@ static __device__ __forceinline__ run_of_rows rows_of(int run, int runs, int64_t
     return run_of_rows{begin < rows ? begin : rows, begin + size < rows ? begin + size : rows};
 }
 
-/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read before they
- * are used. */
+/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read
+ * before they are used. */
 template <typename T> struct sum_of { /* of dy */
     enum { SUMS = 1, AHEAD = 4 };
     const T *dy; /* [rows, cols] */
@@ -96,9 +99,10 @@ typedef struct column_sums {
     int add[COLUMN_SUMS];
 } column_sums;
 
-/* out[blockIdx.y][c] (+)= the sum of the parts of column c: each warp adds every 32nd in double, then the warps' sums are added in order.
- * part [runs, gridDim.y, cols] */
-static __global__ void __launch_bounds__(WARP *COLUMN_END_WARPS) column_end(int64_t cols, int runs, const float *part, column_sums to) {
+/* out[blockIdx.y][c] (+)= the sum of the parts of column c: each warp adds every 32nd in double, then the warps' sums
+ * are added in order. part [runs, gridDim.y, cols] */
+static __global__ void __launch_bounds__(WARP *COLUMN_END_WARPS)
+    column_end(int64_t cols, int runs, const float *part, column_sums to) {
     __shared__ double shared[COLUMN_END_WARPS][WARP];
     int which = blockIdx.y, of = gridDim.y, warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     int64_t c = (int64_t)blockIdx.x * WARP + lane;
@@ -122,7 +126,8 @@ static void end_columns(const tri_call *call, int64_t cols, int runs, int sums, 
 
 /* wide_access: all operands are aligned for packs of 8. */
 template <class S>
-static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const S &of, int wide_access, const column_sums &to) {
+static void sum_columns(const tri_call *call, int64_t rows, int64_t cols, const S &of, int wide_access,
+                        const column_sums &to) {
     int each = cols % WIDE == 0 && wide_access ? (int)WIDE : 1, runs = column_runs(rows, cols);
     if (cols == 0) return;
     unsigned groups = blocks_for(cols, each), across = blocks_for(groups, COLUMN_BLOCK);

@@ -1,7 +1,9 @@
-/* common.cuh - what the kernels of the plug-in share: element types, wide loads and stores, launches, sums, random decisions.
+/* common.cuh - what the kernels of the plug-in share: element types, wide loads and stores, launches, sums, random
+ * decisions.
  *
- * Kernels are templates over the computing type; operands whose type ops.def leaves open are reached through `loose`. Tensors are
- * dense and row-major; pointers may be aligned to one element only, so wide accesses are taken where all operands allow them. */
+ * Kernels are templates over the computing type; operands whose type ops.def leaves open are reached through `loose`.
+ * Tensors are dense and row-major; pointers may be aligned to one element only, so wide accesses are taken where all
+ * operands allow them. */
 #ifndef TRI_DEVICE_CUDA_COMMON_CUH
 #define TRI_DEVICE_CUDA_COMMON_CUH
 
@@ -55,8 +57,10 @@ static __device__ __forceinline__ float wide_half(f16, uint32_t word, int upper)
     return __half2float(__ushort_as_half((unsigned short)(upper ? word >> 16 : word)));
 }
 
-/* N elements side by side, moved by accesses of up to 16 bytes. Those of 16 bits are kept two a word: alone, each would take a register. */
-template <typename T, int N, bool PAIRS = sizeof(T) == 2 && N % 2 == 0> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
+/* N elements side by side, moved by accesses of up to 16 bytes. Those of 16 bits are kept two a word: alone, each would
+ * take a register. */
+template <typename T, int N, bool PAIRS = sizeof(T) == 2 && N % 2 == 0>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
     T element[N];
     __device__ __forceinline__ float at(int i) const { return wide(element[i]); }
     __device__ __forceinline__ void set(const float (&from)[N]) {
@@ -123,7 +127,9 @@ static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 static inline unsigned blocks_for(int64_t n, int64_t each) { return (unsigned)((n + each - 1) / each); }
 
 /* Keeps the first error of a step, with the row that met it. */
-static inline void record(const tri_call *call, cudaError_t error, const char *where) { tri__cuda_note(tri__cuda(call), error, where); }
+static inline void record(const tri_call *call, cudaError_t error, const char *where) {
+    tri__cuda_note(tri__cuda(call), error, where);
+}
 /* Looks whether the launch before it was accepted. */
 static inline void launched(const tri_call *call, const char *where) { record(call, cudaGetLastError(), where); }
 static inline cudaStream_t stream(const tri_call *call) { return tri__cuda(call)->compute; }
@@ -137,7 +143,8 @@ static inline int attribute_of(const tri_call *call, cudaDeviceAttr attribute) {
 static inline int processors_of(const tri_call *call) { return attribute_of(call, cudaDevAttrMultiProcessorCount); }
 /* Whether it has the instructions of wgmma.cuh. */
 static inline int is_hopper(const tri_call *call) {
-    return attribute_of(call, cudaDevAttrComputeCapabilityMajor) == 9 && attribute_of(call, cudaDevAttrComputeCapabilityMinor) == 0;
+    return attribute_of(call, cudaDevAttrComputeCapabilityMajor) == 9 &&
+           attribute_of(call, cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
 /* Sums over a warp and over a block, in an order that only the shape fixes; every thread gets the result. */
@@ -156,8 +163,8 @@ template <typename T> static __device__ __forceinline__ T block_sum(T x) {
     return warp_sum(lane < warps ? part[lane] : T(0));
 }
 
-/* Dropout decisions, as base/random.h has them: one draw decides for 8 features in a row. The step's number is read from the GPU's memory:
- * a launch can then be repeated in another step with the same arguments. */
+/* Dropout decisions, as base/random.h has them: one draw decides for 8 features in a row. The step's number is read
+ * from the GPU's memory: a launch can then be repeated in another step with the same arguments. */
 typedef struct dropper {
     const uint32_t *step;         /* [1] */
     uint32_t seed, id, threshold; /* threshold 0: nothing is dropped, and no step is read */
@@ -165,16 +172,20 @@ typedef struct dropper {
 } dropper;
 static inline dropper dropper_of(const tri_call *call) {
     uint32_t threshold = call->attr->p == 0 ? 0 : tri__random_threshold(call->attr->p);
-    return dropper{tri__cuda(call)->step, call->seed, call->attr->id, threshold, threshold ? tri__random_scale(threshold) : 1.0f};
+    return dropper{tri__cuda(call)->step, call->seed, call->attr->id, threshold,
+                   threshold ? tri__random_scale(threshold) : 1.0f};
 }
-/* The step's number, for kernels that draw much and read it once; for all threads of a warp together. They read the same, but the compiler
- * knows it only of a reduction's result, which lies in a register of the warp and takes none of the threads'. Other kernels read it with
- * their keys, by plain loads: where __ldg was, which the compiler does not move, loads came one after the other. */
+/* The step's number, for kernels that draw much and read it once; for all threads of a warp together. They read the
+ * same, but the compiler knows it only of a reduction's result, which lies in a register of the warp and takes none of
+ * the threads'. Other kernels read it with their keys, by plain loads: where __ldg was, which the compiler does not
+ * move, loads came one after the other. */
 [[maybe_unused]] static __device__ __forceinline__ uint32_t step_of(const dropper &d) {
     uint32_t step = d.threshold ? *d.step : 0;
-    return __reduce_or_sync(0xFFFFFFFFu, step); /* always: under a condition, ptxas 13.0 once took another's predicate for it */
+    return __reduce_or_sync(0xFFFFFFFFu,
+                            step); /* always: under a condition, ptxas 13.0 once took another's predicate for it */
 }
-static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place,
+                                             uint32_t group) {
     uint32_t key0 = d.seed, key1 = d.id, c0 = step, c1 = sample, c2 = place, c3 = group;
 #pragma unroll
     for (int round = 0; round < 10; round++) {
@@ -185,9 +196,10 @@ static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, ui
     }
     return make_uint4(c0, c1, c2, c3);
 }
-/* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a word is at
- * least the threshold just when adding its complement carries. */
-static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t step, uint32_t sample, uint32_t place, uint32_t group) {
+/* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a
+ * word is at least the threshold just when adding its complement carries. */
+static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t step, uint32_t sample, uint32_t place,
+                                                     uint32_t group) {
     uint4 r = draw(d, step, sample, place, group);
     uint32_t word[4] = {r.x, r.y, r.z, r.w}, bits = 0, complement = 0u - (d.threshold << 16);
 #pragma unroll
@@ -204,7 +216,8 @@ static __device__ __forceinline__ float kept(const dropper &d, const int32_t *ke
     return bits >> (feature % 8) & 1 ? d.scale : 0.0f;
 }
 /* Multiplies values of the 8 features from 8 * group on. */
-static __device__ __forceinline__ void drop(const dropper &d, const int32_t *key, int64_t t, uint32_t group, float (&x)[WIDE]) {
+static __device__ __forceinline__ void drop(const dropper &d, const int32_t *key, int64_t t, uint32_t group,
+                                            float (&x)[WIDE]) {
     if (!d.threshold) return;
     uint32_t bits = kept_bits(d, *d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], group);
 #pragma unroll

@@ -1,6 +1,7 @@
-/* copy.c - copies of weights between the host and the GPU, weights made on their way there, and copies between the GPU's memory and its second one, which is the host's, pinned. The
- * driver moves ordinary memory through small buffers of its own with one thread; large copies go through two pinned buffers here that
- * several threads fill or empty while the GPU moves the other. */
+/* copy.c - copies of weights between the host and the GPU, weights made on their way there, and copies between the
+ * GPU's memory and its second one, which is the host's, pinned. The driver moves ordinary memory through small buffers
+ * of its own with one thread; large copies go through two pinned buffers here that several threads fill or empty while
+ * the GPU moves the other. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static cudaError_t make_pinned(tri_cuda *c) {
     cudaError_t error = cudaSuccess;
     for (int i = 0; i < 2 && error == cudaSuccess; i++) {
         if (!c->pinned[i].at) error = cudaMallocHost((void **)&c->pinned[i].at, PART);
-        if (error == cudaSuccess && !c->pinned[i].done) error = cudaEventCreateWithFlags(&c->pinned[i].done, cudaEventDisableTiming);
+        if (error == cudaSuccess && !c->pinned[i].done)
+            error = cudaEventCreateWithFlags(&c->pinned[i].done, cudaEventDisableTiming);
     }
     return error;
 }
@@ -33,7 +35,8 @@ static void move(char *to, const char *from, size_t bytes) {
 
 void tri__cuda_clear(void *memory, size_t bytes) {
 #pragma omp parallel for num_threads(THREADS)
-    for (size_t at = 0; at < bytes; at += SLICE) memset((char *)memory + at, 0, bytes - at < SLICE ? bytes - at : SLICE);
+    for (size_t at = 0; at < bytes; at += SLICE)
+        memset((char *)memory + at, 0, bytes - at < SLICE ? bytes - at : SLICE);
 }
 
 static size_t part(size_t bytes, size_t at) { return bytes - at < PART ? bytes - at : PART; }
@@ -45,7 +48,8 @@ static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, voi
     for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += PART, turn = !turn) {
         error = cudaEventSynchronize(c->pinned[turn].done); /* the GPU has read what was there */
         make(maker, at, part(bytes, at), c->pinned[turn].at);
-        if (error == cudaSuccess) error = cudaMemcpyAsync(to + at, c->pinned[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
+        if (error == cudaSuccess)
+            error = cudaMemcpyAsync(to + at, c->pinned[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
         if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
     }
     return error;
@@ -56,7 +60,8 @@ static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) 
     cudaError_t error = cudaSuccess;
     for (size_t at = 0, turn = 0; at < bytes + PART && error == cudaSuccess; at += PART, turn = !turn) {
         if (at < bytes) {
-            error = cudaMemcpyAsync(c->pinned[turn].at, from + at, part(bytes, at), cudaMemcpyDefault, c->compute); /* from second memory too */
+            error = cudaMemcpyAsync(c->pinned[turn].at, from + at, part(bytes, at), cudaMemcpyDefault,
+                                    c->compute); /* from second memory too */
             if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
         }
         if (at == 0 || error != cudaSuccess) continue;
@@ -89,12 +94,14 @@ void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int
     tri__cuda_note(c, cudaEventRecord(c->used, c->compute), "a copy of second memory");
     tri__cuda_note(c, cudaStreamWaitEvent(c->copy[out], c->used, 0), "a copy of second memory");
     if (bytes)
-        tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, c->copy[out]),
-                       "a copy of second memory");
+        tri__cuda_note(
+            c, cudaMemcpyAsync(to, from, bytes, out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, c->copy[out]),
+            "a copy of second memory");
     tri__cuda_note(c, cudaEventRecord(c->moved[number], c->copy[out]), "a copy of second memory");
 }
 
 void tri__cuda_moved(void *context, int number) {
     tri_cuda *c = context;
-    if (number < c->n_moved) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->moved[number], 0), "a wait for second memory");
+    if (number < c->n_moved)
+        tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->moved[number], 0), "a wait for second memory");
 }

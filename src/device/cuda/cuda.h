@@ -1,5 +1,5 @@
-/* cuda.h - what the files of the CUDA plug-in share. C for the host side, CUDA C for kernels; one file an operation family, each with its
- * rows of the kernel table, as on the CPU. */
+/* cuda.h - what the files of the CUDA plug-in share. C for the host side, CUDA C for kernels; one file an operation
+ * family, each with its rows of the kernel table, as on the CPU. */
 #ifndef TRI_DEVICE_CUDA_CUDA_H
 #define TRI_DEVICE_CUDA_CUDA_H
 
@@ -38,7 +38,8 @@ typedef struct tri_cuda {
         cudaEvent_t done;      /* when it has */
     } stage[2];                /* what is brought to runs takes turns; a run's step, then its inputs */
     char *inbox;               /* [stage_bytes] on the device: of the run in hand */
-    size_t stage_bytes, stage_used, inbox_taken; /* brought to the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
+    size_t stage_bytes, stage_used,
+        inbox_taken; /* brought to the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
     int turn;
     struct tri_cuda_graphs *graphs; /* runs that are kept (graph.c) */
     struct {
@@ -75,13 +76,11 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back; memory of the host
- * to 0, by several threads.
- * product.cu: tri_apart's tuning.
- * graph.c: tri_apart's runs that are kept; and to keep none of those so far, when kernels are chosen otherwise.
- * device.c: from one event to another on the host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether
- * events [*n] have one of that number, which are made up to it and some further when it is first asked for.
- * nccl.c: tri_apart's transfers. */
+/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back;
+ * memory of the host to 0, by several threads. product.cu: tri_apart's tuning. graph.c: tri_apart's runs that are kept;
+ * and to keep none of those so far, when kernels are chosen otherwise. device.c: from one event to another on the
+ * host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether events [*n] have one of
+ * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_apart's transfers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -103,7 +102,8 @@ void tri__cuda_moved(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags);
 tri_status tri__nccl_name(void *context, char *name);
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **group);
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll,
+                          void **group);
 void tri__nccl_leave(void *context, void *const *groups, int n, int abort);
 tri_status tri__nccl_check(void *context, void *group);
 void tri__nccl_post(void *context, void *group, const tri_collective *what, int number);
@@ -115,8 +115,10 @@ void tri__nccl_close(tri_cuda *cuda);
 #endif
 
 /* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
-#define TRI_CUDA_FAMILIES(X) X(linear) X(activation) X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) \
-    X(pool) X(fusion) X(loss) X(update) X(cast)
+#define TRI_CUDA_FAMILIES(X) \
+    X(linear) \
+    X(activation) X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(pool) X(fusion) X(loss) \
+        X(update) X(cast)
 #ifdef __cplusplus
 extern "C" {
 #endif

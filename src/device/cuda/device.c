@@ -1,4 +1,5 @@
-/* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files of their families. */
+/* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files
+ * of their families. */
 #include "base/clock.h"
 #include "device/cuda/cuda.h"
 #include "device/plugin.h"
@@ -8,9 +9,10 @@
 #include <string.h>
 
 enum {
-    BLAS_BYTES = 32 << 20,   /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
-    STAGE_HEAD = 64,         /* bytes for the step before a run's inputs */
-    AHEAD_BYTES = 128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
+    BLAS_BYTES = 32 << 20, /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
+    STAGE_HEAD = 64,       /* bytes for the step before a run's inputs */
+    AHEAD_BYTES =
+        128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
 };
 
 static void kernels(tri_kernel_table *table) {
@@ -30,7 +32,8 @@ static tri_status choose(const tri_core *core, int local, int *device) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
     if (error != cudaSuccess || n == 0)
-        return core->fail(TRI_USAGE, "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
+        return core->fail(TRI_USAGE,
+                          "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
                           error == cudaSuccess ? "none is visible" : cudaGetErrorString(error));
     *device = local % n;
     error = cudaSetDevice(*device);
@@ -84,8 +87,8 @@ static void close_context(void *context) {
 static void name_device(tri_cuda *c) {
     struct cudaDeviceProp p;
     if (cudaGetDeviceProperties(&p, c->device) != cudaSuccess) return;
-    snprintf(c->name, sizeof c->name, "cuda: %.60s, %d multiprocessors, %.0f GiB, compute capability %d.%d", p.name, p.multiProcessorCount,
-             (double)p.totalGlobalMem / (1 << 30), p.major, p.minor);
+    snprintf(c->name, sizeof c->name, "cuda: %.60s, %d multiprocessors, %.0f GiB, compute capability %d.%d", p.name,
+             p.multiProcessorCount, (double)p.totalGlobalMem / (1 << 30), p.major, p.minor);
 }
 
 /* What algorithms were timed on. */
@@ -93,7 +96,8 @@ static const char *kind(void *context) {
     tri_cuda *c = context;
     struct cudaDeviceProp p;
     if (!c->kind[0] && cudaGetDeviceProperties(&p, c->device) == cudaSuccess)
-        snprintf(c->kind, sizeof c->kind, "%.60s, %d multiprocessors, cuBLASLt %zu", p.name, p.multiProcessorCount, cublasLtGetVersion());
+        snprintf(c->kind, sizeof c->kind, "%.60s, %d multiprocessors, cuBLASLt %zu", p.name, p.multiProcessorCount,
+                 cublasLtGetVersion());
     return c->kind;
 }
 
@@ -105,7 +109,8 @@ static void use_lane(void *context, int lane) {
 
 static cudaError_t make_streams(tri_cuda *c) {
     cudaError_t error = cudaEventCreateWithFlags(&c->used, cudaEventDisableTiming);
-    for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaStreamCreateWithFlags(&c->copy[i], cudaStreamNonBlocking);
+    for (int i = 0; i < 2 && error == cudaSuccess; i++)
+        error = cudaStreamCreateWithFlags(&c->copy[i], cudaStreamNonBlocking);
     c->blas_bytes = BLAS_BYTES;
     for (int lane = 0; lane < TRI_LANES && error == cudaSuccess; lane++) {
         error = cudaStreamCreateWithFlags(&c->lane[lane].compute, cudaStreamNonBlocking);
@@ -133,13 +138,15 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
     c->core = core;
     c->stage_bytes = STAGE_HEAD + inputs;
     tri_status status = choose(core, local, &c->device);
-    if (status == TRI_OK && !(tri__cuda_products_open(c) && tri__cuda_graphs_open(c))) status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
+    if (status == TRI_OK && !(tri__cuda_products_open(c) && tri__cuda_graphs_open(c)))
+        status = core->fail(TRI_RESOURCE, "out of memory for a GPU's context");
     if (status == TRI_OK) {
         name_device(c);
         cudaError_t error = make_streams(c);
         if (error == cudaSuccess) error = make_stages(c);
         if (error != cudaSuccess) status = fail(core, error, "open a context");
-        else if (cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS) status = core->fail(TRI_INTERNAL, "cuBLASLt does not start on this GPU");
+        else if (cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS)
+            status = core->fail(TRI_INTERNAL, "cuBLASLt does not start on this GPU");
     }
     if (status != TRI_OK) close_context(c);
     else *context = c;
@@ -155,8 +162,10 @@ static tri_status alloc(void *context, size_t bytes, void **out) {
     if (error == cudaSuccess) return TRI_OK;
     cudaGetLastError(); /* it is told here: not again by the next launch */
     *out = NULL;
-    return c->core->fail(TRI_RESOURCE, "cannot allocate %zu bytes on the GPU: %s; try a smaller batch, more microbatches or --recompute full",
-                         bytes, cudaGetErrorString(error));
+    return c->core->fail(
+        TRI_RESOURCE,
+        "cannot allocate %zu bytes on the GPU: %s; try a smaller batch, more microbatches or --recompute full", bytes,
+        cudaGetErrorString(error));
 }
 
 static tri_status alloc_second(void *context, const char *folder, size_t bytes, void **out) {
@@ -167,8 +176,9 @@ static tri_status alloc_second(void *context, const char *folder, size_t bytes, 
     if (error != cudaSuccess) {
         cudaGetLastError();
         *out = NULL;
-        return c->core->fail(TRI_RESOURCE, "cannot reserve %zu bytes of the host's memory for what is offloaded: %s; offload less", bytes,
-                             cudaGetErrorString(error));
+        return c->core->fail(TRI_RESOURCE,
+                             "cannot reserve %zu bytes of the host's memory for what is offloaded: %s; offload less",
+                             bytes, cudaGetErrorString(error));
     }
     tri__cuda_clear(*out, bytes);
     return TRI_OK;
@@ -188,9 +198,11 @@ static tri_status finish(void *context) {
     tri_cuda *c = context;
     float ms = 0;
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
-    for (int lane = 0; lane < TRI_LANES; lane++) tri__cuda_note(c, cudaStreamSynchronize(c->lane[lane].compute), "a kernel");
+    for (int lane = 0; lane < TRI_LANES; lane++)
+        tri__cuda_note(c, cudaStreamSynchronize(c->lane[lane].compute), "a kernel");
     for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of second memory");
-    if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess) c->worked += ms / 1e3;
+    if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess)
+        c->worked += ms / 1e3;
     c->spanning = 0;
     if (c->error == cudaSuccess) return TRI_OK;
     tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
@@ -270,7 +282,8 @@ static void start(void *context, uint32_t step) {
     memcpy(at, &step, sizeof step);
     if (!c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[0], c->compute), "a kernel");
     c->spanning = 1;
-    tri__cuda_note(c, cudaMemcpyAsync(c->inbox, at, c->stage_used, cudaMemcpyHostToDevice, c->compute), "the inputs' copy");
+    tri__cuda_note(c, cudaMemcpyAsync(c->inbox, at, c->stage_used, cudaMemcpyHostToDevice, c->compute),
+                   "the inputs' copy");
     tri__cuda_note(c, cudaEventRecord(c->stage[c->turn].done, c->compute), "the inputs' copy");
     c->turn = !c->turn;
     c->stage_used = c->inbox_taken = 0;
@@ -295,7 +308,8 @@ void tri__cuda_time(tri_cuda *c, cudaEvent_t begin, cudaEvent_t end, tri_time *t
     float before[2]; /* ms to the last mark */
     cudaError_t error = cudaEventElapsedTime(&before[0], begin, c->mark[c->last_mark]);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&before[1], end, c->mark[c->last_mark]);
-    if (error == cudaSuccess) *time = (tri_time){c->marked - (double)before[0] / 1e3, c->marked - (double)before[1] / 1e3};
+    if (error == cudaSuccess)
+        *time = (tri_time){c->marked - (double)before[0] / 1e3, c->marked - (double)before[1] / 1e3};
     else cudaGetLastError(); /* never recorded: not the next launch's fault */
 }
 
@@ -320,13 +334,35 @@ static int64_t used(void *context) {
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_apart apart = {.copy = copy, .fill = fill, .bring = bring, .start = start, .input = input, .again = tri__cuda_again,
-                                .kept = tri__cuda_kept, .finish = finish, .lane = use_lane,
-                                .signal = signal_point, .await = await_point, .mark = mark, .times = times,
-                                .kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow,
-                                .transfer_time = tri__nccl_time, .worked = worked, .idle = idle, .pulse = pulse, .move = tri__cuda_move,
-                                .moved = tri__cuda_moved, .name = tri__nccl_name, .join = tri__nccl_join, .leave = tri__nccl_leave,
-                                .post = tri__nccl_post, .wait = tri__nccl_wait, .check = tri__nccl_check, .used = used};
+static const tri_apart apart = {.copy = copy,
+                                .fill = fill,
+                                .bring = bring,
+                                .start = start,
+                                .input = input,
+                                .again = tri__cuda_again,
+                                .kept = tri__cuda_kept,
+                                .finish = finish,
+                                .lane = use_lane,
+                                .signal = signal_point,
+                                .await = await_point,
+                                .mark = mark,
+                                .times = times,
+                                .kind = kind,
+                                .tune = tri__cuda_tune,
+                                .follow = tri__cuda_follow,
+                                .transfer_time = tri__nccl_time,
+                                .worked = worked,
+                                .idle = idle,
+                                .pulse = pulse,
+                                .move = tri__cuda_move,
+                                .moved = tri__cuda_moved,
+                                .name = tri__nccl_name,
+                                .join = tri__nccl_join,
+                                .leave = tri__nccl_leave,
+                                .post = tri__nccl_post,
+                                .wait = tri__nccl_wait,
+                                .check = tri__nccl_check,
+                                .used = used};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 64,

@@ -3,7 +3,8 @@
 
 /* y = x * keep. A thread takes the 8 features of one draw; N is 8 where they are aligned, else 1. */
 template <typename T, int N>
-static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T *x, const int32_t *key, dropper d, int add) {
+static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T *x, const int32_t *key, dropper d,
+                                      int add) {
     int64_t groups = (cols + WIDE - 1) / WIDE, i = (int64_t)blockIdx.x * MAP_THREADS + threadIdx.x;
     if (i >= rows * groups) return;
     int64_t t = i / groups, group = i % groups, at = t * cols + group * WIDE;

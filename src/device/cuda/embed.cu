@@ -1,5 +1,6 @@
-/* embed.cu - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. Tokens are sorted by
- * their row of a table, keeping their order, and one block sums all tokens of a row: no two blocks add to the same place. */
+/* embed.cu - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. Tokens are
+ * sorted by their row of a table, keeping their order, and one block sums all tokens of a row: no two blocks add to the
+ * same place. */
 #include "device/cuda/columns.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -20,8 +21,8 @@ static __device__ __forceinline__ int64_t row_of(int32_t id, held words) {
 
 /* position and type may be left out. */
 template <typename T, int N>
-static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word, held words, const T *position,
-                                    const T *type) {
+static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word,
+                                    held words, const T *position, const T *type) {
     int64_t t = blockIdx.x, row = row_of(ids[t], words);
     for (int64_t c = threadIdx.x * N; c < cols; c += THREADS * N) {
         float a[N] = {}, b[N] = {}, s[N] = {};
@@ -39,13 +40,16 @@ template <typename T> static void embed(const tri_call *call) {
     int64_t rows = call->t[Y].rows, cols = call->t[Y].cols;
     T *y = data<T>(call, Y);                                                                             /* [T,H] */
     const int32_t *ids = data<int32_t>(call, IDS), *pos = data<int32_t>(call, POS);                      /* [T] */
-    const T *word = data<T>(call, WORD), *position = data<T>(call, POSITION), *type = data<T>(call, TYPE); /* [V,H] [P,H] [Y,H] */
+    const T *word = data<T>(call, WORD), *position = data<T>(call, POSITION),
+            *type = data<T>(call, TYPE); /* [V,H] [P,H] [Y,H] */
     held words = {call->attr->row0, call->t[WORD].rows};
     if (rows * cols == 0) return;
     if (cols % WIDE == 0 && aligned(y) && aligned(word) && aligned(position) && aligned(type))
-        embed_kernel<T, WIDE><<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
+        embed_kernel<T, WIDE>
+            <<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
     else
-        embed_kernel<T, 1><<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
+        embed_kernel<T, 1>
+            <<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
     launched(call, "embed");
 }
 
@@ -59,10 +63,11 @@ static __global__ void list_tokens(int n, int32_t first, const int32_t *index, h
     row[i] = (int32_t)(id + 1 == pad ? words.n : row_of(id, words));
 }
 
-/* Block (i, j): where place i of the sorted rows begins a run of equal ones, sums the tokens of the run, in their order, into that
- * row of the table, for 96 N columns from j on. Words that are not held come last, in row `rows`. */
+/* Block (i, j): where place i of the sorted rows begins a run of equal ones, sums the tokens of the run, in their
+ * order, into that row of the table, for 96 N columns from j on. Words that are not held come last, in row `rows`. */
 template <typename T, int N>
-static __global__ void sum_runs(int n, int64_t rows, int64_t cols, const int32_t *row, const int32_t *token, const T *dy, loose table) {
+static __global__ void sum_runs(int n, int64_t rows, int64_t cols, const int32_t *row, const int32_t *token,
+                                const T *dy, loose table) {
     int i = blockIdx.x, end = i + 1;
     int64_t c = ((int64_t)blockIdx.y * THREADS + threadIdx.x) * N;
     if ((i > 0 && row[i - 1] == row[i]) || row[i] >= rows || c >= cols) return;
@@ -88,8 +93,8 @@ typedef struct sorting {
 
 static size_t scratch_for(int n) {
     size_t bytes = 0;
-    cub::DeviceRadixSort::SortPairs(nullptr, bytes, (const int32_t *)nullptr, (int32_t *)nullptr, (const int32_t *)nullptr,
-                                    (int32_t *)nullptr, n);
+    cub::DeviceRadixSort::SortPairs(nullptr, bytes, (const int32_t *)nullptr, (int32_t *)nullptr,
+                                    (const int32_t *)nullptr, (int32_t *)nullptr, n);
     return bytes;
 }
 
@@ -116,22 +121,24 @@ static int bits_for(int64_t rows) {
 
 /* table[index[t] - row0] += dy[t], where there is such a row and index[t] + 1 is not `pad`. */
 template <typename T>
-static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, int32_t pad, const T *dy, int64_t rows,
-                    int64_t cols) {
+static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, int32_t pad, const T *dy,
+                    int64_t rows, int64_t cols) {
     sorting s = sorting_in(tri__cuda(call), rows);
     held words = {row0, call->t[k].rows};
     for (int64_t first = 0; first < rows && s.n > 0; first += s.n) {
         int n = rows - first < s.n ? (int)(rows - first) : s.n;
         list_tokens<<<blocks_for(n, 256), 256, 0, stream(call)>>>(n, (int32_t)first, index, words, pad, s.token_in,
                                                                   s.row_in);
-        record(call, cub::DeviceRadixSort::SortPairs(s.scratch, s.scratch_bytes, s.row_in, s.row, s.token_in, s.token, n, 0,
-                                                     bits_for(words.n + 1), stream(call)), "embed_dw");
+        record(call,
+               cub::DeviceRadixSort::SortPairs(s.scratch, s.scratch_bytes, s.row_in, s.row, s.token_in, s.token, n, 0,
+                                               bits_for(words.n + 1), stream(call)),
+               "embed_dw");
         if (cols % 4 == 0 && aligned(dy))
-            sum_runs<T, 4><<<dim3((unsigned)n, blocks_for(cols, THREADS * 4)), THREADS, 0, stream(call)>>>(n, words.n, cols, s.row, s.token, dy,
-                                                                                                          operand(call, k));
+            sum_runs<T, 4><<<dim3((unsigned)n, blocks_for(cols, THREADS * 4)), THREADS, 0, stream(call)>>>(
+                n, words.n, cols, s.row, s.token, dy, operand(call, k));
         else
-            sum_runs<T, 1><<<dim3((unsigned)n, blocks_for(cols, THREADS)), THREADS, 0, stream(call)>>>(n, words.n, cols, s.row, s.token, dy,
-                                                                                                       operand(call, k));
+            sum_runs<T, 1><<<dim3((unsigned)n, blocks_for(cols, THREADS)), THREADS, 0, stream(call)>>>(
+                n, words.n, cols, s.row, s.token, dy, operand(call, k));
     }
 }
 

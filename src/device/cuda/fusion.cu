@@ -5,7 +5,8 @@ enum { THREADS = 256 };
 
 /* Columns [first, first + width) of `joined` [rows, cols] from or to `part` [rows, width]. */
 template <typename T>
-static __global__ void move_columns(int64_t rows, int64_t cols, int64_t first, int64_t width, T *joined, T *part, int join, int add) {
+static __global__ void move_columns(int64_t rows, int64_t cols, int64_t first, int64_t width, T *joined, T *part,
+                                    int join, int add) {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= rows * width) return;
     T *a = joined + i / width * cols + first + i % width, *to = join ? a : part + i;
@@ -19,8 +20,8 @@ template <typename T> static void concat(const tri_call *call) {
     for (int k = A; k <= C; k++) {
         int64_t width = call->t[k].data ? call->t[k].cols : 0;
         if (rows * width > 0)
-            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(rows, cols, first, width, data<T>(call, Y),
-                                                                                             data<T>(call, k), 1, 0);
+            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
+                rows, cols, first, width, data<T>(call, Y), data<T>(call, k), 1, 0);
         first += width;
     }
     launched(call, "concat");
@@ -33,8 +34,8 @@ template <typename T> static void concat_din(const tri_call *call) {
     for (int k = DA; k <= DC; k++) {
         int64_t width = call->t[k].cols;
         if (rows * width > 0 && call->t[k].data)
-            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(rows, cols, first, width, data<T>(call, DY),
-                                                                                             data<T>(call, k), 0, adds(call, k));
+            move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
+                rows, cols, first, width, data<T>(call, DY), data<T>(call, k), 0, adds(call, k));
         first += width;
     }
     launched(call, "concat_din");

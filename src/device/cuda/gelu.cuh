@@ -1,5 +1,6 @@
-/* gelu.cuh - the Gaussian error linear unit by the error function, as BERT has it, and its slope. fp32 takes the library's
- * functions; 16-bit types a formula of few instructions, whose relative error of 1.6e-4 is below half of their last bit. */
+/* gelu.cuh - the Gaussian error linear unit by the error function, as BERT has it, and its slope. fp32 takes the
+ * library's functions; 16-bit types a formula of few instructions, whose relative error of 1.6e-4 is below half of
+ * their last bit. */
 #ifndef TRI_DEVICE_CUDA_GELU_CUH
 #define TRI_DEVICE_CUDA_GELU_CUH
 
@@ -8,8 +9,10 @@
 /* Phi(-|x|) = 2^p(|x|): the polynomial is the closest on 0..5, and falls on beyond. */
 static __device__ __forceinline__ float fast_tail(float x) {
     float z = fabsf(x);
-    return power_of_2(fmaf(z, fmaf(z, fmaf(z, fmaf(z, fmaf(z, -2.69919517e-4f, 5.29736606e-3f), -0.0463193953f), -0.466907382f), -1.147789f),
-                           -1.00022829f));
+    return power_of_2(fmaf(
+        z,
+        fmaf(z, fmaf(z, fmaf(z, fmaf(z, -2.69919517e-4f, 5.29736606e-3f), -0.0463193953f), -0.466907382f), -1.147789f),
+        -1.00022829f));
 }
 
 template <typename T> struct gelu_op {

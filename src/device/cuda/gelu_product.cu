@@ -1,36 +1,67 @@
-/* gelu_product.cu - products on Hopper's tensor cores whose results pass through GELU, or its gradient, before they are written: what
- * cuBLASLt, whose GELU is the tanh approximation, needs another pass over memory for.
+/* gelu_product.cu - products on Hopper's tensor cores whose results pass through GELU, or its gradient, before they are
+ * written: what cuBLASLt, whose GELU is the tanh approximation, needs another pass over memory for.
  *
- * A block stays for many tiles of 128 rows by 256 columns. One thread has tiles of both factors fetched, 64 of the summed dimension at a
- * time (a step); two blocks form a cluster, work on the same columns and fetch half of that factor each, for both. Two warpgroups multiply,
- * 64 rows each, round their results into shared memory, and go on; other warps take them from there through GELU to memory, while the next
- * tile is multiplied. Sums over rows are made by one warp each, in the order of rows: the same bits every time. */
+ * A block stays for many tiles of 128 rows by 256 columns. One thread has tiles of both factors fetched, 64 of the
+ * summed dimension at a time (a step); two blocks form a cluster, work on the same columns and fetch half of that
+ * factor each, for both. Two warpgroups multiply, 64 rows each, round their results into shared memory, and go on;
+ * other warps take them from there through GELU to memory, while the next tile is multiplied. Sums over rows are made
+ * by one warp each, in the order of rows: the same bits every time. */
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/product.cuh"
 
 enum {
-    ROWS = 128, COLS = 256, STEP = 64, STAGES = 3,          /* of a tile; of the summed dimension; steps in shared memory */
-    GROUP = 128, GROUP_ROWS = 64, PRODUCT_WARPS = ROWS / 16,/* threads and rows that multiply together; all warps that do */
-    X_BYTES = ROWS * ROW_BYTES, W_BYTES = COLS * ROW_BYTES, STAGE_BYTES = X_BYTES + W_BYTES, /* of a step */
-    BOX = ROWS * ROW_BYTES, BOXES = COLS / PANEL,           /* 64 columns of results */
-    RESULTS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = RESULTS_AT + BOXES * BOX,
+    ROWS = 128,
+    COLS = 256,
+    STEP = 64,
+    STAGES = 3, /* of a tile; of the summed dimension; steps in shared memory */
+    GROUP = 128,
+    GROUP_ROWS = 64,
+    PRODUCT_WARPS = ROWS / 16, /* threads and rows that multiply together; all warps that do */
+    X_BYTES = ROWS * ROW_BYTES,
+    W_BYTES = COLS * ROW_BYTES,
+    STAGE_BYTES = X_BYTES + W_BYTES, /* of a step */
+    BOX = ROWS * ROW_BYTES,
+    BOXES = COLS / PANEL, /* 64 columns of results */
+    RESULTS_AT = STAGES * STAGE_BYTES,
+    BARRIERS_AT = RESULTS_AT + BOXES * BOX,
     ALL_BYTES = BARRIERS_AT + (2 * STAGES + 2) * 8 + ATOM_BYTES, /* with what aligning takes */
-    SLICE = 4, SLICES = ROWS / SLICE,                       /* rows that a warp ends at once; of a tile */
-    LEAST_ROWS = 1024 /* fewer leave most of the GPU without a tile, where cuBLASLt takes smaller ones */
+    SLICE = 4,
+    SLICES = ROWS / SLICE, /* rows that a warp ends at once; of a tile */
+    LEAST_ROWS = 1024      /* fewer leave most of the GPU without a tile, where cuBLASLt takes smaller ones */
 };
 
-/* Forward, three warps keep up with the products, and leave registers for instructions of 256 columns, which read shared memory least. Its
- * gradient takes eight warps; then no more than 128 columns fit an instruction. Registers are of a thread: of the groups that multiply,
- * those that end and the one that fetches; 0: all have the same. */
+/* Forward, three warps keep up with the products, and leave registers for instructions of 256 columns, which read
+ * shared memory least. Its gradient takes eight warps; then no more than 128 columns fit an instruction. Registers are
+ * of a thread: of the groups that multiply, those that end and the one that fetches; 0: all have the same. */
 template <bool BACK> struct roles {
-    enum { END_WARPS = 3, PARTS = 1, MOST_SLICES = (SLICES + END_WARPS - 1) / END_WARPS, END_BOXES = BOXES, HALVES = 1, TOGETHER = 4,
-           THREADS = (PRODUCT_WARPS + END_WARPS + 1) * WARP, PRODUCT_REGISTERS = 0, END_REGISTERS = 0, FETCH_REGISTERS = 0 };
+    enum {
+        END_WARPS = 3,
+        PARTS = 1,
+        MOST_SLICES = (SLICES + END_WARPS - 1) / END_WARPS,
+        END_BOXES = BOXES,
+        HALVES = 1,
+        TOGETHER = 4,
+        THREADS = (PRODUCT_WARPS + END_WARPS + 1) * WARP,
+        PRODUCT_REGISTERS = 0,
+        END_REGISTERS = 0,
+        FETCH_REGISTERS = 0
+    };
 };
 template <> struct roles<true> {
-    enum { END_WARPS = 8, PARTS = END_WARPS / BOXES, MOST_SLICES = SLICES / PARTS, END_BOXES = 1, HALVES = 2, TOGETHER = 2,
-           THREADS = (PRODUCT_WARPS + END_WARPS) * WARP + GROUP, PRODUCT_REGISTERS = 160, END_REGISTERS = 64, FETCH_REGISTERS = 32 };
+    enum {
+        END_WARPS = 8,
+        PARTS = END_WARPS / BOXES,
+        MOST_SLICES = SLICES / PARTS,
+        END_BOXES = 1,
+        HALVES = 2,
+        TOGETHER = 2,
+        THREADS = (PRODUCT_WARPS + END_WARPS) * WARP + GROUP,
+        PRODUCT_REGISTERS = 160,
+        END_REGISTERS = 64,
+        FETCH_REGISTERS = 32
+    };
 };
 
 typedef struct product_args {
@@ -114,9 +145,11 @@ template <bool BACK> struct product_sums {
     }
 };
 
-/* Adds the bias of a thread's columns (pairs of them, 8 columns apart; `bias` is the first) and rounds this warp's 16 rows into boxes. */
+/* Adds the bias of a thread's columns (pairs of them, 8 columns apart; `bias` is the first) and rounds this warp's 16
+ * rows into boxes. */
 template <typename T, bool BACK>
-static __device__ __forceinline__ void put_results(const product_room<BACK> &m, const product_sums<BACK> &d, const uint32_t *bias) {
+static __device__ __forceinline__ void put_results(const product_room<BACK> &m, const product_sums<BACK> &d,
+                                                   const uint32_t *bias) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane % 16;
 #pragma unroll
     for (int k = 0; k < COLS / 16; k++) {
@@ -134,7 +167,8 @@ static __device__ __forceinline__ void put_results(const product_room<BACK> &m, 
     }
 }
 
-template <typename T, bool BACK> static __device__ __forceinline__ void multiply_all(const product_args &a, const product_room<BACK> &m) {
+template <typename T, bool BACK>
+static __device__ __forceinline__ void multiply_all(const product_args &a, const product_room<BACK> &m) {
     enum { HALVES = roles<BACK>::HALVES };
     ring<STAGES> stage = {0, 0};
     /* the same for a warp, and known to be */
@@ -151,7 +185,8 @@ template <typename T, bool BACK> static __device__ __forceinline__ void multiply
 #pragma unroll
                 for (int i = 0; i < HALVES; i++)
                     wgmma<T>::template run<0, BACK>(d.half[i], tile(x, k * 32),
-                                                    tile(w, i * (W_BYTES / 2) + k * (BACK ? 16 * ROW_BYTES : 32)), step > 0 || k > 0);
+                                                    tile(w, i * (W_BYTES / 2) + k * (BACK ? 16 * ROW_BYTES : 32)),
+                                                    step > 0 || k > 0);
             wgmma_commit();
             if (step > 0) {
                 wgmma_wait<1>();
@@ -211,8 +246,8 @@ template <typename T> static __device__ __forceinline__ void end_forward(const p
 
 /* The same of the gradient; `sum` [8] of what is written, in the order of rows. h is fetched two slices ahead. */
 template <typename T>
-static __device__ __forceinline__ void end_backward(const product_args &a, const product_room<true> &m, uint32_t lap, const end_place &p,
-                                                    float (&sum)[WIDE]) {
+static __device__ __forceinline__ void end_backward(const product_args &a, const product_room<true> &m, uint32_t lap,
+                                                    const end_place &p, float (&sum)[WIDE]) {
     enum { TOGETHER = roles<true>::TOGETHER };
     int64_t further = (int64_t)SLICE * a.cols;
     const T *h = (const T *)a.h + p.at;
@@ -245,7 +280,8 @@ static __device__ __forceinline__ void end_backward(const product_args &a, const
     }
 }
 
-/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first column. */
+/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
+ * column. */
 static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part) {
 #pragma unroll
     for (int k = 0; k < WIDE; k++)
@@ -254,7 +290,8 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part)
     if (threadIdx.x % WARP < WIDE) store<WIDE>(part, sum);
 }
 
-template <typename T, bool BACK> static __device__ __forceinline__ void end_all(const product_args &a, const product_room<BACK> &m) {
+template <typename T, bool BACK>
+static __device__ __forceinline__ void end_all(const product_args &a, const product_room<BACK> &m) {
     typedef roles<BACK> role;
     int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
     int begin = (BACK ? warp / BOXES : warp) * role::MOST_SLICES, slices = min((int)role::MOST_SLICES, SLICES - begin);
@@ -272,7 +309,8 @@ template <typename T, bool BACK> static __device__ __forceinline__ void end_all(
             if constexpr (BACK) {
                 float sum[WIDE] = {};
                 end_backward<T>(a, m, lap, p, sum);
-                if (place.row < a.rows) put_sums(sum, a.part + (place.row / ROWS * role::PARTS + warp / BOXES) * a.cols + col);
+                if (place.row < a.rows)
+                    put_sums(sum, a.part + (place.row / ROWS * role::PARTS + warp / BOXES) * a.cols + col);
             } else {
                 end_forward<T>(a, p);
             }
@@ -307,12 +345,14 @@ static __global__ void IN_CLUSTERS __launch_bounds__(roles<BACK>::THREADS, 1)
 #endif
 }
 
-int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols, int tile_rows) {
+int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols,
+                             int tile_rows) {
     cuuint64_t size[2] = {(cuuint64_t)cols, (cuuint64_t)rows}, stride[1] = {(cuuint64_t)cols * 2};
     cuuint32_t tile[2] = {PANEL, (cuuint32_t)tile_rows}, each[2] = {1, 1};
     if (!cuda->encode) {
         cudaDriverEntryPointQueryResult found;
-        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &cuda->encode, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &cuda->encode, 12000, cudaEnableDefault,
+                                             &found) != cudaSuccess ||
             found != cudaDriverEntryPointSuccess) {
             cudaGetLastError();
             cuda->encode = NULL;
@@ -322,26 +362,30 @@ int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const 
     auto *encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(cuda->encode);
     CUtensorMapDataType type = dtype == TRI_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     return encode(map, type, 2, const_cast<void *>(data), size, stride, tile, each, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 template <typename T, bool BACK>
-static void launch(const tri_call *call, const product_args &a, const CUtensorMap &x, const CUtensorMap &w, const char *where) {
+static void launch(const tri_call *call, const product_args &a, const CUtensorMap &x, const CUtensorMap &w,
+                   const char *where) {
     auto *kernel = gelu_product_kernel<T, BACK>;
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ALL_BYTES), where);
-    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, roles<BACK>::THREADS, ALL_BYTES, stream(call)>>>(a, x, w);
+    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, roles<BACK>::THREADS, ALL_BYTES,
+             stream(call)>>>(a, x, w);
     launched(call, where);
 }
 
 /* x [rows, summed] times w as it is stored, to [rows, cols]; no launch while products are being timed. */
-template <bool BACK> static int run(const tri_call *call, product_args a, const tri_tensor *x, const tri_tensor *w, const char *where) {
+template <bool BACK>
+static int run(const tri_call *call, product_args a, const tri_tensor *x, const tri_tensor *w, const char *where) {
     tri_cuda *cuda = tri__cuda(call);
     CUtensorMap x_map, w_map;
     int64_t cols = BACK ? w->cols : w->rows;
     int dtype = call->dtype[0];
     if (dtype == TRI_F32 || !is_hopper(call) || cols % COLS || x->cols % STEP || x->cols == 0 || x->rows < LEAST_ROWS ||
-        (BACK && parts_of(x->rows) > MOST_PARTS) || !aligned(a.y) || !aligned(a.h) || !aligned(a.b) || !aligned(x->data) ||
-        !aligned(w->data))
+        (BACK && parts_of(x->rows) > MOST_PARTS) || !aligned(a.y) || !aligned(a.h) || !aligned(a.b) ||
+        !aligned(x->data) || !aligned(w->data))
         return 0;
     a.rows = x->rows, a.cols = (int)cols, a.across = a.cols / COLS, a.steps = (int)(x->cols / STEP);
     a.tiles = (int)blocks_for(a.rows, ROWS * CLUSTER) * a.across;
@@ -368,7 +412,8 @@ int gelu_din_product(const tri_call *call) {
     product_args a = {};
     a.y = call->t[DX].data, a.h = call->t[X].data, a.part = static_cast<float *>(call->work);
     if (!run<true>(call, a, &call->t[DY], &call->t[W], "linear_gelu_din")) return 0;
-    if (!only_timed(call)) end_columns(call, call->t[DX].cols, parts_of(call->t[DX].rows), 1, {{operand(call, DB)}, {adds(call, DB)}});
+    if (!only_timed(call))
+        end_columns(call, call->t[DX].cols, parts_of(call->t[DX].rows), 1, {{operand(call, DB)}, {adds(call, DB)}});
     launched(call, "linear_gelu_din");
     return 1;
 }

@@ -1,10 +1,10 @@
-/* graph.c - runs kept as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one that it has in a graph: narrow
- * layers and short texts are bound by that, wide ones are not.
+/* graph.c - runs kept as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one that it has
+ * in a graph: narrow layers and short texts are bound by that, wide ones are not.
  *
- * A run is captured when its key comes again. Making a graph takes as long as queueing the run a few times, so that graphs are only made
- * while replays pay for them: texts whose token counts never come again cost nothing but the first few. What a graph may not have (events
- * that the host looks at, allocations) a run does not queue; should a library do so all the same, the run is queued as ever, and not tried
- * again. */
+ * A run is captured when its key comes again. Making a graph takes as long as queueing the run a few times, so that
+ * graphs are only made while replays pay for them: texts whose token counts never come again cost nothing but the first
+ * few. What a graph may not have (events that the host looks at, allocations) a run does not queue; should a library do
+ * so all the same, the run is queued as ever, and not tried again. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* linear.cu - dense layers and their gradients by cuBLASLt, which adds the bias as it multiplies. The library's GELU is the tanh
- * approximation, ours is exact, so it runs after the product where gelu_product.cu does not do both. */
+/* linear.cu - dense layers and their gradients by cuBLASLt, which adds the bias as it multiplies. The library's GELU is
+ * the tanh approximation, ours is exact, so it runs after the product where gelu_product.cu does not do both. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/gelu_product.cuh"
@@ -38,7 +38,8 @@ static void linear_din(const tri_call *call) {
     int64_t rows = call->t[DY].rows, out = call->t[W].rows, in = call->t[W].cols;
     if (rows == 0) return;
     product p = new_product(in, rows, out, call->dtype[W], call->dtype[DX]);
-    p.a = call->t[W].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DX].data, p.shape.add = adds(call, DX);
+    p.a = call->t[W].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DX].data,
+    p.shape.add = adds(call, DX);
     multiply(call, &p, "linear_din");
 }
 
@@ -61,13 +62,16 @@ static void linear_dw(const tri_call *call) {
     int64_t rows = call->t[DY].rows, out = call->t[DW].rows, in = call->t[DW].cols;
     if (rows == 0) {
         if (!adds(call, DW))
-            record(call, cudaMemsetAsync(call->t[DW].data, 0, (size_t)(out * in) * (call->dtype[DW] == TRI_F32 ? 4 : 2), stream(call)),
+            record(call,
+                   cudaMemsetAsync(call->t[DW].data, 0, (size_t)(out * in) * (call->dtype[DW] == TRI_F32 ? 4 : 2),
+                                   stream(call)),
                    "linear_dw");
         return;
     }
     product p = new_product(in, out, rows, call->dtype[X], call->dtype[DW]);
     p.shape.b_turned = 1, p.tokens_in_k = 1;
-    p.a = call->t[X].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DW].data, p.shape.add = adds(call, DW);
+    p.a = call->t[X].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DW].data,
+    p.shape.add = adds(call, DW);
     multiply(call, &p, "linear_dw");
 }
 

@@ -1,13 +1,13 @@
-/* loss.cu - class-weighted cross entropy. `inv` is 1 / the sum of the label weights of the whole global batch, so that losses
- * and gradients of microbatches and replicas simply add up. */
+/* loss.cu - class-weighted cross entropy. `inv` is 1 / the sum of the label weights of the whole global batch, so that
+ * losses and gradients of microbatches and replicas simply add up. */
 #include "device/cuda/common.cuh"
 
 enum { THREADS = 256 };
 
 /* One block: a thread has every 256th sample, and the sum of the threads is taken in one order. */
 template <typename T>
-static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *loss, float *probs, const T *logits, const int32_t *labels,
-                                            const float *cw, const double *inv, int add) {
+static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *loss, float *probs, const T *logits,
+                                            const int32_t *labels, const float *cw, const double *inv, int add) {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const T *row = logits + i * classes; /* [classes] */
@@ -23,8 +23,9 @@ static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *
 }
 
 template <typename T>
-static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *dlogits, const float *probs, const int32_t *labels,
-                                                const float *cw, const double *inv, const float *scale, int add) {
+static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *dlogits, const float *probs,
+                                                const int32_t *labels, const float *cw, const double *inv,
+                                                const float *scale, int add) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, i = at / classes;
     if (at >= n * classes) return;
     float factor = (float)(*inv * (scale ? *scale : 1.0f)) * cw[labels[i]];
@@ -34,9 +35,10 @@ static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *d
 
 template <typename T> static void cross_entropy(const tri_call *call) {
     enum { LOSS, PROBS, LOGITS, LABELS, CW, INV };
-    cross_entropy_kernel<T><<<1, THREADS, 0, stream(call)>>>(call->t[PROBS].rows, call->t[PROBS].cols, data<double>(call, LOSS),
-                                                             data<float>(call, PROBS), data<T>(call, LOGITS), data<int32_t>(call, LABELS),
-                                                             data<float>(call, CW), data<double>(call, INV), adds(call, LOSS));
+    cross_entropy_kernel<T>
+        <<<1, THREADS, 0, stream(call)>>>(call->t[PROBS].rows, call->t[PROBS].cols, data<double>(call, LOSS),
+                                          data<float>(call, PROBS), data<T>(call, LOGITS), data<int32_t>(call, LABELS),
+                                          data<float>(call, CW), data<double>(call, INV), adds(call, LOSS));
     launched(call, "cross_entropy");
 }
 
@@ -45,8 +47,9 @@ template <typename T> static void cross_entropy_din(const tri_call *call) {
     int64_t n = elements(call, DLOGITS);
     if (n == 0) return;
     cross_entropy_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        call->t[DLOGITS].rows, call->t[DLOGITS].cols, data<T>(call, DLOGITS), data<float>(call, PROBS), data<int32_t>(call, LABELS),
-        data<float>(call, CW), data<double>(call, INV), data<float>(call, SCALE), adds(call, DLOGITS));
+        call->t[DLOGITS].rows, call->t[DLOGITS].cols, data<T>(call, DLOGITS), data<float>(call, PROBS),
+        data<int32_t>(call, LABELS), data<float>(call, CW), data<double>(call, INV), data<float>(call, SCALE),
+        adds(call, DLOGITS));
     launched(call, "cross_entropy_din");
 }
 

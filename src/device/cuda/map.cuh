@@ -1,5 +1,5 @@
-/* map.cuh - functions of one or two operands, element by element, into the first. A thread takes 8 elements in 16-byte accesses
- * where alignment allows, else one. */
+/* map.cuh - functions of one or two operands, element by element, into the first. A thread takes 8 elements in 16-byte
+ * accesses where alignment allows, else one. */
 #ifndef TRI_DEVICE_CUDA_MAP_CUH
 #define TRI_DEVICE_CUDA_MAP_CUH
 
@@ -8,7 +8,8 @@
 enum { MAP_THREADS = 256 };
 
 /* y = F(a), or y += F(a); y and a may be the same memory. */
-template <class F, typename Y, typename A, int N> static __global__ void map1_kernel(int64_t n, Y *y, const A *a, int add) {
+template <class F, typename Y, typename A, int N>
+static __global__ void map1_kernel(int64_t n, Y *y, const A *a, int add) {
     int64_t i = ((int64_t)blockIdx.x * MAP_THREADS + threadIdx.x) * N;
     if (i + N <= n) {
         float x[N];
@@ -23,7 +24,8 @@ template <class F, typename Y, typename A, int N> static __global__ void map1_ke
         }
 }
 
-template <class F, typename T, int N> static __global__ void map2_kernel(int64_t n, T *y, const T *a, const T *b, int add) {
+template <class F, typename T, int N>
+static __global__ void map2_kernel(int64_t n, T *y, const T *a, const T *b, int add) {
     int64_t i = ((int64_t)blockIdx.x * MAP_THREADS + threadIdx.x) * N;
     if (i + N <= n) {
         float x[N], z[N];
@@ -60,7 +62,8 @@ template <class F, typename T> static void map2(const tri_call *call, const char
     const T *a = data<T>(call, 1), *b = data<T>(call, 2);
     if (n == 0) return;
     if (aligned(y) && aligned(a) && aligned(b))
-        map2_kernel<F, T, WIDE><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, 0));
+        map2_kernel<F, T, WIDE>
+            <<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, 0));
     else
         map2_kernel<F, T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, a, b, adds(call, 0));
     launched(call, name);

@@ -1,10 +1,10 @@
 /* nccl.c - transfers among GPUs by NCCL, which is loaded when a group is first made: a run on one GPU does without it.
  *
- * A transfer is queued on its group's stream, after the kernels queued so far; its wait holds back the kernels that follow, never
- * the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
+ * A transfer is queued on its group's stream, after the kernels queued so far; its wait holds back the kernels that
+ * follow, never the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
  *
- * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection, leaving) returns with
- * NCCL at work in a thread of its own, and is looked at until it is through or poll ends. */
+ * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection,
+ * leaving) returns with NCCL at work in a thread of its own, and is looked at until it is through or poll ends. */
 #include "device/cuda/cuda.h"
 
 #include "base/clock.h"
@@ -28,21 +28,21 @@ typedef struct nccl_config { /* as of 2.14: later ones take their defaults for w
 enum { NCCL_SUM = 0, NCCL_SUCCESS = 0, NCCL_CUDA = 1, NCCL_INTERNAL = 3, NCCL_IN_PROGRESS = 7 };
 static const double LEAVE_SECONDS = 5; /* nothing is lost then: all transfers were waited for */
 
-#define NCCL_FUNCTIONS(X)                                                                                                                  \
-    X(GetUniqueId, (nccl_id *))                                                                                                            \
-    X(CommInitRankConfig, (nccl_comm **, int, nccl_id, int, nccl_config *))                                                                \
-    X(CommGetAsyncError, (nccl_comm *, int *))                                                                                             \
-    X(CommFinalize, (nccl_comm *))                                                                                                         \
-    X(CommDestroy, (nccl_comm *))                                                                                                          \
-    X(CommAbort, (nccl_comm *))                                                                                                            \
-    X(GroupStart, (void))                                                                                                                  \
-    X(GroupEnd, (void))                                                                                                                    \
-    X(AllReduce, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t))                                                      \
-    X(AllGather, (const void *, void *, size_t, int, nccl_comm *, cudaStream_t))                                                           \
-    X(ReduceScatter, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t))                                                  \
-    X(Broadcast, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t))                                                      \
-    X(Reduce, (const void *, void *, size_t, int, int, int, nccl_comm *, cudaStream_t))                                                    \
-    X(Send, (const void *, size_t, int, int, nccl_comm *, cudaStream_t))                                                                   \
+#define NCCL_FUNCTIONS(X) \
+    X(GetUniqueId, (nccl_id *)) \
+    X(CommInitRankConfig, (nccl_comm **, int, nccl_id, int, nccl_config *)) \
+    X(CommGetAsyncError, (nccl_comm *, int *)) \
+    X(CommFinalize, (nccl_comm *)) \
+    X(CommDestroy, (nccl_comm *)) \
+    X(CommAbort, (nccl_comm *)) \
+    X(GroupStart, (void)) \
+    X(GroupEnd, (void)) \
+    X(AllReduce, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t)) \
+    X(AllGather, (const void *, void *, size_t, int, nccl_comm *, cudaStream_t)) \
+    X(ReduceScatter, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t)) \
+    X(Broadcast, (const void *, void *, size_t, int, int, nccl_comm *, cudaStream_t)) \
+    X(Reduce, (const void *, void *, size_t, int, int, int, nccl_comm *, cudaStream_t)) \
+    X(Send, (const void *, size_t, int, int, nccl_comm *, cudaStream_t)) \
     X(Recv, (void *, size_t, int, int, nccl_comm *, cudaStream_t))
 
 typedef struct tri_nccl {
@@ -65,8 +65,11 @@ static tri_status load(tri_cuda *c) {
     if (c->nccl) return TRI_OK;
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return c->core->fail(TRI_USAGE, "several ranks on GPUs need NCCL, which does not load (%s): install libnccl2, or name its folder in "
-                             "LD_LIBRARY_PATH", dlerror());
+        return c->core->fail(
+            TRI_USAGE,
+            "several ranks on GPUs need NCCL, which does not load (%s): install libnccl2, or name its folder in "
+            "LD_LIBRARY_PATH",
+            dlerror());
     tri_nccl *nccl = calloc(1, sizeof *nccl);
     if (!nccl) return c->core->fail(TRI_RESOURCE, "out of memory");
     int missing = 0;
@@ -82,8 +85,8 @@ static tri_status load(tri_cuda *c) {
 
 static tri_status fail(const tri_cuda *c, int error, nccl_comm *comm, const char *what) {
     const char *more = c->nccl->GetLastError(comm);
-    return c->core->fail(TRI_INTERNAL, "NCCL cannot %s: %s%s%s", what, c->nccl->GetErrorString(error), more && *more ? "; " : "",
-                         more ? more : "");
+    return c->core->fail(TRI_INTERNAL, "NCCL cannot %s: %s%s%s", what, c->nccl->GetErrorString(error),
+                         more && *more ? "; " : "", more ? more : "");
 }
 
 /* What became of a call that may have left NCCL at work. */
@@ -120,8 +123,8 @@ static int type_of(tri_dtype dtype) {
     }
 }
 
-/* What the first transfer between two would do first: connections are made by both ends at once, and in a step one host would wait for
- * the other. */
+/* What the first transfer between two would do first: connections are made by both ends at once, and in a step one host
+ * would wait for the other. */
 static int connect_pair(const tri_cuda *c, group *g) {
     void *byte = NULL;
     cudaError_t state = cudaErrorNotReady;
@@ -141,7 +144,8 @@ static void free_group(group *g) {
     free(g);
 }
 
-tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll, void **out) {
+tri_status tri__nccl_join(void *context, const char *name, int n, int me, int oneway, const tri_wait_poll *poll,
+                          void **out) {
     tri_cuda *c = context;
     nccl_id id;
     nccl_config config = {.size = sizeof config, .magic = 0xcafebeef, .version = 21400, .blocking = 0};
@@ -153,7 +157,8 @@ tri_status tri__nccl_join(void *context, const char *name, int n, int me, int on
     memcpy(id.bytes, name, sizeof id.bytes);
     int error = c->nccl->CommInitRankConfig(&g->comm, n, id, me, &config);
     if (g->comm) error = outcome(c, g, error);
-    if (!error && !c->ready && cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming) != cudaSuccess) error = NCCL_CUDA;
+    if (!error && !c->ready && cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming) != cudaSuccess)
+        error = NCCL_CUDA;
     if (!error && cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking) != cudaSuccess) error = NCCL_CUDA;
     if (!error && oneway) error = connect_pair(c, g);
     if (!error) return *out = g, TRI_OK;
@@ -197,7 +202,8 @@ static void abort_groups(const tri_cuda *c, void *const *groups, int n) {
 
 static int is_over(const tri_cuda *c, group *g, double begun) {
     int state = NCCL_SUCCESS, error = c->nccl->CommGetAsyncError(g->comm, &state);
-    return error || state != NCCL_IN_PROGRESS || g->poll->ask(g->poll->argument) != TRI_OK || tri__clock() - begun > LEAVE_SECONDS;
+    return error || state != NCCL_IN_PROGRESS || g->poll->ask(g->poll->argument) != TRI_OK ||
+           tri__clock() - begun > LEAVE_SECONDS;
 }
 
 /* Members leave together, or after a while alone. */
@@ -230,7 +236,9 @@ tri_status tri__nccl_check(void *context, void *of) {
     group *g = of;
     int state = NCCL_SUCCESS;
     if (g->ended != TRI_OK) return TRI_OK; /* another rank's failure, which is known */
-    if (!g->error && (g->error = c->nccl->CommGetAsyncError(g->comm, &state)) == NCCL_SUCCESS && state != NCCL_IN_PROGRESS) g->error = state;
+    if (!g->error && (g->error = c->nccl->CommGetAsyncError(g->comm, &state)) == NCCL_SUCCESS &&
+        state != NCCL_IN_PROGRESS)
+        g->error = state;
     return g->error ? fail(c, g->error, g->comm, "go on with a transfer") : TRI_OK;
 }
 
@@ -252,7 +260,8 @@ static int gather_uneven(const tri_cuda *c, const group *g, const tri_collective
     char *to = w->out;
     int error = c->nccl->GroupStart();
     for (int k = 0; k < g->n && !error; to += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k]) error = c->nccl->Broadcast(k == g->me ? w->in : to, to, (size_t)w->counts[k], type, k, g->comm, g->stream);
+        if (w->counts[k])
+            error = c->nccl->Broadcast(k == g->me ? w->in : to, to, (size_t)w->counts[k], type, k, g->comm, g->stream);
     int end = c->nccl->GroupEnd();
     return error ? error : end;
 }
@@ -261,7 +270,9 @@ static int scatter_uneven(const tri_cuda *c, const group *g, const tri_collectiv
     const char *from = w->in;
     int error = c->nccl->GroupStart();
     for (int k = 0; k < g->n && !error; from += (size_t)w->counts[k] * width, k++)
-        if (w->counts[k]) error = c->nccl->Reduce(from, k == g->me ? w->out : NULL, (size_t)w->counts[k], type, NCCL_SUM, k, g->comm, g->stream);
+        if (w->counts[k])
+            error = c->nccl->Reduce(from, k == g->me ? w->out : NULL, (size_t)w->counts[k], type, NCCL_SUM, k, g->comm,
+                                    g->stream);
     int end = c->nccl->GroupEnd();
     return error ? error : end;
 }
@@ -277,9 +288,11 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     case TRI_SEND: return nccl->Send(w->in, count, type, w->root, g->comm, g->stream);
     case TRI_RECV: return nccl->Recv(w->out, count, type, w->root, g->comm, g->stream);
     case TRI_ALL_GATHER:
-        return even ? nccl->AllGather(w->in, w->out, count, type, g->comm, g->stream) : gather_uneven(c, g, w, type, width);
+        return even ? nccl->AllGather(w->in, w->out, count, type, g->comm, g->stream)
+                    : gather_uneven(c, g, w, type, width);
     case TRI_REDUCE_SCATTER:
-        return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream) : scatter_uneven(c, g, w, type, width);
+        return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream)
+                    : scatter_uneven(c, g, w, type, width);
     default: return -1;
     }
 }
@@ -309,13 +322,15 @@ void tri__nccl_post(void *context, void *to, const tri_collective *what, int num
     tri__cuda_note(c, cudaEventRecord(c->ready, c->compute), "a transfer");
     tri__cuda_note(c, cudaStreamWaitEvent(g->stream, c->ready, 0), "a transfer");
     if (c->marking) tri__cuda_note(c, cudaEventRecord(c->posted[number].begin, g->stream), "a transfer");
-    if (!g->error && g->ended == TRI_OK) g->error = outcome(c, g, queue(c, g, what)); /* launched: the event below follows it */
+    if (!g->error && g->ended == TRI_OK)
+        g->error = outcome(c, g, queue(c, g, what)); /* launched: the event below follows it */
     tri__cuda_note(c, cudaEventRecord(c->posted[number].end, g->stream), "a transfer");
 }
 
 void tri__nccl_wait(void *context, int number) {
     tri_cuda *c = context;
-    if (number < c->n_posted) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->posted[number].end, 0), "a transfer's wait");
+    if (number < c->n_posted)
+        tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->posted[number].end, 0), "a transfer's wait");
 }
 
 void tri__nccl_time(void *context, int number, tri_time *time) {

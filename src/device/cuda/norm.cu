@@ -1,10 +1,15 @@
-/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it. One, two or four warps
- * have a row in their registers, so that every operand is read once; rows too wide or not aligned are read again for each sum. */
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it.
+ * One, two or four warps have a row in their registers, so that every operand is read once; rows too wide or not
+ * aligned are read again for each sum. */
 #include "device/cuda/common.cuh"
 
-enum { ROW_WARPS = 4, MOST_PACKS = 3 }; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */
+enum {
+    ROW_WARPS = 4,
+    MOST_PACKS = 3
+}; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */
 
-/* Sums over the W warps of a row, every thread of the block taking part; `turn` differs from one sum of a kernel to the next. */
+/* Sums over the W warps of a row, every thread of the block taking part; `turn` differs from one sum of a kernel to the
+ * next. */
 template <int W> static __device__ __forceinline__ float row_sum(float x, int turn) {
     __shared__ float part[2][ROW_WARPS];
     x = warp_sum(x);
@@ -29,7 +34,8 @@ typedef struct norm_args {
 } norm_args;
 
 /* PACKS packs a lane of the row's W warps, pack k of a lane at column 8 * (lane + 32 W k). */
-template <typename T, int W, int PACKS> static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
+template <typename T, int W, int PACKS>
+static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
     enum { LANES = W * WARP };
     int64_t t = (int64_t)blockIdx.x * (ROW_WARPS / W) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES, packs = t < a.rows ? (int)(a.cols / WIDE) : 0;
@@ -103,17 +109,24 @@ static int warps_for(int64_t cols, int all_aligned) {
 }
 
 /* Launches norm_kernel<T, warps, packs>, or norm_any_kernel<T> for 0 warps. */
-#define LAUNCH_PACKS(call, W, args)                                                                                              \
-    switch (blocks_for((args).cols, W * WARP * WIDE)) {                                                                          \
-    case 1: norm_kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;    \
-    case 2: norm_kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); break;    \
-    default: norm_kernel<T, W, MOST_PACKS><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
+#define LAUNCH_PACKS(call, W, args) \
+    switch (blocks_for((args).cols, W * WARP * WIDE)) { \
+    case 1: \
+        norm_kernel<T, W, 1><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
+        break; \
+    case 2: \
+        norm_kernel<T, W, 2><<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
+        break; \
+    default: \
+        norm_kernel<T, W, MOST_PACKS> \
+            <<<blocks_for((args).rows, ROW_WARPS / W), ROW_WARPS * WARP, 0, stream(call)>>>(args); \
     }
 
 template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
     a.rows = call->t[0].rows, a.cols = call->t[0].cols, a.eps = call->attr->eps;
     if (a.rows * a.cols == 0) return;
-    int warps = warps_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) && aligned(a.xhat));
+    int warps = warps_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) &&
+                                      aligned(a.xhat));
     switch (warps) {
     case 0: norm_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a); break;
     case 1: LAUNCH_PACKS(call, 1, a) break;

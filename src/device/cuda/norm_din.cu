@@ -1,6 +1,7 @@
-/* norm_din.cu - the gradient of layer normalisation, alone and through the residual and the dropout before it, with the sums over tokens
- * that come of the same values: of gain, bias and the bias of the dense layer before. A block has a run of rows (columns.cuh), some in its
- * registers and the next on their way. Rows too wide or not aligned are read again for each sum. */
+/* norm_din.cu - the gradient of layer normalisation, alone and through the residual and the dropout before it, with the
+ * sums over tokens that come of the same values: of gain, bias and the bias of the dense layer before. A block has a
+ * run of rows (columns.cuh), some in its registers and the next on their way. Rows too wide or not aligned are read
+ * again for each sum. */
 #include "device/cuda/columns.cuh"
 
 typedef struct norm_din_args {
@@ -47,8 +48,8 @@ template <typename T, int ROWS> struct din_rows {
     }
 };
 
-/* A block has a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in its registers. The next rows are read while
- * these are computed. */
+/* A block has a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in its registers. The next
+ * rows are read while these are computed. */
 template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2) norm_din_kernel(norm_din_args a) {
     enum { ROWS = sizeof(T) == 2 ? 2 : 1 };
     run_of_rows run = rows_of(blockIdx.x, gridDim.x, a.rows);
@@ -66,7 +67,8 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
             if (r >= left) continue;
             rstd[r] = a.rstd[t + r];
             if (a.drop.threshold)
-                bits |= kept_bits(a.drop, *a.drop.step, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1], threadIdx.x)
+                bits |= kept_bits(a.drop, *a.drop.step, (uint32_t)a.key[2 * (t + r)], (uint32_t)a.key[2 * (t + r) + 1],
+                                  threadIdx.x)
                         << 8 * r;
         }
         din_rows<T, ROWS> now = next;
@@ -95,7 +97,8 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
             if (a.dres) put<WIDE>((T *)a.dres + at + r * a.cols, value, a.add_dres);
             pack<T, WIDE> dx = put<WIDE>((T *)a.dx + at + r * a.cols, dropped, a.add_dx);
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) dbias[i] = __fadd_rn(dbias[i], dx.at(i)); /* never part of a product: of what was written */
+            for (int i = 0; i < WIDE; i++)
+                dbias[i] = __fadd_rn(dbias[i], dx.at(i)); /* never part of a product: of what was written */
         }
     }
     if (!a.part || !there) return;
@@ -122,7 +125,8 @@ template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a
 
 template <typename T> static void norm_dw_on(const tri_call *call, int dg, int db, const norm_din_args &a) {
     column_sums to = {{operand(call, db), operand(call, dg)}, {adds(call, db), adds(call, dg)}};
-    sum_columns(call, a.rows, a.cols, sum_and_dot<T>{(const T *)a.dy, (const T *)a.xhat}, aligned(a.dy) && aligned(a.xhat), to);
+    sum_columns(call, a.rows, a.cols, sum_and_dot<T>{(const T *)a.dy, (const T *)a.xhat},
+                aligned(a.dy) && aligned(a.xhat), to);
 }
 
 /* Whether norm_din_kernel has been launched: it takes rows of up to 2560 columns, aligned. */
@@ -140,7 +144,8 @@ template <typename T> static void norm_din(const tri_call *call) {
     a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
     a.rows = call->t[DX].rows, a.cols = call->t[DX].cols;
     if (a.rows * a.cols == 0) return;
-    if (!launch_din<T>(call, a, column_runs(a.rows, a.cols))) norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
+    if (!launch_din<T>(call, a, column_runs(a.rows, a.cols)))
+        norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
     launched(call, "norm_din");
 }
 

@@ -1,5 +1,5 @@
-/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a rank's own rows of what
- * all ranks have whole. */
+/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a
+ * rank's own rows of what all ranks have whole. */
 #include "device/cuda/map.cuh"
 
 enum { THREADS = 256 };
@@ -16,7 +16,8 @@ template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, con
 
 /* A block is one token. The sequence it belongs to is found by halving; rows after the last belong to none. */
 template <typename T>
-static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean, int add) {
+static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean,
+                                       int add) {
     int64_t t = blockIdx.x, low = 0, high = n; /* the last s with seq[s] <= t is in [low, high] */
     while (low < high) {
         int64_t middle = (low + high + 1) / 2;
@@ -35,8 +36,8 @@ static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *
 template <typename T> static void pool(const tri_call *call) {
     enum { Y, X, SEQ };
     if (elements(call, Y) == 0) return;
-    pool_kernel<T><<<(unsigned)call->t[Y].rows, THREADS, 0, stream(call)>>>(call->t[Y].cols, data<T>(call, Y), data<T>(call, X),
-                                                                            data<int32_t>(call, SEQ), call->op == TRI_OP_pool_mean);
+    pool_kernel<T><<<(unsigned)call->t[Y].rows, THREADS, 0, stream(call)>>>(
+        call->t[Y].cols, data<T>(call, Y), data<T>(call, X), data<int32_t>(call, SEQ), call->op == TRI_OP_pool_mean);
     launched(call, "pool");
 }
 
@@ -52,7 +53,8 @@ template <typename T> static void pool_din(const tri_call *call) {
 template <typename T> static void tokens_whole_din(const tri_call *call) {
     enum { DX, DY };
     int64_t n = elements(call, DX);
-    map1_on<same_op, T, T>(call, n, data<T>(call, DX), data<T>(call, DY) + call->attr->part * n, adds(call, DX), "tokens_whole_din");
+    map1_on<same_op, T, T>(call, n, data<T>(call, DX), data<T>(call, DY) + call->attr->part * n, adds(call, DX),
+                           "tokens_whole_din");
 }
 
 const tri_kernel_row tri__cuda_pool[] = {

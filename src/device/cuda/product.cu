@@ -1,5 +1,5 @@
-/* product.cu - products by cuBLASLt: the algorithm of a shape is what timing has found (wisdom), else the library's first guess, and is
- * looked up once. */
+/* product.cu - products by cuBLASLt: the algorithm of a shape is what timing has found (wisdom), else the library's
+ * first guess, and is looked up once. */
 #include "device/cuda/product.cuh"
 
 #include <stdlib.h>
@@ -29,7 +29,9 @@ typedef struct lt_product {
     cublasLtMatrixLayoutOpaque_t a, b, d;
 } lt_product;
 
-static cudaDataType_t type_of(int dtype) { return dtype == TRI_F32 ? CUDA_R_32F : dtype == TRI_BF16 ? CUDA_R_16BF : CUDA_R_16F; }
+static cudaDataType_t type_of(int dtype) {
+    return dtype == TRI_F32 ? CUDA_R_32F : dtype == TRI_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
 
 static int32_t alignment(const void *p) {
     for (int32_t bytes = 256; bytes > 1; bytes /= 2)
@@ -64,23 +66,25 @@ static void describe(const product *p, lt_product *lt) {
 
 static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *lt, const cublasLtMatmulAlgo_t *algo) {
     float one = 1, beta = p->shape.add ? 1.0f : 0.0f;
-    return cublasLtMatmul(cuda->blas, &lt->desc, &one, p->a, &lt->a, p->b, &lt->b, &beta, p->d, &lt->d, p->d, &lt->d, algo,
-                          cuda->blas_work, cuda->blas_bytes, cuda->compute);
+    return cublasLtMatmul(cuda->blas, &lt->desc, &one, p->a, &lt->a, p->b, &lt->b, &beta, p->d, &lt->d, p->d, &lt->d,
+                          algo, cuda->blas_work, cuda->blas_bytes, cuda->compute);
 }
 
 static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cublasLtMatmulHeuristicResult_t *out) {
     cublasLtMatmulPreferenceOpaque_t preference;
-    uint32_t align = (uint32_t)p->shape.align, sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of a sum stay fp32 */
+    uint32_t align = (uint32_t)p->shape.align,
+             sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of a sum stay fp32 */
     int found = 0;
     cublasLtMatmulPreferenceInit(&preference);
-    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes, sizeof cuda->blas_bytes);
+    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes,
+                                         sizeof cuda->blas_bytes);
     cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
     static const cublasLtMatmulPreferenceAttributes_t which[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     for (int i = 0; i < 4; i++) cublasLtMatmulPreferenceSetAttribute(&preference, which[i], &align, sizeof align);
-    cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, &preference, n, out, &found);
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d,
+                                                           &preference, n, out, &found);
     return status == CUBLAS_STATUS_SUCCESS ? found : 0;
 }
 
@@ -94,8 +98,9 @@ static uint64_t hash_of(const tri_product_shape *shape) { /* FNV-1a */
 
 static int64_t *tokens_of(product *p) { return p->tokens_in_k ? &p->shape.k : &p->shape.n; }
 
-/* Numbers of tokens differ from step to step: those that round up to the same multiple of a power of 2 share an algorithm, so that few
- * shapes are ever asked for; `parts` multiples to an octave. No leading dimension depends on them, so what suits one suits the other. */
+/* Numbers of tokens differ from step to step: those that round up to the same multiple of a power of 2 share an
+ * algorithm, so that few shapes are ever asked for; `parts` multiples to an octave. No leading dimension depends on
+ * them, so what suits one suits the other. */
 static int64_t step_of(int64_t tokens, int64_t parts) {
     int64_t step = 1;
     while (2 * parts * step < tokens) step *= 2;
@@ -116,7 +121,8 @@ static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
     cublasLtMatmulHeuristicResult_t result;
     if (!entry) return 0;
     memcpy(algo, entry->algorithm, sizeof *algo);
-    return cublasLtMatmulAlgoCheck(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, algo, &result) == CUBLAS_STATUS_SUCCESS &&
+    return cublasLtMatmulAlgoCheck(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, algo, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
            result.workspaceSize <= cuda->blas_bytes;
 }
 
@@ -148,7 +154,8 @@ typedef struct candidate {
 } candidate;
 
 /* Milliseconds of one run, of a batch; below 0 when it does not run. */
-static float time_batch(tri_cuda *cuda, const product *p, lt_product *lt, const candidate *c, cudaEvent_t begin, cudaEvent_t end) {
+static float time_batch(tri_cuda *cuda, const product *p, lt_product *lt, const candidate *c, cudaEvent_t begin,
+                        cudaEvent_t end) {
     float ms = -1;
     cudaEventRecord(begin, cuda->compute);
     for (int i = 0; i < c->runs; i++)
@@ -163,9 +170,10 @@ static void insert(float *sorted, int n, float value) {
     sorted[n] = value;
 }
 
-/* All take turns, so that what slows the GPU down for a while falls on all. Each runs once before, and is then given as many runs as make
- * its batches long enough for the clock. */
-static void race(tri_cuda *cuda, const product *p, lt_product *lt, candidate *c, int n, cudaEvent_t begin, cudaEvent_t end) {
+/* All take turns, so that what slows the GPU down for a while falls on all. Each runs once before, and is then given as
+ * many runs as make its batches long enough for the clock. */
+static void race(tri_cuda *cuda, const product *p, lt_product *lt, candidate *c, int n, cudaEvent_t begin,
+                 cudaEvent_t end) {
     for (int i = 0; i < n; i++) {
         c[i].runs = 1;
         float ms = time_batch(cuda, p, lt, &c[i], begin, end);
@@ -248,8 +256,10 @@ void multiply(const tri_call *call, product *p, const char *where) {
         return;
     }
     describe(p, &lt);
-    cublasStatus_t status = choose(cuda, p, &lt, &algo) ? multiply_by(cuda, p, &lt, &algo) : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) status = multiply_as_guessed(cuda, p, &lt);
+    cublasStatus_t status = choose(cuda, p, &lt, &algo) ? multiply_by(cuda, p, &lt, &algo)
+                                                        : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+        status = multiply_as_guessed(cuda, p, &lt);
     if (status != CUBLAS_STATUS_SUCCESS) record(call, cudaErrorNotSupported, where);
 }
 
@@ -295,6 +305,7 @@ void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wi
     cuda->tuned = NULL;
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         size_t bytes = (size_t)elements(call, k) * tri__dtype_bytes((tri_dtype)call->dtype[k]);
-        if (call->t[k].data && bytes) record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), "clearing what was timed");
+        if (call->t[k].data && bytes)
+            record(call, cudaMemsetAsync(call->t[k].data, 0, bytes, stream(call)), "clearing what was timed");
     }
 }

@@ -1,5 +1,6 @@
-/* product.cuh - products of matrices by cuBLASLt, with the algorithm that is known for their shape. Our matrices are row-major and the
- * library's column-major: each is given as its transpose, so y = x w^T is asked for as y^T = w x^T. Sums are in fp32; TF32 is not used. */
+/* product.cuh - products of matrices by cuBLASLt, with the algorithm that is known for their shape. Our matrices are
+ * row-major and the library's column-major: each is given as its transpose, so y = x w^T is asked for as y^T = w x^T.
+ * Sums are in fp32; TF32 is not used. */
 #ifndef TRI_DEVICE_CUDA_PRODUCT_CUH
 #define TRI_DEVICE_CUDA_PRODUCT_CUH
 

@@ -1,13 +1,18 @@
 /* update.cu - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in the order of
- * PyTorch's: decay, moments, step. Whether the step is applied is read on the device: the host does not wait for the norm. */
+ * PyTorch's: decay, moments, step. Whether the step is applied is read on the device: the host does not wait for the
+ * norm. */
 #include "device/cuda/map.cuh"
 
-enum { THREADS = 256, SUM_BLOCKS = 1056 }; /* 8 blocks for each of 132 multiprocessors: fixed, so that sums are the same everywhere */
+enum {
+    THREADS = 256,
+    SUM_BLOCKS = 1056
+}; /* 8 blocks for each of 132 multiprocessors: fixed, so that sums are the same everywhere */
 
 template <typename T> static __global__ void sumsq_parts(int64_t n, double *part, const T *x, int is_wide) {
     double sum = 0;
     if (is_wide)
-        for (int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * WIDE; i + WIDE <= n; i += (int64_t)SUM_BLOCKS * THREADS * WIDE) {
+        for (int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * WIDE; i + WIDE <= n;
+             i += (int64_t)SUM_BLOCKS * THREADS * WIDE) {
             float v[WIDE], squares = 0;
             load<WIDE>(x + i, v);
 #pragma unroll
@@ -44,8 +49,8 @@ static void sumsq(const tri_call *call) {
 }
 
 /* sums [n], added in order: n is that of a model's units. */
-static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sums, int64_t n, const float *scale,
-                                   float max_norm) {
+static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sums, int64_t n,
+                                   const float *scale, float max_norm) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += sums[i];
     double by = scale ? *scale : 1.0, length = sqrt(sum) / by;
@@ -56,9 +61,9 @@ static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, co
 
 static void clip(const tri_call *call) {
     enum { COEF, APPLY, NORM, SUMS, SCALE };
-    clip_kernel<<<1, 1, 0, stream(call)>>>(data<float>(call, COEF), data<int32_t>(call, APPLY), data<double>(call, NORM),
-                                           data<double>(call, SUMS), call->t[SUMS].cols, data<float>(call, SCALE),
-                                           call->attr->max_norm);
+    clip_kernel<<<1, 1, 0, stream(call)>>>(data<float>(call, COEF), data<int32_t>(call, APPLY),
+                                           data<double>(call, NORM), data<double>(call, SUMS), call->t[SUMS].cols,
+                                           data<float>(call, SCALE), call->attr->max_norm);
     launched(call, "clip");
 }
 
@@ -66,16 +71,18 @@ typedef struct moments {
     float beta1, beta2, eps, decay;
 } moments;
 
-/* The same operations in the same order for every element, so that an element's bits do not depend on where a shard begins. */
-static __device__ __forceinline__ void adamw_at(float &p, float &m, float &v, float g, const moments &a, float lr, float step, float root) {
+/* The same operations in the same order for every element, so that an element's bits do not depend on where a shard
+ * begins. */
+static __device__ __forceinline__ void adamw_at(float &p, float &m, float &v, float g, const moments &a, float lr,
+                                                float step, float root) {
     m = fmaf(a.beta1, m, (1.0f - a.beta1) * g);
     v = fmaf(a.beta2, v, (1.0f - a.beta2) * g * g);
     p = fmaf(-lr * a.decay, p, p) - step * m / (sqrtf(v) * root + a.eps);
 }
 
 template <typename G, typename C, int N>
-static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *copy, const G *g, const float *hyper, const float *coef,
-                                    const int32_t *apply, moments a) {
+static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *copy, const G *g, const float *hyper,
+                                    const float *coef, const int32_t *apply, moments a) {
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (!*apply || i >= n) return;
     float lr = hyper[0], step = lr / hyper[1], root = rsqrtf(hyper[2]), by = *coef;
@@ -95,7 +102,8 @@ static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *
 
 enum { UPDATE_WIDE = 4 };
 
-/* `copy` is the operand that takes the new weights, 0 none; gradient is the one of g, and hyper, coef and apply follow it. */
+/* `copy` is the operand that takes the new weights, 0 none; gradient is the one of g, and hyper, coef and apply follow
+ * it. */
 template <typename G, typename C> static void update(const tri_call *call, int copy, int gradient) {
     enum { P, M, V };
     int64_t n = elements(call, P);
@@ -108,10 +116,11 @@ template <typename G, typename C> static void update(const tri_call *call, int c
     moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay};
     int wide_ok = aligned(p) && aligned(m) && aligned(v) && aligned(g) && aligned(to);
     if (wide_ok)
-        adamw_kernel<G, C, UPDATE_WIDE><<<blocks_for(n, THREADS * UPDATE_WIDE), THREADS, 0, stream(call)>>>(n, p, m, v, to, g, hyper, coef,
-                                                                                                           apply, a);
+        adamw_kernel<G, C, UPDATE_WIDE><<<blocks_for(n, THREADS * UPDATE_WIDE), THREADS, 0, stream(call)>>>(
+            n, p, m, v, to, g, hyper, coef, apply, a);
     else
-        adamw_kernel<G, C, 1><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, p, m, v, to, g, hyper, coef, apply, a);
+        adamw_kernel<G, C, 1>
+            <<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, p, m, v, to, g, hyper, coef, apply, a);
     launched(call, "adamw");
 }
 
@@ -137,7 +146,8 @@ static void adamw_copy(const tri_call *call) {
 
 template <typename T> static void accumulate(const tri_call *call) { map1<same_op, T, T>(call, 0, 1, "accumulate"); }
 
-#define ROWS(op, run, ...) {op, TRI_F32, run, __VA_ARGS__}, {op, TRI_BF16, run, __VA_ARGS__}, {op, TRI_F16, run, __VA_ARGS__}
+#define ROWS(op, run, ...) \
+    {op, TRI_F32, run, __VA_ARGS__}, {op, TRI_BF16, run, __VA_ARGS__}, { op, TRI_F16, run, __VA_ARGS__ }
 const tri_kernel_row tri__cuda_update[] = {
     TRI_CUDA_ROWS(TRI_OP_accumulate, accumulate, {}),
     ROWS(TRI_OP_sumsq, sumsq, {8 * SUM_BLOCKS, 0, 0, 0, 0}),

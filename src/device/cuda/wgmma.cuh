@@ -1,6 +1,7 @@
-/* wgmma.cuh - Hopper's matrix instructions on tiles in shared memory. Four warps multiply together; products run on while the warps do
- * other things, until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], its 16-byte pieces exchanged within a
- * row by the row's number, as the instructions' 128-byte swizzle wants them. Panels begin at multiples of 1024 bytes. */
+/* wgmma.cuh - Hopper's matrix instructions on tiles in shared memory. Four warps multiply together; products run on
+ * while the warps do other things, until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], its
+ * 16-byte pieces exchanged within a row by the row's number, as the instructions' 128-byte swizzle wants them. Panels
+ * begin at multiples of 1024 bytes. */
 #ifndef TRI_DEVICE_CUDA_WGMMA_CUH
 #define TRI_DEVICE_CUDA_WGMMA_CUH
 
@@ -19,7 +20,9 @@ static __device__ __forceinline__ uint32_t piece_at(int row, int piece) {
     return (uint32_t)(row * ROW_BYTES + ((piece ^ (row & 7)) << 4));
 }
 
-static __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+static __device__ __forceinline__ uint32_t shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
 
 /* Copies 16 bytes to shared memory in the background; `valid` 0 writes zeros instead. */
 static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, int valid) {
@@ -30,26 +33,32 @@ static __device__ __forceinline__ void copy_4(uint32_t to, const void *from, int
 }
 static __device__ __forceinline__ uint4 load_16(uint32_t from) {
     uint4 x;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(from) : "memory");
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(from)
+                 : "memory");
     return x;
 }
-/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order gives each thread, in
- * the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4 is that of key
- * 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
+/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order
+ * gives each thread, in the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c
+ * of 4 is that of key 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
 static constexpr __host__ __device__ int by_turns(int row) {
     return (row & ~31) | (row >> 1 & 3) << 3 | (row >> 3 & 3) << 1 | (row & 1);
 }
 
-/* What lies `rows` rows further than the piece at `at`, in either order; the two rows' numbers have no bit in common. */
+/* What lies `rows` rows further than the piece at `at`, in either order; the two rows' numbers have no bit in
+ * common. */
 template <bool TURNS> static __device__ __forceinline__ uint32_t row_further(uint32_t at, int rows) {
     int further = TURNS ? by_turns(rows) : rows;
     return (at ^ (uint32_t)(further & 7) << 4) + (uint32_t)(further * ROW_BYTES);
 }
 
-/* Begins to copy ROWS rows of a head's columns to a tile, by THREADS threads of which this is number `thread`; `from` is the first row,
- * whose rows are `stride` elements apart. Zeros for rows from `left` on and columns from `width` on. TURNS: rows in that other order. */
+/* Begins to copy ROWS rows of a head's columns to a tile, by THREADS threads of which this is number `thread`; `from`
+ * is the first row, whose rows are `stride` elements apart. Zeros for rows from `left` on and columns from `width` on.
+ * TURNS: rows in that other order. */
 template <typename T, int COLS, int ROWS, int THREADS, bool TURNS = false>
-static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to, int thread) {
+static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to,
+                                                 int thread) {
     enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, 8 or 16 */
     int row = thread / PIECES, piece = thread % PIECES;
     const T *source = from + row * stride + piece * WIDE;
@@ -57,7 +66,8 @@ static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, 
     int rows = piece * WIDE < width ? left - row : 0;
     if (left >= ROWS && width == COLS) { /* the common case, at half the instructions */
 #pragma unroll
-        for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride) copy_16(row_further<TURNS>(at, i * STEP), source, 1);
+        for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride)
+            copy_16(row_further<TURNS>(at, i * STEP), source, 1);
     } else {
 #pragma unroll
         for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride)
@@ -65,12 +75,17 @@ static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, 
     }
 }
 static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LEFT> static __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+template <int LEFT> static __device__ __forceinline__ void copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 /* What this thread wrote to shared memory is seen by matrix instructions after the next barrier. */
-static __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ __forceinline__ void show_to_matrix_units() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
-/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart. Where the columns
- * lie along the summed dimension, each panel is a tile; turned (rows along the summed dimension), `panel` bytes lie between panels. */
+/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart.
+ * Where the columns lie along the summed dimension, each panel is a tile; turned (rows along the summed dimension),
+ * `panel` bytes lie between panels. */
 static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) {
     return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16;
 }
@@ -110,49 +125,60 @@ template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
 #define D16(d, i) D4(d, i), D4(d, i + 4), D4(d, i + 8), D4(d, i + 12)
 #define R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define R32 R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define R64                                                                                                                  \
-    R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
+#define R64 \
+    R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%" \
+        "58,%59," \
         "%60,%61,%62,%63"
 
-#define R128                                                                                                                 \
-    R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91," \
-        "%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,"  \
+#define R128 \
+    R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%" \
+        "90,%91," \
+        "%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%" \
+        "115," \
         "%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-/* One instruction: d [64, N] (+)= A [64, 16] B [16, N]; `a` and `b` descriptors, or `a` 4 registers of pairs. TA and TB: turned. */
-#define WGMMA_SS(n, type, regs, da, db, acc, ta, tb, ...)                                                                    \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type   \
-                 " {" regs "}, %" da ", %" db ", p, 1, 1, %" ta ", %" tb ";}"                                                \
-                 : __VA_ARGS__                                                                                               \
+/* One instruction: d [64, N] (+)= A [64, 16] B [16, N]; `a` and `b` descriptors, or `a` 4 registers of pairs. TA and
+ * TB: turned. */
+#define WGMMA_SS(n, type, regs, da, db, acc, ta, tb, ...) \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type \
+                 "." type " {" regs "}, %" da ", %" db ", p, 1, 1, %" ta ", %" tb ";}" \
+                 : __VA_ARGS__ \
                  : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB))
-#define WGMMA_RS(n, type, regs, a0, a1, a2, a3, db, acc, tb, ...)                                                            \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type   \
-                 " {" regs "}, {%" a0 ",%" a1 ",%" a2 ",%" a3 "}, %" db ", p, 1, 1, %" tb ";}"                               \
-                 : __VA_ARGS__                                                                                               \
+#define WGMMA_RS(n, type, regs, a0, a1, a2, a3, db, acc, tb, ...) \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type \
+                 "." type " {" regs "}, {%" a0 ",%" a1 ",%" a2 ",%" a3 "}, %" db ", p, 1, 1, %" tb ";}" \
+                 : __VA_ARGS__ \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(TB))
 
 template <typename T> struct wgmma;
-#define WGMMA_TYPE(T, type)                                                                                                  \
-    template <> struct wgmma<T> {                                                                                            \
-        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int add) {   \
-            WGMMA_SS("32", type, R16, "16", "17", "18", "19", "20", D16(d, 0));                                              \
-        }                                                                                                                    \
-        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int add) {   \
-            WGMMA_SS("64", type, R32, "32", "33", "34", "35", "36", D16(d, 0), D16(d, 16));                                  \
-        }                                                                                                                    \
-        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int add) {   \
-            WGMMA_SS("128", type, R64, "64", "65", "66", "67", "68", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48));         \
-        }                                                                                                                    \
-        template <int TA, int TB> static __device__ __forceinline__ void run(float (&d)[128], uint64_t a, uint64_t b, int add) {  \
-            WGMMA_SS("256", type, R128, "128", "129", "130", "131", "132", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48),    \
-                     D16(d, 64), D16(d, 80), D16(d, 96), D16(d, 112));                                                       \
-        }                                                                                                                    \
-        template <int TB> static __device__ __forceinline__ void run(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) { \
-            WGMMA_RS("64", type, R32, "32", "33", "34", "35", "36", "37", "38", D16(d, 0), D16(d, 16));                      \
-        }                                                                                                                    \
-        template <int TB> static __device__ __forceinline__ void run(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) { \
-            WGMMA_RS("128", type, R64, "64", "65", "66", "67", "68", "69", "70", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48)); \
-        }                                                                                                                    \
+#define WGMMA_TYPE(T, type) \
+    template <> struct wgmma<T> { \
+        template <int TA, int TB> \
+        static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int add) { \
+            WGMMA_SS("32", type, R16, "16", "17", "18", "19", "20", D16(d, 0)); \
+        } \
+        template <int TA, int TB> \
+        static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int add) { \
+            WGMMA_SS("64", type, R32, "32", "33", "34", "35", "36", D16(d, 0), D16(d, 16)); \
+        } \
+        template <int TA, int TB> \
+        static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int add) { \
+            WGMMA_SS("128", type, R64, "64", "65", "66", "67", "68", D16(d, 0), D16(d, 16), D16(d, 32), D16(d, 48)); \
+        } \
+        template <int TA, int TB> \
+        static __device__ __forceinline__ void run(float (&d)[128], uint64_t a, uint64_t b, int add) { \
+            WGMMA_SS("256", type, R128, "128", "129", "130", "131", "132", D16(d, 0), D16(d, 16), D16(d, 32), \
+                     D16(d, 48), D16(d, 64), D16(d, 80), D16(d, 96), D16(d, 112)); \
+        } \
+        template <int TB> \
+        static __device__ __forceinline__ void run(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int add) { \
+            WGMMA_RS("64", type, R32, "32", "33", "34", "35", "36", "37", "38", D16(d, 0), D16(d, 16)); \
+        } \
+        template <int TB> \
+        static __device__ __forceinline__ void run(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int add) { \
+            WGMMA_RS("128", type, R64, "64", "65", "66", "67", "68", "69", "70", D16(d, 0), D16(d, 16), D16(d, 32), \
+                     D16(d, 48)); \
+        } \
     }
 #if TRI_HOPPER
 WGMMA_TYPE(bf16, "bf16");
@@ -162,7 +188,8 @@ WGMMA_TYPE(f16, "f16");
 /* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */
 static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_t (&a)[4]) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]),
+                 "r"(a[2]), "r"(a[3])
                  : "memory");
 #endif
 }
@@ -174,19 +201,20 @@ static __device__ __forceinline__ void add_behind(float *to, float x, float y) {
 #endif
 }
 
-/* Columns 16 k .. 16 k + 15 of an accumulator, as the A of a product. Accumulator element (row g + 8 h, column 8 j + 2 c + e) is
- * d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
-template <typename T, int N> static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
+/* Columns 16 k .. 16 k + 15 of an accumulator, as the A of a product. Accumulator element (row g + 8 h, column 8 j + 2
+ * c + e) is d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
+template <typename T, int N>
+static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) a[i] = pair_of(T(), d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
 }
 
-/* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile in shared memory,
- * which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride` elements apart and `left` of them exist.
- * What a thread writes, always of the same 8 columns, it shows to `see`. */
+/* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile
+ * in shared memory, which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride`
+ * elements apart and `left` of them exist. What a thread writes, always of the same 8 columns, it shows to `see`. */
 template <typename T, class See>
-static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to,
-                                                        int64_t stride, int left, See see) {
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,
+                                                        T *to, int64_t stride, int left, See see) {
     int lane = threadIdx.x % WARP;
     float scaled[32];
     __syncwarp();
@@ -209,8 +237,8 @@ static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], co
         }
 }
 template <typename T>
-static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room, T *to,
-                                                        int64_t stride, int left) {
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,
+                                                        T *to, int64_t stride, int left) {
     write_whole_rows(d, factor, room, to, stride, left, [](const pack<T, WIDE> &) {});
 }
 

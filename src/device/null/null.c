@@ -1,6 +1,7 @@
-/* null.c - two devices that compute nothing, in this machine's memory: "null", whose kernels return at once, for planning, checking and
- * simulating; and "timed", whose kernels take as long as the cost model says, asleep, so that programs, transports and schedules of many
- * ranks can be timed on few cores. Nothing is written: results are the zeros of fresh memory. A step counts as taken. */
+/* null.c - two devices that compute nothing, in this machine's memory: "null", whose kernels return at once, for
+ * planning, checking and simulating; and "timed", whose kernels take as long as the cost model says, asleep, so that
+ * programs, transports and schedules of many ranks can be timed on few cores. Nothing is written: results are the zeros
+ * of fresh memory. A step counts as taken. */
 #include "device/null/null.h"
 
 #include "base/clock.h"
@@ -12,7 +13,8 @@
 #define RATE (1e9 * GIGA_RATE) /* operations, and bytes, a second */
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-static const double NAP = 100e-6; /* seconds; what a system wakes up late. Shorter sleeps are put off to the next kernel */
+static const double NAP =
+    100e-6; /* seconds; what a system wakes up late. Shorter sleeps are put off to the next kernel */
 
 static void nothing(const tri_call *call) {
     if (call->op == TRI_OP_clip) *(int32_t *)call->t[tri__op_arg(TRI_OP_clip, "apply")].data = 1;
@@ -23,7 +25,8 @@ static double squares(const tri_call *call) {
     int at = tri__op_arg(call->op, "seq");
     const int32_t *seq = at < 0 ? NULL : call->t[at].data; /* [N+1] */
     double sum = 0;
-    for (int64_t i = 0; seq && i + 1 < call->t[at].rows; i++) sum += (double)(seq[i + 1] - seq[i]) * (seq[i + 1] - seq[i]);
+    for (int64_t i = 0; seq && i + 1 < call->t[at].rows; i++)
+        sum += (double)(seq[i + 1] - seq[i]) * (seq[i + 1] - seq[i]);
     return sum;
 }
 
@@ -38,7 +41,8 @@ static double seconds_of(const tri_call *call) {
     return (cost.flops > cost.bytes ? cost.flops : cost.bytes) / RATE;
 }
 
-/* What kernels of one executor leave in its scratch space for the next: when the last one returned, and when it should have. */
+/* What kernels of one executor leave in its scratch space for the next: when the last one returned, and when it should
+ * have. */
 typedef struct pace {
     double end, due;
 } pace;
@@ -76,7 +80,9 @@ static const char *describe_timed(void *context) {
     return "computes nothing, in the time of " TEXT(GIGA_RATE) " GFLOP/s and " TEXT(GIGA_RATE) " GB/s";
 }
 
-const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .hollow = 1, .kernels = null_kernels, .describe = describe_null};
+const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .hollow = 1, .kernels = null_kernels,
+                                     .describe = describe_null};
 
 const tri_device tri__device_timed = {
-    TRI_CPU_MEMORY, .name = "timed", .hollow = 1, .kernels = timed_kernels, .describe = describe_timed, .flops = RATE, .bytes = RATE};
+    TRI_CPU_MEMORY, .name = "timed", .hollow = 1, .kernels = timed_kernels, .describe = describe_timed,
+    .flops = RATE,  .bytes = RATE};

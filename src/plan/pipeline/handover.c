@@ -1,8 +1,9 @@
 /* handover.c - what stages of different ranks hand to each other.
  *
- * A receive is posted one action before the one that needs it, or earlier where another message of the same sender comes first: between two
- * ranks both post in the sender's order. A send is waited for once the sender knows by what it received itself that the message has arrived:
- * such a wait never blocks, so that all that ranks ever wait for is what their schedule needs, and that has no circle. */
+ * A receive is posted one action before the one that needs it, or earlier where another message of the same sender
+ * comes first: between two ranks both post in the sender's order. A send is waited for once the sender knows by what it
+ * received itself that the message has arrived: such a wait never blocks, so that all that ranks ever wait for is what
+ * their schedule needs, and that has no circle. */
 #include "plan/pipeline/handover.h"
 
 #include <stdlib.h>
@@ -17,17 +18,22 @@ typedef struct finder {
     int n, cap;
 } finder;
 
-/* A slot's way from the stage that makes it to the one that reads it. In a row it goes from stage to stage, but not to ranks that had it. */
+/* A slot's way from the stage that makes it to the one that reads it. In a row it goes from stage to stage, but not to
+ * ranks that had it. */
 static void add_way(finder *f, tri_edge way, int to) {
     const int *rank = f->stages->pipeline.rank;
     int step = f->stages->branches ? to - way.from : way.back ? -1 : 1, begin = way.from;
     for (int from = begin; from != to; from += step) {
         int had = 0;
         for (int s = begin; s != from + step; s += step) had |= rank[s] == rank[from + step];
-        for (int i = 0; i < f->n; i++) had |= f->edge[i].slot == way.slot && f->edge[i].from == from && f->edge[i].to == from + step;
+        for (int i = 0; i < f->n; i++)
+            had |= f->edge[i].slot == way.slot && f->edge[i].from == from && f->edge[i].to == from + step;
         if (had) continue;
-        *TRI_PUSH(f->arena, f->edge, f->n, f->cap) =
-            (tri_edge){.slot = way.slot, .from = from, .to = from + step, .back = way.back, .after = from == begin ? way.after : -1};
+        *TRI_PUSH(f->arena, f->edge, f->n, f->cap) = (tri_edge){.slot = way.slot,
+                                                                .from = from,
+                                                                .to = from + step,
+                                                                .back = way.back,
+                                                                .after = from == begin ? way.after : -1};
     }
 }
 
@@ -38,8 +44,8 @@ static int in_order(const void *a, const void *b) {
     return x->from - y->from;
 }
 
-void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of, int loss,
-                    tri_handovers *out) {
+void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of,
+                     int loss, tri_handovers *out) {
     finder f = {.arena = arena, .stages = stages};
     size_t n = (size_t)program->n_slots;
     tri_edge *made = tri__arena_alloc(arena, n * sizeof *made); /* of each slot: where its way begins */
@@ -73,14 +79,17 @@ typedef struct sorter {
     const tri_actions *order;  /* [n_ranks] */
     const tri_edge *edge;
     int n_edges;
-    int *index;                /* [n_stages * n_mb * 2] the rank's action that is forward or backward of a stage for a microbatch */
+    int *index; /* [n_stages * n_mb * 2] the rank's action that is forward or backward of a stage for a microbatch */
     tri_message_plan *message;        /* of all senders, each one's in the order in which it sends */
     int n, cap;
     int *next, **needs;        /* [n] the next message that the same action needs; [n_ranks][actions] the first; -1 */
-    int **clock;               /* [n_ranks][actions * n_ranks] actions of each rank whose messages are all there when an action's are */
+    int **
+        clock; /* [n_ranks][actions * n_ranks] actions of each rank whose messages are all there when an action's are */
 } sorter;
 
-static int *index_of(const sorter *s, int stage, int mb, int back) { return &s->index[(stage * s->pipeline->n_mb + mb) * 2 + back]; }
+static int *index_of(const sorter *s, int stage, int mb, int back) {
+    return &s->index[(stage * s->pipeline->n_mb + mb) * 2 + back];
+}
 
 static void list_messages(sorter *s) {
     const tri_pipeline *p = s->pipeline;
@@ -157,7 +166,8 @@ static int by_post(const void *a, const void *b) {
 /* Parcels of one rank, with what each side does when. */
 static void pick(const sorter *s, int place, tri_handovers *all) {
     int n = s->pipeline->n_ranks;
-    int *before = tri__arena_alloc(s->arena, (size_t)n * sizeof *before); /* of each sender: the action that needs a later message first */
+    int *before = tri__arena_alloc(
+        s->arena, (size_t)n * sizeof *before); /* of each sender: the action that needs a later message first */
     all->out = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->out);
     all->in = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->in);
     all->n_out = all->n_in = 0;
@@ -179,7 +189,8 @@ static void pick(const sorter *s, int place, tri_handovers *all) {
     if (all->n_in) qsort(all->in, (size_t)all->n_in, sizeof *all->in, by_post);
 }
 
-tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place, tri_handovers *all) {
+tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place,
+                              tri_handovers *all) {
     sorter s = {.arena = arena, .pipeline = pipeline, .order = orders, .edge = all->edge, .n_edges = all->n_edges};
     s.index = tri__arena_alloc(arena, (size_t)pipeline->n_stages * (size_t)pipeline->n_mb * 2 * sizeof *s.index);
     list_messages(&s);

@@ -1,4 +1,5 @@
-/* handover.h - what stages of different ranks hand to each other: which values, in which order, and when each side has to do with them. */
+/* handover.h - what stages of different ranks hand to each other: which values, in which order, and when each side has
+ * to do with them. */
 #ifndef TRI_PLAN_PIPELINE_HANDOVER_H
 #define TRI_PLAN_PIPELINE_HANDOVER_H
 
@@ -9,7 +10,8 @@ typedef struct tri_edge {
     int slot;        /* of the template */
     int from, to;    /* stages */
     int back;        /* 1: a gradient, of backward actions */
-    int after;       /* the template's instruction that completes it; -1: it is not this stage's own, but handed on when an action begins */
+    int after; /* the template's instruction that completes it; -1: it is not this stage's own, but handed on when an
+                  action begins */
 } tri_edge;
 
 /* One edge of one microbatch. */
@@ -28,11 +30,13 @@ typedef struct tri_handovers {
     int n_out, n_in;
 } tri_handovers;
 
-/* What the template's stages read of one another. stage_of: [n_instrs] of each instruction; -1: every stage that needs it computes it.
- * Instructions after `loss` are backward. */
-void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of, int loss,
-                    tri_handovers *out);
-/* The messages of the pipeline's rank `place`. orders: [n_ranks]. TRI_INTERNAL when the orders wait for one another for ever. */
-tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place, tri_handovers *all);
+/* What the template's stages read of one another. stage_of: [n_instrs] of each instruction; -1: every stage that needs
+ * it computes it. Instructions after `loss` are backward. */
+void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of,
+                     int loss, tri_handovers *out);
+/* The messages of the pipeline's rank `place`. orders: [n_ranks]. TRI_INTERNAL when the orders wait for one another for
+ * ever. */
+tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place,
+                              tri_handovers *all);
 
 #endif

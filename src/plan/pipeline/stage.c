@@ -1,7 +1,9 @@
-/* stage.c - cuts the model into pipeline stages: sets of units, so that the slowest stage is as fast as it can be, or as the user says.
+/* stage.c - cuts the model into pipeline stages: sets of units, so that the slowest stage is as fast as it can be, or
+ * as the user says.
  *
- * A chain is cut out of the units in the model's order. In a branch shape the ranks are shared out between the two encoders; the table and the
- * fusion follow one of them, whichever leaves the slowest stage faster. Costs are those of one microbatch's template, or measured. */
+ * A chain is cut out of the units in the model's order. In a branch shape the ranks are shared out between the two
+ * encoders; the table and the fusion follow one of them, whichever leaves the slowest stage faster. Costs are those of
+ * one microbatch's template, or measured. */
 #include "plan/pipeline/stage.h"
 
 #include <stdlib.h>
@@ -18,7 +20,7 @@ typedef struct cutter {
     tri_stage_time *time;        /* [n_units] */
     int (*edge)[2];              /* unit edge[i][1] reads what edge[i][0] computes forward; each once */
     int n_edges, cap_edges;
-    int *place;                  /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
+    int *place; /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
 } cutter;
 
 static void add_time(tri_stage_time *to, const tri_stage_time *time) {
@@ -59,7 +61,8 @@ static void add_edge(cutter *c, int from, int to) {
 }
 
 static void find_edges(cutter *c, const tri_program *program) {
-    int *maker = tri__arena_alloc(c->arena, (size_t)program->n_slots * sizeof *maker); /* unit that computes a slot; -1 */
+    int *maker = tri__arena_alloc(c->arena,
+                                  (size_t)program->n_slots * sizeof *maker); /* unit that computes a slot; -1 */
     for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
     for (int i = 0, loss = loss_at(program); i <= loss; i++) {
         const tri_instr *instr = &program->instr[i];
@@ -81,12 +84,16 @@ static void find_edges(cutter *c, const tri_program *program) {
 typedef struct cuts {
     const int *unit;     /* [n_units] of the run */
     int n_units;
-    double *slowest;     /* [(n_units + 1) * (n_units + 1)] the slowest part, at best; infinite where a part would be empty */
+    double
+        *slowest; /* [(n_units + 1) * (n_units + 1)] the slowest part, at best; infinite where a part would be empty */
 } cuts;
 
-static double *best_of(const cuts *cuts, double *table, int parts, int units) { return &table[parts * (cuts->n_units + 1) + units]; }
+static double *best_of(const cuts *cuts, double *table, int parts, int units) {
+    return &table[parts * (cuts->n_units + 1) + units];
+}
 
-/* Fills a table: of the ways to choose the last part, the least of `join`(rest, part). Parts over `most` do not count. */
+/* Fills a table: of the ways to choose the last part, the least of `join`(rest, part). Parts over `most` do not
+ * count. */
 static void fill(const cutter *c, const cuts *run, double *table, double most, double (*join)(double, double)) {
     int n = run->n_units;
     for (int i = 0; i < (n + 1) * (n + 1); i++) table[i] = INFINITY;
@@ -112,10 +119,12 @@ static cuts cut_run(const cutter *c, const int *unit, int n) {
     return run;
 }
 
-/* Gives the run's units places from `first` on, in `parts` parts: of the cuts whose slowest part is fastest, the most even one. */
+/* Gives the run's units places from `first` on, in `parts` parts: of the cuts whose slowest part is fastest, the most
+ * even one. */
 static void place_run(cutter *c, const cuts *run, int parts, int first) {
     size_t n = (size_t)run->n_units + 1;
-    double *even = tri__arena_alloc(c->arena, n * n * sizeof *even), most = *best_of(run, run->slowest, parts, run->n_units) * (1 + SAME);
+    double *even = tri__arena_alloc(c->arena, n * n * sizeof *even),
+           most = *best_of(run, run->slowest, parts, run->n_units) * (1 + SAME);
     fill(c, run, even, most, squares);
     for (int end = run->n_units; parts > 0; parts--) {
         double part = 0, want = *best_of(run, even, parts, end) * (1 + SAME);
@@ -146,7 +155,8 @@ static cuts cut_branch(const cutter *c, int branch, int tail) {
     return cut_run(c, unit, n);
 }
 
-/* Primary stages come first. Where it is all the same, what follows the encoders goes with the secondary, and the ways are short. */
+/* Primary stages come first. Where it is all the same, what follows the encoders goes with the secondary, and the ways
+ * are short. */
 static void cut_branches(cutter *c) {
     double least = INFINITY;
     int ranks = c->n_stages, best_first = 0, best_depth = 0;
@@ -198,22 +208,25 @@ static tri_status place_word(cutter *c, const char *word, size_t length, int pla
         const char *unit = c->model->unit[u].name;
         if (!means(word, length, unit)) continue;
         if (c->place[u] >= 0)
-            return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one", unit, c->place[u], place);
+            return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one",
+                             unit, c->place[u], place);
         c->place[u] = place;
         found++;
     }
     if (found && range_of(word, length, &first, &last) && found != last - first + 1)
         return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
     if (found) return TRI_OK;
-    return tri__fail(TRI_USAGE, "stages: \"%.*s\" means no unit of this model: give names as %s, %s or primary.layer.0-5", (int)length, word,
-                     c->model->unit[0].name, c->model->unit[c->model->n_units - 1].name);
+    return tri__fail(TRI_USAGE,
+                     "stages: \"%.*s\" means no unit of this model: give names as %s, %s or primary.layer.0-5",
+                     (int)length, word, c->model->unit[0].name, c->model->unit[c->model->n_units - 1].name);
 }
 
 static tri_status place_given(cutter *c) {
     const tri_texts *stages = &c->in->staging.stages;
     if (stages->n != c->n_stages)
-        return tri__fail(TRI_USAGE, "stages names %d stages, but %d ranks of a pipeline have %d: give one list of units for each", stages->n,
-                         c->in->mesh.pp, c->n_stages);
+        return tri__fail(TRI_USAGE,
+                         "stages names %d stages, but %d ranks of a pipeline have %d: give one list of units for each",
+                         stages->n, c->in->mesh.pp, c->n_stages);
     for (int place = 0; place < stages->n; place++) {
         const char *word = stages->at[place];
         int words = 0;
@@ -249,17 +262,18 @@ static tri_status number_places(const cutter *c, int *number) {
         if (place == c->n_stages || !is_next(c, number, place)) {
             for (place = 0; number[place] >= 0; place++) {}
             for (int i = 0; i < c->n_edges; i++)
-                if (c->place[c->edge[i][1]] == place && number[c->place[c->edge[i][0]]] < 0 && c->place[c->edge[i][0]] != place)
-                    return tri__fail(TRI_USAGE, "stages: %s needs %s, which only a later stage computes", c->model->unit[c->edge[i][1]].name,
-                                     c->model->unit[c->edge[i][0]].name);
+                if (c->place[c->edge[i][1]] == place && number[c->place[c->edge[i][0]]] < 0 &&
+                    c->place[c->edge[i][0]] != place)
+                    return tri__fail(TRI_USAGE, "stages: %s needs %s, which only a later stage computes",
+                                     c->model->unit[c->edge[i][1]].name, c->model->unit[c->edge[i][0]].name);
         }
         number[place] = stage;
     }
     return TRI_OK;
 }
 
-/* Units of a stage before the first that reads what it is fed go without it: between branches forward, backward everywhere. What the stage
- * only hands on has left before any of them. */
+/* Units of a stage before the first that reads what it is fed go without it: between branches forward, backward
+ * everywhere. What the stage only hands on has left before any of them. */
 static const tri_stage_time *find_slack(const cutter *c, const int *of_unit, const tri_pipeline *pipeline) {
     tri_stage_time *slack = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *slack);
     for (int k = 0; k < pipeline->n_feeds; k++) {
@@ -311,7 +325,8 @@ static tri_status finish(cutter *c, tri_stages *out) {
     }
     for (int place = 0; place < c->n_stages; place++)
         rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
-    out->pipeline = (tri_pipeline){.n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
+    out->pipeline = (tri_pipeline){
+        .n_ranks = c->in->mesh.pp, .n_stages = c->n_stages, .n_mb = c->in->n_mb, .rank = rank};
     find_feeds(c, out->of_unit, &out->pipeline);
     return TRI_OK;
 }
@@ -320,24 +335,31 @@ static tri_status finish(cutter *c, tri_stages *out) {
 
 static tri_status count_stages(cutter *c) {
     const tri_staging *how = &c->in->staging;
-    int pp = c->in->mesh.pp, fixed = c->row->chunks, chunks = how->chunks ? how->chunks : fixed ? fixed : c->row->fewest;
+    int pp = c->in->mesh.pp, fixed = c->row->chunks,
+        chunks = how->chunks ? how->chunks
+                 : fixed     ? fixed
+                             : c->row->fewest;
     if (pp == 1) chunks = 1;
     else if (chunks < c->row->fewest || (fixed && chunks != fixed))
-        return tri__fail(TRI_USAGE, "--schedule %s has %s%d stage%s a rank, not %d: leave --virtual-stages out", c->row->name,
-                         fixed ? "" : "at least ", fixed ? fixed : c->row->fewest, fixed == 1 ? "" : "s", chunks);
+        return tri__fail(TRI_USAGE, "--schedule %s has %s%d stage%s a rank, not %d: leave --virtual-stages out",
+                         c->row->name, fixed ? "" : "at least ", fixed ? fixed : c->row->fewest, fixed == 1 ? "" : "s",
+                         chunks);
     c->n_stages = pp * chunks;
     c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_texts > 1 && pp > 1;
     if (c->branches && (c->row->chain || chunks > 1))
         return tri__fail(TRI_USAGE,
-                         "--schedule %s with %d stages a rank is for stages in a row: give --pipeline-shape chain, or a schedule with one stage "
+                         "--schedule %s with %d stages a rank is for stages in a row: give --pipeline-shape chain, or "
+                         "a schedule with one stage "
                          "a rank (gpipe, 1f1b, zb-h1)",
                          c->row->name, chunks);
     if (c->n_stages <= c->model->n_units) return TRI_OK;
     if (chunks == 1)
-        return tri__fail(TRI_USAGE, "--pp-size %d: the model has only %d units to share out among stages; give %d at most", pp, c->model->n_units,
-                         c->model->n_units);
+        return tri__fail(TRI_USAGE,
+                         "--pp-size %d: the model has only %d units to share out among stages; give %d at most", pp,
+                         c->model->n_units, c->model->n_units);
     return tri__fail(TRI_USAGE,
-                     "--pp-size %d with %d stages a rank makes %d stages, but the model has only %d units to share out: give a smaller --pp-size, "
+                     "--pp-size %d with %d stages a rank makes %d stages, but the model has only %d units to share "
+                     "out: give a smaller --pp-size, "
                      "or another --schedule",
                      pp, chunks, c->n_stages, c->model->n_units);
 }

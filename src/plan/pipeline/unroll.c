@@ -1,13 +1,16 @@
-/* unroll.c - pass: unrolls the template of one microbatch into all that this rank computes in a step, in the order of its schedule.
+/* unroll.c - pass: unrolls the template of one microbatch into all that this rank computes in a step, in the order of
+ * its schedule.
  *
- * The rank's program has the instructions of its stages alone. Forward is the template up to the loss; what follows is backward, in which
- * gradients of weights are actions of their own where the schedule wants them apart. What comes of the input alone is computed by each rank
- * that needs it. Values of other ranks are received, and values that others need are sent (handover.h). A send is posted right after the
- * instruction that completes its value, or when the action begins, where it is only handed on; a receive is waited for at the beginning of
- * the action in a row of stages, and before the first use between branches.
+ * The rank's program has the instructions of its stages alone. Forward is the template up to the loss; what follows is
+ * backward, in which gradients of weights are actions of their own where the schedule wants them apart. What comes of
+ * the input alone is computed by each rank that needs it. Values of other ranks are received, and values that others
+ * need are sent (handover.h). A send is posted right after the instruction that completes its value, or when the action
+ * begins, where it is only handed on; a receive is waited for at the beginning of the action in a row of stages, and
+ * before the first use between branches.
  *
- * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss are written by
- * microbatch 0, which every schedule has first, and added to by the rest. Slots that no instruction uses are dropped. */
+ * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss
+ * are written by microbatch 0, which every schedule has first, and added to by the rest. Slots that no instruction uses
+ * are dropped. */
 #include "base/random.h"
 #include "plan/pipeline/handover.h"
 
@@ -21,7 +24,8 @@ typedef struct unroll {
     const tri_actions *order;  /* of this rank */
     tri_handovers hand;
     int *stage_of;             /* [instructions of from]; -1: of the input alone */
-    int **list, *n_list;       /* [n_stages] instructions of a stage, with what it needs of the input: of this rank's stages */
+    int **list,
+        *n_list; /* [n_stages] instructions of a stage, with what it needs of the input: of this rank's stages */
     int loss;                  /* the instruction of from that ends forward */
     int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
     int *own;                  /* [n_mb * slots of from] new index in a microbatch; -1 */
@@ -54,7 +58,8 @@ static int map_slot(unroll *u, int slot, int mb) {
 static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !given[tri__slot_root(p, instr->slot[k])]) return 0;
+        if (instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !given[tri__slot_root(p, instr->slot[k])])
+            return 0;
     return row->phase == TRI_PHASE_I || row->phase == TRI_PHASE_F;
 }
 
@@ -69,7 +74,8 @@ static void find_stages(unroll *u) {
         TRI_ASSERT(alone || instr->unit >= 0);
         u->stage_of[i] = alone ? -1 : u->stages->of_unit[instr->unit];
         for (int k = 0; k < row->n_args && alone; k++)
-            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access)) given[tri__slot_root(p, instr->slot[k])] = 1;
+            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access))
+                given[tri__slot_root(p, instr->slot[k])] = 1;
         if (instr->slot[0] == u->pass->forward.loss) u->loss = i;
     }
 }
@@ -77,7 +83,8 @@ static void find_stages(unroll *u) {
 /* The stage's instructions, and those that make what these read of the input. */
 static void list_stage(unroll *u, int stage) {
     const tri_program *p = u->from;
-    uint8_t *read = tri__arena_alloc(u->to.arena, (size_t)p->n_slots), *listed = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs);
+    uint8_t *read = tri__arena_alloc(u->to.arena, (size_t)p->n_slots),
+            *listed = tri__arena_alloc(u->to.arena, (size_t)p->n_instrs);
     int n = 0;
     for (int i = p->n_instrs - 1; i >= 0; i--) {
         const tri_instr *instr = &p->instr[i];
@@ -133,7 +140,8 @@ static void wait_received(unroll *u, int slot, int mb) {
     *coming = 0;
     if (--u->awaited[message->used]) return;
     for (int i = 0; i < u->hand.n_out; i++)
-        if (u->hand.out[i].known == message->used) wait_sent(u, u->hand.edge[u->hand.out[i].edge].slot, u->hand.out[i].mb);
+        if (u->hand.out[i].known == message->used)
+            wait_sent(u, u->hand.edge[u->hand.out[i].edge].slot, u->hand.out[i].mb);
 }
 
 static void wait_all_received(unroll *u, int action) {
@@ -213,7 +221,8 @@ static tri_status plan_handovers(unroll *u, int n_mb) {
     tri_pipeline pipeline = u->stages->pipeline;
     int place = tri__mesh_coords(&u->pass->in->mesh, u->pass->in->rank).pp;
     pipeline.n_mb = n_mb;
-    const tri_actions *orders = u->pass->unit_grad ? tri__stages_orders(arena, u->pass->in, u->stages) : forward_orders(arena, &pipeline);
+    const tri_actions *orders = u->pass->unit_grad ? tri__stages_orders(arena, u->pass->in, u->stages)
+                                                   : forward_orders(arena, &pipeline);
     u->order = &orders[place];
     tri__edges_find(arena, u->stages, u->from, u->stage_of, u->loss, &u->hand);
     TRI_TRY(tri__messages_make(arena, &pipeline, orders, place, &u->hand));
@@ -246,7 +255,8 @@ static void hold_units(unroll *u, int place) {
     tri_pass *pass = u->pass;
     const tri_plan_in *in = pass->in;
     int n = in->model->n_units, held = 0, *param = tri__arena_alloc(pass->arena, (size_t)n * sizeof *param);
-    int *grad = tri__arena_alloc(pass->arena, (size_t)n * sizeof *grad), *stage = tri__arena_alloc(pass->arena, (size_t)n * sizeof *stage);
+    int *grad = tri__arena_alloc(pass->arena, (size_t)n * sizeof *grad),
+        *stage = tri__arena_alloc(pass->arena, (size_t)n * sizeof *stage);
     uint8_t *has = tri__arena_alloc(pass->arena, (size_t)n);
     for (int i = 0; i < n; i++) {
         int of = u->stages->of_unit[i];
@@ -255,7 +265,9 @@ static void hold_units(unroll *u, int place) {
         grad[held] = pass->unit_grad ? pass->unit_grad[i] : -1;
         param[held++] = map_slot(u, pass->forward.unit_slot[i], 0);
     }
-    if (held < n) pass->model = tri__model_part(pass->arena, in->model, has, in->mesh.tp, tri__mesh_coords(&in->mesh, in->rank).tp);
+    if (held < n)
+        pass->model = tri__model_part(pass->arena, in->model, has, in->mesh.tp,
+                                      tri__mesh_coords(&in->mesh, in->rank).tp);
     pass->out.param = param;
     pass->unit_stage = stage;
     if (pass->unit_grad) pass->unit_grad = grad;
@@ -272,7 +284,8 @@ tri_status tri__pass_schedule(tri_pass *pass, int n_mb) {
     hold_units(&u, place);
     for (int i = 0; i < u.order->n; i++) act(&u, i);
     for (int i = 0; i < u.hand.n_out; i++) wait_sent(&u, u.hand.edge[u.hand.out[i].edge].slot, u.hand.out[i].mb);
-    for (int i = 0; i < pass->model->n_units && pass->unit_grad; i++) pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i], 0);
+    for (int i = 0; i < pass->model->n_units && pass->unit_grad; i++)
+        pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i], 0);
     int head = u.stages->pipeline.rank[u.stages->head] == place;
     pass->out.loss = head ? u.shared[pass->forward.loss] : -1;
     pass->out.probs = head ? map_slot(&u, pass->forward.probs, n_mb - 1) : -1;

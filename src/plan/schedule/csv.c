@@ -12,7 +12,8 @@ const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, co
     for (int rank = 0; rank < pipeline->n_ranks; rank++) {
         for (int i = 0; i < orders[rank].n; i++) {
             const tri_action *a = &orders[rank].at[i];
-            used += (size_t)snprintf(text + used, room - used, "%s%d%c%d", i ? "," : "", a->stage, letter[a->act], a->mb);
+            used += (size_t)snprintf(text + used, room - used, "%s%d%c%d", i ? "," : "", a->stage, letter[a->act],
+                                     a->mb);
         }
         text[used++] = '\n';
     }

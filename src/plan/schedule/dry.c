@@ -1,4 +1,5 @@
-/* dry.c - runs the orders of a pipeline's ranks with given times: span, bubble, peak, or the proof that they wait for ever. */
+/* dry.c - runs the orders of a pipeline's ranks with given times: span, bubble, peak, or the proof that they wait for
+ * ever. */
 #include "plan/schedule/schedule.h"
 
 typedef struct dry {
@@ -14,10 +15,13 @@ static double arrival(const dry *d, const double *ended, int from, int to, int m
     return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->edge;
 }
 
-/* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage needs. */
+/* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage
+ * needs. */
 static double slack_of(const tri_pipeline *p, int i, tri_act act) {
     if (!p->slack) return 0;
-    return act == TRI_ACT_F ? p->slack[i].forward : act == TRI_ACT_B ? p->slack[i].input : p->slack[i].input + p->slack[i].weight;
+    return act == TRI_ACT_F   ? p->slack[i].forward
+           : act == TRI_ACT_B ? p->slack[i].input
+                              : p->slack[i].input + p->slack[i].weight;
 }
 
 /* When an action can begin so that all it needs is there in time; < 0: not yet known. */
@@ -38,7 +42,10 @@ static double ready(const dry *d, const tri_action *a) {
 
 static double length(const dry *d, const tri_action *a) {
     const tri_stage_time *t = &d->time[a->stage];
-    return a->act == TRI_ACT_F ? t->forward : a->act == TRI_ACT_B ? t->input : a->act == TRI_ACT_W ? t->weight : t->input + t->weight;
+    return a->act == TRI_ACT_F   ? t->forward
+           : a->act == TRI_ACT_B ? t->input
+           : a->act == TRI_ACT_W ? t->weight
+                                 : t->input + t->weight;
 }
 
 /* Runs a rank from action *at on until one is not ready; *free is when the rank is. */
@@ -71,14 +78,16 @@ static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders,
     for (int rank = 0; rank < pipeline->n_ranks; rank++) {
         if (at[rank] == orders[rank].n) continue;
         const tri_action *a = &orders[rank].at[at[rank]];
-        return tri__fail(TRI_INTERNAL, "the pipeline's order never ends: its rank %d waits before the %s of microbatch %d in stage %d",
-                         rank, a->act == TRI_ACT_F ? "forward" : "backward", a->mb, a->stage);
+        return tri__fail(
+            TRI_INTERNAL,
+            "the pipeline's order never ends: its rank %d waits before the %s of microbatch %d in stage %d", rank,
+            a->act == TRI_ACT_F ? "forward" : "backward", a->mb, a->stage);
     }
     return TRI_OK;
 }
 
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
-                             double edge, tri_dry *out) {
+tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders,
+                             const tri_stage_time *times, double edge, tri_dry *out) {
     int n = pipeline->n_ranks, cells = pipeline->n_stages * pipeline->n_mb, moved = 1;
     dry d = {.pipeline = pipeline, .time = times, .edge = edge};
     d.forward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.forward);

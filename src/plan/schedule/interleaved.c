@@ -1,10 +1,10 @@
-/* interleaved.c - interleaved 1F1B: a rank has v stages of the row, p apart, so that what a step waits for at its ends is a v-th of a
- * rank's work. Costs v times the messages and the activations of (p-1)/v microbatches more than 1F1B. */
+/* interleaved.c - interleaved 1F1B: a rank has v stages of the row, p apart, so that what a step waits for at its ends
+ * is a v-th of a rank's work. Costs v times the messages and the activations of (p-1)/v microbatches more than 1F1B. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, 2 * (pipeline->n_ranks - 1 - rank), -1, out);
 }
 
-const tri_schedule_row tri__schedule_interleaved = {.name = "interleaved", .fewest = 2, .chain = 1, .rank = tri__rank_looped,
-                                                     .order = order};
+const tri_schedule_row tri__schedule_interleaved = {
+    .name = "interleaved", .fewest = 2, .chain = 1, .rank = tri__rank_looped, .order = order};

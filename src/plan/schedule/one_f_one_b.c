@@ -1,10 +1,11 @@
-/* one_f_one_b.c - 1F1B: as many forwards as there are stages behind this one, then one forward and one backward in turn. As long as GPipe,
- * but a rank holds the activations of no more microbatches than its depth and one. On a graph of stages depth is that of the longest
- * way. */
+/* one_f_one_b.c - 1F1B: as many forwards as there are stages behind this one, then one forward and one backward in
+ * turn. As long as GPipe, but a rank holds the activations of no more microbatches than its depth and one. On a graph
+ * of stages depth is that of the longest way. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, tri__rank_depth(pipeline, rank), -1, out);
 }
 
-const tri_schedule_row tri__schedule_one_f_one_b = {.name = "1f1b", .chunks = 1, .fewest = 1, .rank = tri__rank_looped, .order = order};
+const tri_schedule_row tri__schedule_one_f_one_b = {
+    .name = "1f1b", .chunks = 1, .fewest = 1, .rank = tri__rank_looped, .order = order};

@@ -1,5 +1,6 @@
-/* schedule.h - the order in which the ranks of a pipeline compute: who runs which stage for which microbatch, when. Pure arithmetic over a
- * graph of stages; knows nothing of instructions. One file a schedule, one row each. docs/adding-a-schedule.md */
+/* schedule.h - the order in which the ranks of a pipeline compute: who runs which stage for which microbatch, when.
+ * Pure arithmetic over a graph of stages; knows nothing of instructions. One file a schedule, one row each.
+ * docs/adding-a-schedule.md */
 #ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
 #define TRI_PLAN_SCHEDULE_SCHEDULE_H
 
@@ -25,9 +26,11 @@ typedef struct tri_pipeline {
     int n_ranks;            /* of one pipeline: pp */
     int n_stages, n_mb;
     const int *rank;        /* [n_stages] who holds it: a place on the pp axis */
-    const int (*feed)[2];   /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
+    const int (
+        *feed)[2]; /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
     int n_feeds;
-    const tri_stage_time *slack; /* [n_feeds] the part of stage feed[i][1] that needs nothing of it: first forward, last backward; NULL: none */
+    const tri_stage_time *slack; /* [n_feeds] the part of stage feed[i][1] that needs nothing of it: first forward, last
+                                    backward; NULL: none */
     const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
 } tri_pipeline;
 
@@ -56,7 +59,8 @@ typedef struct tri_schedule_row {
     int chain;              /* 1: only for stages in a row */
     int apart;              /* 1: gradients of weights are actions of their own */
     int (*rank)(int stage, int n_ranks, int n_stages);                          /* who holds a stage of a chain */
-    void (*order)(const tri_pipeline *pipeline, int rank, tri_actions *out);    /* appends all that `rank` computes in a step */
+    void (*order)(const tri_pipeline *pipeline, int rank,
+                  tri_actions *out); /* appends all that `rank` computes in a step */
 } tri_schedule_row;
 
 const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
@@ -64,8 +68,8 @@ const tri_schedule_row *tri__schedule_row(tri_schedule_kind kind);
 const tri_actions *tri__schedule_orders(tri_arena *arena, const tri_schedule_row *row, const tri_pipeline *pipeline);
 
 /* For the files of this folder. */
-extern const tri_schedule_row tri__schedule_gpipe, tri__schedule_one_f_one_b, tri__schedule_interleaved, tri__schedule_zb_h1,
-    tri__schedule_zbv;
+extern const tri_schedule_row tri__schedule_gpipe, tri__schedule_one_f_one_b, tri__schedule_interleaved,
+    tri__schedule_zb_h1, tri__schedule_zbv;
 static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
     *TRI_PUSH(out->arena, out->at, out->n, out->cap) = (tri_action){act, stage, mb};
 }
@@ -74,26 +78,27 @@ static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
 int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage);
 int tri__rank_depth(const tri_pipeline *pipeline, int rank); /* of its last stage */
 int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the ranks in turn */
-/* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): each stage a round and then the
- * next; backwards from the last stage on. After the forwards of v - 1 rounds and `warm` more, a forward and a backward in turn while there
- * are forwards, then the other backwards. Gradients of weights follow `late` backwards behind those of inputs; late < 0: both are one
- * action. */
+/* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): each stage a
+ * round and then the next; backwards from the last stage on. After the forwards of v - 1 rounds and `warm` more, a
+ * forward and a backward in turn while there are forwards, then the other backwards. Gradients of weights follow `late`
+ * backwards behind those of inputs; late < 0: both are one action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
-/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there, `edge` after a stage of
- * another rank computed it. */
+/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there,
+ * `edge` after a stage of another rank computed it. */
 typedef struct tri_dry {
     double span;            /* from the first action's begin to the last one's end */
     double *busy;           /* [n_ranks] */
-    double *peak;           /* [n_ranks] most microbatches whose activations are held at once, in shares of the rank's stages */
+    double *peak; /* [n_ranks] most microbatches whose activations are held at once, in shares of the rank's stages */
     double **begin;         /* [n_ranks][actions] when each action begins */
 } tri_dry;
 /* TRI_INTERNAL when the orders wait for one another for ever. times: [n_stages]. */
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, const tri_stage_time *times,
-                             double edge, tri_dry *out);
+tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders,
+                             const tri_stage_time *times, double edge, tri_dry *out);
 /* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
 double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry);
-/* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In the arena. */
+/* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In
+ * the arena. */
 const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders);
 
 #endif

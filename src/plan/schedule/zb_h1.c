@@ -1,6 +1,6 @@
-/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a rank would wait at
- * the end of a step. A rank holds back as many as its stage is nearer to the end than the first: all hold the activations of equally many
- * microbatches. */
+/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a
+ * rank would wait at the end of a step. A rank holds back as many as its stage is nearer to the end than the first: all
+ * hold the activations of equally many microbatches. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
@@ -10,4 +10,5 @@ static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {
     tri__alternate(pipeline, rank, depth, deepest - depth, out);
 }
 
-const tri_schedule_row tri__schedule_zb_h1 = {.name = "zb-h1", .fewest = 1, .apart = 1, .rank = tri__rank_looped, .order = order};
+const tri_schedule_row tri__schedule_zb_h1 = {
+    .name = "zb-h1", .fewest = 1, .apart = 1, .rank = tri__rank_looped, .order = order};

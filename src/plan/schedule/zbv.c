@@ -1,6 +1,6 @@
-/* zbv.c - ZBV: two stages a rank, laid out as a V, so that rank 0 has both ends of the row: a = stage r, b = stage 2p-1-r. With equal
- * times a rank never waits between its first and its last action. Written for at least 2p-1 microbatches; actions of those that are not
- * there are left out. */
+/* zbv.c - ZBV: two stages a rank, laid out as a V, so that rank 0 has both ends of the row: a = stage r, b = stage
+ * 2p-1-r. With equal times a rank never waits between its first and its last action. Written for at least 2p-1
+ * microbatches; actions of those that are not there are left out. */
 #include "plan/schedule/schedule.h"
 
 typedef struct zbv {

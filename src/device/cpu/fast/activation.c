@@ -40,7 +40,8 @@ static void add(const tri_call *call) {
     enum { Y, A, B };
     int64_t n = elements(call, A);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK) sum_two(chunk_size(n, i), f32(call, A) + i, f32(call, B) + i, f32(call, Y) + i);
+    for (int64_t i = 0; i < n; i += CHUNK)
+        sum_two(chunk_size(n, i), f32(call, A) + i, f32(call, B) + i, f32(call, Y) + i);
 }
 
 static void add_din(const tri_call *call) {

@@ -1,5 +1,6 @@
 /* attention.c - attention over packed sequences: each head of each sequence is one piece of work that
- * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. attention_first needs none. */
+ * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. attention_first
+ * needs none. */
 #include "device/cpu/fast/call.h"
 
 #include <omp.h>
@@ -50,7 +51,8 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
 /* Rows that belong to no sequence. */
 static void clear_rest(const tri_call *call, int k, int64_t t) {
     float *data = f32(call, k);
-    if (data && !adds(call, k)) memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
+    if (data && !adds(call, k))
+        memset(data + t * call->t[k].cols, 0, (size_t)((call->t[k].rows - t) * call->t[k].cols) * 4);
 }
 
 #define FORWARD_WORK {.fixed = 8 << 20, .row = 512, .row_cols = 8}

@@ -13,7 +13,9 @@ static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1;
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 
 /* Waking threads takes about 5 us: work below `enough` stays on one. */
-static inline int threads_for(const tri_call *call, int64_t work, int64_t enough) { return work < enough ? 1 : call->threads; }
+static inline int threads_for(const tri_call *call, int64_t work, int64_t enough) {
+    return work < enough ? 1 : call->threads;
+}
 
 /* The mask that the call's attributes and random-number state describe. */
 static inline tri_drop drop_of(const tri_call *call, int key) {

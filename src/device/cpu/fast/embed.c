@@ -1,5 +1,5 @@
-/* embed.c - embeddings and their gradients. A gradient table is split by columns: each thread adds all tokens, in order, to
- * its columns. */
+/* embed.c - embeddings and their gradients. A gradient table is split by columns: each thread adds all tokens, in
+ * order, to its columns. */
 #include "device/cpu/fast/call.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static void embed(const tri_call *call) {
     int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
 #pragma omp parallel for schedule(static, ROWS) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++)
-        add_rows(h, word_at(call, WORD, ids[t], h), positions ? positions + pos[t] * h : NULL, type, f32(call, Y) + t * h);
+        add_rows(h, word_at(call, WORD, ids[t], h), positions ? positions + pos[t] * h : NULL, type,
+                 f32(call, Y) + t * h);
 }
 
 static void clear(const tri_call *call, int k) {

@@ -1,5 +1,5 @@
-/* gemm.h - products of large matrices, cut into tiles fixed by shape; each element is summed by one thread in an order that
- * the shape fixes. What follows a product (an activation) is applied to a tile while it is in cache. */
+/* gemm.h - products of large matrices, cut into tiles fixed by shape; each element is summed by one thread in an order
+ * that the shape fixes. What follows a product (an activation) is applied to a tile while it is in cache. */
 #ifndef TRI_DEVICE_CPU_FAST_GEMM_H
 #define TRI_DEVICE_CPU_FAST_GEMM_H
 

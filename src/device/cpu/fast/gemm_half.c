@@ -1,5 +1,6 @@
-/* gemm_half.c - products of bf16 by packed panels (as gemm_packed.c). Threads pack both matrices, meet, and take tiles of the result. A
- * tile's sums stay in fp32 in a buffer of its own until all of k is in them: then they are rounded, once. */
+/* gemm_half.c - products of bf16 by packed panels (as gemm_packed.c). Threads pack both matrices, meet, and take tiles
+ * of the result. A tile's sums stay in fp32 in a buffer of its own until all of k is in them: then they are rounded,
+ * once. */
 #include "device/cpu/fast/gemm_half.h"
 
 #include "device/cpu/fast/pack.h"
@@ -64,7 +65,8 @@ static void pack_rows(const plan *p, uint16_t *to, int width, int group, const u
 }
 
 /* Columns of `from` are rows of the panel: from[c,i], ld apart; n of width exist. */
-static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld, int64_t n) {
+static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld,
+                         int64_t n) {
     for (int64_t at = 0; at < p->k; at += group, to += width * group)
         for (int c = 0; c < group; c++) {
             const uint16_t *row = from + (at + c) * ld;
@@ -74,7 +76,8 @@ static void pack_columns(const plan *p, uint16_t *to, int width, int group, cons
 }
 
 /* Panel `i` of a matrix with n rows of panels; `along`: its k is contiguous. */
-static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, int along, int64_t n, int64_t i) {
+static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, int along, int64_t n,
+                 int64_t i) {
     int64_t begin = i * width, exist = n - begin < width ? n - begin : width;
     uint16_t *to = panels + begin * p->k;
     if (along) pack_rows(p, to, width, group, from + begin * p->g->k, p->g->k, exist);
@@ -110,8 +113,8 @@ static void tile(const plan *p, int64_t row, int64_t column) {
         int64_t steps = (p->k - at < k->k_block ? p->k - at : k->k_block) / k->step;
         for (int64_t j = 0; j < columns; j += k->nr)
             for (int64_t i = 0; i < rows; i += k->mr)
-                k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr, sum + i * TILE_COLUMNS + j,
-                       TILE_COLUMNS);
+                k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr,
+                       sum + i * TILE_COLUMNS + j, TILE_COLUMNS);
     }
     if (k->end) k->end();
     for (int64_t i = 0; i < rows; i++) finish_row(p, sum + i * TILE_COLUMNS, row + i, column, columns);

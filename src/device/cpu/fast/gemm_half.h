@@ -1,12 +1,12 @@
-/* gemm_half.h - products of large bf16 matrices on instructions that multiply bf16 and add in fp32. Cut into tiles fixed by shape; each
- * element is summed by one thread in an order that the shape fixes. */
+/* gemm_half.h - products of large bf16 matrices on instructions that multiply bf16 and add in fp32. Cut into tiles
+ * fixed by shape; each element is summed by one thread in an order that the shape fixes. */
 #ifndef TRI_DEVICE_CPU_FAST_GEMM_HALF_H
 #define TRI_DEVICE_CPU_FAST_GEMM_HALF_H
 
 #include <stdint.h>
 
-/* A kernel in registers. Panels hold k in groups, as the instruction takes them: a [k / a_group, mr, a_group], b [k / b_group, nr,
- * b_group]. */
+/* A kernel in registers. Panels hold k in groups, as the instruction takes them: a [k / a_group, mr, a_group], b [k /
+ * b_group, nr, b_group]. */
 typedef struct tri_half_product {
     const char *name;
     int mr, nr, a_group, b_group;

@@ -1,11 +1,13 @@
-/* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of k,
- * threads pack both matrices, meet, and take tiles of the result. In a tile one panel, of A or of B, stays in the first-level
- * cache and the tile's panels of the other in the second. Rows of A whose elements follow each other in k need no packing where the
- * kernel reads them in place: that is up to a fifth of the time where the result is narrow. */
+/* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of
+ * k, threads pack both matrices, meet, and take tiles of the result. In a tile one panel, of A or of B, stays in the
+ * first-level cache and the tile's panels of the other in the second. Rows of A whose elements follow each other in k
+ * need no packing where the kernel reads them in place: that is up to a fifth of the time where the result is
+ * narrow. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
-/* Floats of a kernel's tile; panels packed together; tiles that threads share out evenly enough, of at least so many rows. */
+/* Floats of a kernel's tile; panels packed together; tiles that threads share out evenly enough, of at least so many
+ * rows. */
 enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32 };
 
 typedef struct plan {
@@ -20,7 +22,8 @@ static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size 
 
 /* Tiles from top to bottom. Where a panel of A stays, all of B is read for each, and tiles may as well be low. */
 static int64_t tiles_down(const tri_gemm *g, int64_t across) {
-    int64_t down = blocks_of(g->m, g->simd->tile_rows), wanted = (ENOUGH_TILES + across - 1) / across, most = blocks_of(g->m, FEW_ROWS);
+    int64_t down = blocks_of(g->m, g->simd->tile_rows), wanted = (ENOUGH_TILES + across - 1) / across,
+            most = blocks_of(g->m, FEW_ROWS);
     if (!g->simd->a_stays || wanted <= down) return down;
     return wanted < most ? wanted : most;
 }
@@ -41,16 +44,18 @@ static plan make_plan(const tri_gemm *g) {
 }
 
 /* Panels i to i + GROUP - 1, as far as they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
-static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k, int64_t i,
-                 int64_t k0, int64_t size) {
+static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k,
+                 int64_t i, int64_t k0, int64_t size) {
     int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
     if (turned) {
-        tri__pack_columns(panels + begin * block, width, width * block, from + k0 * n + begin, n, end - begin, size, padded);
+        tri__pack_columns(panels + begin * block, width, width * block, from + k0 * n + begin, n, end - begin, size,
+                          padded);
         return;
     }
     for (int64_t at = begin; at < end; at += width)
-        tri__pack_rows(panels + at * block, width, from + at * k + k0, k, end - at < width ? end - at : width, size, padded, 1);
+        tri__pack_rows(panels + at * block, width, from + at * k + k0, k, end - at < width ? end - at : width, size,
+                       padded, 1);
 }
 
 /* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
@@ -61,8 +66,8 @@ static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t
     return g->c + row * g->n + column;
 }
 
-static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *init, int64_t ld_init, float *c,
-                     int64_t ld) {
+static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *init,
+                     int64_t ld_init, float *c, int64_t ld) {
     const tri_gemm *g = p->g;
     const float *b = p->b + column * p->block;
     if (row < p->rows_in_place) g->simd->product_rows(size, g->a + row * g->k + k0, g->k, b, init, ld_init, c, ld);
@@ -93,8 +98,10 @@ static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, in
     multiply(p, k0, size, row, column, start, ld, g->c + row * g->n + column, g->n);
 }
 
-/* One panel of B stays. Where B is too large for the second-level cache, each kernel fetches a share of its next panel. */
-static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0, int64_t column1) {
+/* One panel of B stays. Where B is too large for the second-level cache, each kernel fetches a share of its next
+ * panel. */
+static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
+                       int64_t column1) {
     int mr = p->g->simd->mr, nr = p->g->simd->nr;
     int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16); /* floats */
     for (int64_t column = column0; column < column1; column += nr)
@@ -106,9 +113,11 @@ static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, in
 }
 
 /* One panel of A stays. */
-static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0, int64_t column1) {
+static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
+                    int64_t column1) {
     for (int64_t row = row0; row < row1; row += p->g->simd->mr)
-        for (int64_t column = column0; column < column1; column += p->g->simd->nr) kernel_tile(p, k0, size, row, column);
+        for (int64_t column = column0; column < column1; column += p->g->simd->nr)
+            kernel_tile(p, k0, size, row, column);
 }
 
 static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
@@ -116,7 +125,8 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     int64_t row0 = index / p->tiles_across * p->tile_rows, column0 = index % p->tiles_across * p->tile_columns;
     int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
     int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
-    (g->simd->a_stays ? by_rows : by_columns)(p, k0, tri__round_up(size, TRI_KERNEL_STEP), row0, row1, column0, column1);
+    (g->simd->a_stays ? by_rows : by_columns)(p, k0, tri__round_up(size, TRI_KERNEL_STEP), row0, row1, column0,
+                                              column1);
     if (g->activated && k0 + size >= g->k)
         for (int64_t row = row0; row < row1; row++)
             g->simd->gelu(column1 - column0, g->c + row * g->n + column0, g->activated + row * g->n + column0);

@@ -1,4 +1,5 @@
-/* linear.c - dense layers and their gradients: all are products of large matrices, with a bias and an activation on top. */
+/* linear.c - dense layers and their gradients: all are products of large matrices, with a bias and an activation on
+ * top. */
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/gemm.h"
 

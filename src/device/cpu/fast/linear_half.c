@@ -6,8 +6,8 @@
 
 enum { ENOUGH = 1 << 19 }; /* multiplications that are worth more than one thread */
 
-/* Panels are cut from the scratch space that wide copies of the operands would take. Small products, whose panels are mostly padding, do
- * not fit and go that way; so do calls whose factors are not both bf16. */
+/* Panels are cut from the scratch space that wide copies of the operands would take. Small products, whose panels are
+ * mostly padding, do not fit and go that way; so do calls whose factors are not both bf16. */
 static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     int64_t space = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
@@ -26,30 +26,54 @@ static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
 /* y[T,O] = x[T,I] w[O,I]^T + b */
 static void linear(const tri_call *call) {
     enum { Y, X, W, B };
-    gemm(call, (tri_half_gemm){.m = call->t[X].rows, .n = call->t[W].rows, .k = call->t[X].cols, .b_turned = 1, .bias = call->t[B].data,
-                               .c = call->t[Y].data}, X, W);
+    gemm(call,
+         (tri_half_gemm){.m = call->t[X].rows,
+                         .n = call->t[W].rows,
+                         .k = call->t[X].cols,
+                         .b_turned = 1,
+                         .bias = call->t[B].data,
+                         .c = call->t[Y].data},
+         X, W);
 }
 
 /* h as above, kept where wanted; y = gelu(h rounded) */
 static void linear_gelu(const tri_call *call) {
     enum { Y, H, X, W, B };
-    gemm(call, (tri_half_gemm){.m = call->t[X].rows, .n = call->t[W].rows, .k = call->t[X].cols, .b_turned = 1, .bias = call->t[B].data,
-                               .c = call->t[H].data, .activated = call->t[Y].data}, X, W);
+    gemm(call,
+         (tri_half_gemm){.m = call->t[X].rows,
+                         .n = call->t[W].rows,
+                         .k = call->t[X].cols,
+                         .b_turned = 1,
+                         .bias = call->t[B].data,
+                         .c = call->t[H].data,
+                         .activated = call->t[Y].data},
+         X, W);
 }
 
 /* dx[T,I] = dy[T,O] w[O,I] */
 static void linear_din(const tri_call *call) {
     enum { DX, DY, W };
     gemm(call,
-         (tri_half_gemm){.m = call->t[DY].rows, .n = call->t[W].cols, .k = call->t[DY].cols, .c = call->t[DX].data, .add = adds(call, DX)},
+         (tri_half_gemm){.m = call->t[DY].rows,
+                         .n = call->t[W].cols,
+                         .k = call->t[DY].cols,
+                         .c = call->t[DX].data,
+                         .add = adds(call, DX)},
          DY, W);
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
     enum { DW, DY, X };
-    gemm(call, (tri_half_gemm){.m = call->t[DY].cols, .n = call->t[X].cols, .k = call->t[DY].rows, .a_turned = 1, .c = call->t[DW].data,
-                               .wide = call->dtype[DW] == TRI_F32, .add = adds(call, DW)}, DY, X);
+    gemm(call,
+         (tri_half_gemm){.m = call->t[DY].cols,
+                         .n = call->t[X].cols,
+                         .k = call->t[DY].rows,
+                         .a_turned = 1,
+                         .c = call->t[DW].data,
+                         .wide = call->dtype[DW] == TRI_F32,
+                         .add = adds(call, DW)},
+         DY, X);
 }
 
 void tri__cpu_fast_half_rows(tri_kernel_table *table) {

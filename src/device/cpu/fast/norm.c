@@ -1,5 +1,5 @@
-/* norm.c - layer normalisation and dropout: every row of the input is one piece of work, read and written once. sums.c has the gradient
- * of the fused one, which is summed, too. */
+/* norm.c - layer normalisation and dropout: every row of the input is one piece of work, read and written once. sums.c
+ * has the gradient of the fused one, which is summed, too. */
 #include "device/cpu/fast/call.h"
 
 enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */
@@ -23,8 +23,15 @@ static void run_dropout(const tri_call *call, int to, int from, int key) {
 
 static void norm(const tri_call *call) {
     enum { Y, XHAT, RSTD, X, G, B };
-    run_norm(call, &(tri_norm_rows){.h = call->t[X].cols, .x = f32(call, X), .g = f32(call, G), .b = f32(call, B),
-                               .y = f32(call, Y), .xhat = f32(call, XHAT), .rstd = f32(call, RSTD), .eps = call->attr->eps},
+    run_norm(call,
+             &(tri_norm_rows){.h = call->t[X].cols,
+                              .x = f32(call, X),
+                              .g = f32(call, G),
+                              .b = f32(call, B),
+                              .y = f32(call, Y),
+                              .xhat = f32(call, XHAT),
+                              .rstd = f32(call, RSTD),
+                              .eps = call->attr->eps},
              call->t[X].rows);
 }
 
@@ -50,9 +57,17 @@ static void dropout_din(const tri_call *call) {
 
 static void dropout_add_norm(const tri_call *call) {
     enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
-    run_norm(call, &(tri_norm_rows){.drop = drop_of(call, KEY), .h = call->t[X].cols, .x = f32(call, X), .res = f32(call, RES),
-                               .g = f32(call, G), .b = f32(call, B), .y = f32(call, Y), .xhat = f32(call, XHAT),
-                               .rstd = f32(call, RSTD), .eps = call->attr->eps},
+    run_norm(call,
+             &(tri_norm_rows){.drop = drop_of(call, KEY),
+                              .h = call->t[X].cols,
+                              .x = f32(call, X),
+                              .res = f32(call, RES),
+                              .g = f32(call, G),
+                              .b = f32(call, B),
+                              .y = f32(call, Y),
+                              .xhat = f32(call, XHAT),
+                              .rstd = f32(call, RSTD),
+                              .eps = call->attr->eps},
              call->t[X].rows);
 }
 

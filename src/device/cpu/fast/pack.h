@@ -1,5 +1,5 @@
-/* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], zeros beyond what exists.
- * Width is a multiple of 4. */
+/* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], zeros beyond what
+ * exists. Width is a multiple of 4. */
 #ifndef TRI_DEVICE_CPU_FAST_PACK_H
 #define TRI_DEVICE_CPU_FAST_PACK_H
 
@@ -24,8 +24,8 @@ static inline void tri__transpose4(tri_vec4 r[4]) {
 }
 
 /* to[c,i] = scale * from[i,c] for i < n <= width and c < k, rows of `from` ld apart; c is padded to `padded`. */
-static inline void tri__pack_rows(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k, int64_t padded,
-                                  float scale) {
+static inline void tri__pack_rows(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k,
+                                  int64_t padded, float scale) {
     for (int i = 0; i < width; i += 4) {
         int64_t c = 0;
         if (n - i >= 4)

@@ -1,5 +1,6 @@
-/* product_amx.c - the bf16 product kernel for x86-64 with AMX: four tiles of 16 x 16 sums. A tile of A is 16 rows of 32 of k as they stand;
- * one of B has pairs of k interleaved. Every thread loads the tiles' shapes before its first product and lets go of them after its last. */
+/* product_amx.c - the bf16 product kernel for x86-64 with AMX: four tiles of 16 x 16 sums. A tile of A is 16 rows of 32
+ * of k as they stand; one of B has pairs of k interleaved. Every thread loads the tiles' shapes before its first
+ * product and lets go of them after its last. */
 #if defined(__x86_64__)
 
 #include "device/cpu/fast/gemm_half.h"
@@ -65,8 +66,16 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
 #pragma GCC pop_options
 #endif
 
-const tri_half_product tri__half_product_amx = {
-    .name = "amx", .mr = MR, .nr = NR, .a_group = K, .b_group = 2, .step = K, .k_block = 384, .begin = begin, .end = end, .run = product};
+const tri_half_product tri__half_product_amx = {.name = "amx",
+                                                .mr = MR,
+                                                .nr = NR,
+                                                .a_group = K,
+                                                .b_group = 2,
+                                                .step = K,
+                                                .k_block = 384,
+                                                .begin = begin,
+                                                .end = end,
+                                                .run = product};
 
 /* The system gives the tiles' registers only to processes that ask. */
 int tri__amx_granted(void) {

@@ -1,5 +1,5 @@
-/* product_avx512.c - the bf16 product kernel for x86-64 with AVX512-BF16: 12 rows of two vectors stay in registers. An instruction takes
- * two of k at a time: groups of 2, one pair of A against 16 pairs of B. */
+/* product_avx512.c - the bf16 product kernel for x86-64 with AVX512-BF16: 12 rows of two vectors stay in registers. An
+ * instruction takes two of k at a time: groups of 2, one pair of A against 16 pairs of B. */
 #if defined(__x86_64__)
 
 #include "device/cpu/fast/gemm_half.h"
@@ -38,8 +38,14 @@ static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float 
         for (int j = 0; j < VECTORS; j++) _mm512_storeu_ps(c + i * ld + j * LANES, sum[i][j]);
 }
 
-const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16", .mr = MR, .nr = VECTORS * LANES, .a_group = GROUP,
-                                                   .b_group = GROUP, .step = GROUP, .k_block = 384, .run = product};
+const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
+                                                   .mr = MR,
+                                                   .nr = VECTORS * LANES,
+                                                   .a_group = GROUP,
+                                                   .b_group = GROUP,
+                                                   .step = GROUP,
+                                                   .k_block = 384,
+                                                   .run = product};
 
 #if defined(__clang__)
 #pragma clang attribute pop

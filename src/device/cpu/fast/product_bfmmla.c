@@ -1,5 +1,6 @@
-/* product_bfmmla.c - the bf16 product kernel for arm64 with BFMMLA, which multiplies 2 x 4 by 4 x 2: 8 rows of 12 sums as 4 x 6 blocks of 2
- * x 2. In assembly: gcc 12 spills three of the 24 accumulators otherwise, which halves it (138 GFLOP/s a core in intrinsics, 310 as here).
+/* product_bfmmla.c - the bf16 product kernel for arm64 with BFMMLA, which multiplies 2 x 4 by 4 x 2: 8 rows of 12 sums
+ * as 4 x 6 blocks of 2 x 2. In assembly: gcc 12 spills three of the 24 accumulators otherwise, which halves it (138
+ * GFLOP/s a core in intrinsics, 310 as here).
  */
 #if defined(__aarch64__)
 
@@ -15,32 +16,26 @@ enum { MR = 8, NR = 12, GROUP = 4, BLOCKS = 24 };
 #define COLUMNS(d0, d1, d2, d3, m) BFMMLA(d0, 0, m) BFMMLA(d1, 1, m) BFMMLA(d2, 2, m) BFMMLA(d3, 3, m)
 #define ZERO(a, b, c, d) "movi v" #a ".4s, #0\n\tmovi v" #b ".4s, #0\n\tmovi v" #c ".4s, #0\n\tmovi v" #d ".4s, #0\n\t"
 #define STORE(a, b, c, d) "stp q" #a ", q" #b ", [%[out]], #32\n\tstp q" #c ", q" #d ", [%[out]], #32\n\t"
-#define ALL(each)                                                                                                                          \
-    each(8, 9, 10, 11) each(12, 13, 14, 15) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
+#define ALL(each) \
+    each(8, 9, 10, 11) each(12, 13, 14, 15) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) \
+        each(28, 29, 30, 31)
 
 /* out [6,4,2,2]: pairs of columns, pairs of rows, the block. */
 static void blocks(int64_t steps, const uint16_t *a, const uint16_t *b, float *out) {
-    __asm__ volatile(
-        ALL(ZERO)
-        "1:\n\t"
-        "ldp q0, q1, [%[a]], #32\n\t"
-        "ldp q4, q5, [%[b]], #32\n\t"
-        "ldp q2, q3, [%[a]], #32\n\t"
-        "ldp q6, q7, [%[b]], #32\n\t"
-        COLUMNS(8, 9, 10, 11, 4)
-        COLUMNS(12, 13, 14, 15, 5)
-        "ldp q4, q5, [%[b]], #32\n\t"
-        "subs %[steps], %[steps], #1\n\t"
-        COLUMNS(16, 17, 18, 19, 6)
-        COLUMNS(20, 21, 22, 23, 7)
-        COLUMNS(24, 25, 26, 27, 4)
-        COLUMNS(28, 29, 30, 31, 5)
-        "b.ne 1b\n\t"
-        ALL(STORE)
-        : [a] "+r"(a), [b] "+r"(b), [out] "+r"(out), [steps] "+r"(steps)
-        :
-        : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19",
-          "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+    __asm__ volatile(ALL(ZERO) "1:\n\t"
+                               "ldp q0, q1, [%[a]], #32\n\t"
+                               "ldp q4, q5, [%[b]], #32\n\t"
+                               "ldp q2, q3, [%[a]], #32\n\t"
+                               "ldp q6, q7, [%[b]], #32\n\t" COLUMNS(8, 9, 10, 11, 4) COLUMNS(
+                                   12, 13, 14, 15, 5) "ldp q4, q5, [%[b]], #32\n\t"
+                                                      "subs %[steps], %[steps], #1\n\t" COLUMNS(16, 17, 18, 19, 6)
+                                                          COLUMNS(20, 21, 22, 23, 7) COLUMNS(24, 25, 26, 27, 4)
+                                                              COLUMNS(28, 29, 30, 31, 5) "b.ne 1b\n\t" ALL(STORE)
+                     : [a] "+r"(a), [b] "+r"(b), [out] "+r"(out), [steps] "+r"(steps)
+                     :
+                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+                       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28",
+                       "v29", "v30", "v31", "cc", "memory");
 }
 
 static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
@@ -57,7 +52,13 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
         }
 }
 
-const tri_half_product tri__half_product_bfmmla = {
-    .name = "bfmmla", .mr = MR, .nr = NR, .a_group = GROUP, .b_group = GROUP, .step = GROUP, .k_block = 768, .run = product};
+const tri_half_product tri__half_product_bfmmla = {.name = "bfmmla",
+                                                   .mr = MR,
+                                                   .nr = NR,
+                                                   .a_group = GROUP,
+                                                   .b_group = GROUP,
+                                                   .step = GROUP,
+                                                   .k_block = 768,
+                                                   .run = product};
 
 #endif

@@ -1,5 +1,5 @@
-/* simd.h - serial kernels on ranges, compiled once for each instruction set; the rows cut work into ranges and give them to
- * threads. A result depends on the range's contents only, so how ranges are spread over threads never shows. */
+/* simd.h - serial kernels on ranges, compiled once for each instruction set; the rows cut work into ranges and give
+ * them to threads. A result depends on the range's contents only, so how ranges are spread over threads never shows. */
 #ifndef TRI_DEVICE_CPU_FAST_SIMD_H
 #define TRI_DEVICE_CPU_FAST_SIMD_H
 
@@ -62,14 +62,17 @@ typedef struct tri_head {
 typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
-    /* Of a large product: rows and columns of the result that are made together, from panels in the second-level cache (0: the kernel
-     * is slower than a BLAS, which large products are left to); and whether a panel of A stays in the first-level cache or one of B. */
+    /* Of a large product: rows and columns of the result that are made together, from panels in the second-level cache
+     * (0: the kernel is slower than a BLAS, which large products are left to); and whether a panel of A stays in the
+     * first-level cache or one of B. */
     int tile_rows, tile_columns, a_stays;
     /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL,
      * and of c are ld floats apart */
-    void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
+    void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
+                    int64_t ld);
     /* The same with rows of a [mr,k] where they are, ld_a floats apart; NULL: it must be packed */
-    void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld);
+    void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
+                         float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);
@@ -78,7 +81,8 @@ typedef struct tri_simd {
     void (*norm)(const tri_norm_rows *norm, int64_t t0, int64_t t1);
     void (*norm_din)(const tri_norm_din *norm, int64_t t0, int64_t t1);
     /* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: to what is there */
-    void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot, int add);
+    void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot,
+                        int add);
     double (*sumsq)(int64_t n, const float *x);
     void (*adamw)(const tri_adamw *adamw, int64_t n);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */

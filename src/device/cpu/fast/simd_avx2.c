@@ -37,7 +37,8 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm256_unpackhi_epi6
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_avx2 = TRI_SIMD_TABLE("avx2", .product_rows = product_rows, .tile_rows = 128, .tile_columns = 96, .a_stays = 1);
+const tri_simd tri__simd_avx2 = TRI_SIMD_TABLE("avx2", .product_rows = product_rows, .tile_rows = 128,
+                                               .tile_columns = 96, .a_stays = 1);
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,5 +1,6 @@
-/* simd_avx512.c - the serial kernels for x86-64 with AVX-512 F and DQ. The product kernel is written in assembly: gcc 12 moves
- * some of its 24 accumulators through memory. Of 205 GFLOP/s a core it reaches 200 with its panels in the second-level cache. */
+/* simd_avx512.c - the serial kernels for x86-64 with AVX-512 F and DQ. The product kernel is written in assembly: gcc
+ * 12 moves some of its 24 accumulators through memory. Of 205 GFLOP/s a core it reaches 200 with its panels in the
+ * second-level cache. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -62,30 +63,25 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
     ROW(#at "(%[a], %[row], 4)", 7, 20, 21, 22) ROW(#at "(%[a3], %[row], 2)", 3, 23, 24, 25)                     \
     ROW(#at "(%[a], %[row3], 2)", 4, 26, 27, 28) ROW(#at "(%[a3], %[row], 4)", 5, 29, 30, 31)
 /* c = init + a b, where columns of A in a group of steps are at 0, at1, at2 and at3 bytes. */
-#define PRODUCT(at1, at2, at3, group)                                                                            \
-    __asm__ volatile(                                                                                            \
-        TILE(ZERO)                                                                                               \
-        "test %[steps], %[steps]\n\t"                                                                            \
-        "jz 2f\n\t"                                                                                              \
-        ".p2align 5\n"                                                                                           \
-        "1:\n\t"                                                                                                 \
-        STEP(0, 0, 64, 128) STEP(at1, 192, 256, 320) STEP(at2, 384, 448, 512) STEP(at3, 576, 640, 704)           \
-        "add $" #group ", %[a]\n\t"                                                                              \
-        "add $" #group ", %[a3]\n\t"                                                                             \
-        "add $768, %[b]\n\t"                                                                                     \
-        "dec %[steps]\n\t"                                                                                       \
-        "jnz 1b\n"                                                                                               \
-        "2:\n\t"                                                                                                 \
-        "test %[init], %[init]\n\t"                                                                              \
-        "jz 3f\n\t"                                                                                              \
-        TILE(ADD)                                                                                                \
-        "3:\n\t"                                                                                                 \
-        TILE(STORE)                                                                                              \
-        : [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)           \
-        : [row] "r"(row), [row3] "r"(3 * row), [init_bytes] "r"(ld_init * 4), [c_bytes] "r"(ld * 4)              \
-        : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11", "zmm12", "zmm13", \
-          "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", \
-          "zmm27", "zmm28", "zmm29", "zmm30", "zmm31", "cc", "memory")
+#define PRODUCT(at1, at2, at3, group) \
+    __asm__ volatile(TILE(ZERO) "test %[steps], %[steps]\n\t" \
+                                "jz 2f\n\t" \
+                                ".p2align 5\n" \
+                                "1:\n\t" STEP(0, 0, 64, 128) STEP(at1, 192, 256, 320) STEP(at2, 384, 448, 512) \
+                                    STEP(at3, 576, 640, 704) "add $" #group ", %[a]\n\t" \
+                                                             "add $" #group ", %[a3]\n\t" \
+                                                             "add $768, %[b]\n\t" \
+                                                             "dec %[steps]\n\t" \
+                                                             "jnz 1b\n" \
+                                                             "2:\n\t" \
+                                                             "test %[init], %[init]\n\t" \
+                                                             "jz 3f\n\t" TILE(ADD) "3:\n\t" TILE(STORE) \
+                     : [a] "+r"(a), [a3] "+r"(a3), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps) \
+                     : [row] "r"(row), [row3] "r"(3 * row), [init_bytes] "r"(ld_init * 4), [c_bytes] "r"(ld * 4) \
+                     : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", \
+                       "zmm11", "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", \
+                       "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", \
+                       "zmm31", "cc", "memory")
 
 /* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
 static inline void fetch_tile(const float *c, int64_t ld) {
@@ -93,15 +89,16 @@ static inline void fetch_tile(const float *c, int64_t ld) {
         for (int j = 0; j < NR + 15; j += 16) __builtin_prefetch(c + i * ld + (j < NR ? j : NR - 1), 1);
 }
 
-static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
+                    int64_t ld) {
     int64_t row = sizeof *a, steps = k / TRI_KERNEL_STEP;
     const float *a3 = a + 3;
     fetch_tile(c, ld);
     PRODUCT(32, 64, 96, 128);
 }
 
-static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c,
-                         int64_t ld) {
+static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
+                         float *c, int64_t ld) {
     int64_t row = ld_a * (int64_t)sizeof *a, steps = k / TRI_KERNEL_STEP;
     const float *a3 = a + 3 * ld_a;
     fetch_tile(c, ld);
@@ -110,7 +107,8 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_avx512 = TRI_SIMD_TABLE("avx512", .product_rows = product_rows, .tile_rows = 128, .tile_columns = 384, .a_stays = 1);
+const tri_simd tri__simd_avx512 = TRI_SIMD_TABLE("avx512", .product_rows = product_rows, .tile_rows = 128,
+                                                 .tile_columns = 384, .a_stays = 1);
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -4,8 +4,8 @@ static void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low);
 
 static const uint32_t factor_a = 0xD2511F53u, factor_b = 0xCD9E8D57u, weyl0 = 0x9E3779B9u, weyl1 = 0xBB67AE85u;
 
-/* The group of features is the last of four counters, so that the first three of ten rounds hardly depend on it. What they
- * make of the row's key: */
+/* The group of features is the last of four counters, so that the first three of ten rounds hardly depend on it. What
+ * they make of the row's key: */
 typedef struct row_start {
     uint32_t a, b, c, word; /* xored into three words after round 3, or before; the fourth word */
 } row_start;
@@ -35,8 +35,8 @@ INLINE row_start start_of(const tri_drop *drop, const int32_t *key) {
 }
 
 /* Rounds 3 to 10 of n vectors of counters. high and low: of the product of round 2 that depends on the group. */
-INLINE void philox(vu x[][4], const vu *high, const vu *low, const vu *a, const vu *b, const vu *c, const vu *word, int n,
-                   const philox_keys *keys) {
+INLINE void philox(vu x[][4], const vu *high, const vu *low, const vu *a, const vu *b, const vu *c, const vu *word,
+                   int n, const philox_keys *keys) {
     vu high_a[MANY], low_a[MANY], high_b[MANY], low_b[MANY];
     EACH(j, n) vec_mul_wide(high[j] ^ a[j], factor_a, &high_a[j], &low_a[j]);
     EACH(j, n) x[j][0] = low[j] ^ b[j], x[j][1] = word[j], x[j][2] = high_a[j] ^ c[j], x[j][3] = low_a[j];
@@ -99,7 +99,8 @@ INLINE int64_t decide_span(const tri_drop *drop, const philox_keys *keys, int64_
     return end;
 }
 
-INLINE void dropout_some(const tri_drop *drop, const uint16_t *decision, int64_t left, const float *x, float *y, int acc) {
+INLINE void dropout_some(const tri_drop *drop, const uint16_t *decision, int64_t left, const float *x, float *y,
+                         int acc) {
     vf v = masked(get(x, left) * drop->scale, kept(decision, drop->threshold));
     if (acc) v += get(y, left);
     put(y, left, v);

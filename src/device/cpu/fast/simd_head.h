@@ -1,6 +1,7 @@
-/* simd_head.h - attention of one head over one sequence, HR queries at a time. Their scores are computed turned, [keys,HR]: a
- * query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the weights are already the
- * packed panel that the product with the values reads. Places of keys follow each other, as the sequence's tokens do. */
+/* simd_head.h - attention of one head over one sequence, HR queries at a time. Their scores are computed turned,
+ * [keys,HR]: a query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the
+ * weights are already the packed panel that the product with the values reads. Places of keys follow each other, as the
+ * sequence's tokens do. */
 #include "device/cpu/fast/pack.h"
 
 enum { SLACK = TRI_KERNEL_SLACK / 4 };

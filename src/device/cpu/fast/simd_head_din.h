@@ -1,6 +1,6 @@
-/* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients are
- * what the products for dv and dk read. For dq the score gradients of a stretch of keys are kept, turned, and multiplied
- * once. Weights come back from lse, masks from Philox (Dao et al., 2022). */
+/* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients
+ * are what the products for dv and dk read. For dq the score gradients of a stretch of keys are kept, turned, and
+ * multiplied once. Weights come back from lse, masks from Philox (Dao et al., 2022). */
 
 enum {
     STRETCH = (132 + HR - 1) / HR * HR,  /* keys: whole panels */
@@ -51,8 +51,8 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
 }
 
 /* One or two rows of a panel from query i; decisions are at the panel's first key. */
-INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists, uint32_t threshold,
-                       const uint16_t *decision) {
+INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists,
+                       uint32_t threshold, const uint16_t *decision) {
     float *weight = w[WEIGHT] + i * HR, *slope = w[SLOPE] + i * HR;
     vf p[MANY];
     EACH(j, rows * HV) p[j] = load(weight + j * VEC) - h->lse[(i + j / HV) * h->ld_lse] * log2_e;
@@ -65,8 +65,8 @@ INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int 
     }
 }
 
-/* Scores, in powers of 2, become weights after dropout, dp becomes score gradients, for the n keys of a panel. Lanes beyond n
- * and rows beyond len become 0. */
+/* Scores, in powers of 2, become weights after dropout, dp becomes score gradients, for the n keys of a panel. Lanes
+ * beyond n and rows beyond len become 0. */
 static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
     int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP), i = 0;
     uint32_t threshold = h->drop.threshold;
@@ -94,8 +94,8 @@ static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t 
 }
 
 /* One panel of keys from k0: its dk and dv, and its part of the stretch's score gradients. */
-static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch, const uint16_t *decision,
-                      const float *scale, const float *kept_scale) {
+static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch,
+                      const uint16_t *decision, const float *scale, const float *kept_scale) {
     int64_t n = h->len - k0 < HR ? h->len - k0 : HR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
     tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
     tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);

@@ -1,5 +1,6 @@
-/* simd_head_first.h - attention of one head over one sequence for its first query alone, and the gradient of that. It is bound by reading
- * keys and values, once: blocks of keys stay in the first-level cache between the score and the sum. */
+/* simd_head_first.h - attention of one head over one sequence for its first query alone, and the gradient of that. It
+ * is bound by reading keys and values, once: blocks of keys stay in the first-level cache between the score and the
+ * sum. */
 
 enum { BLOCK = 256 }; /* keys */
 
@@ -18,7 +19,8 @@ INLINE void dots(const first_block *b, const float *x, const float *y, const tri
 }
 
 /* to = factor * to + scale * sum of weight[i] * row i of y; factor 0 overwrites. */
-INLINE void add_rows(const first_block *b, const float *weight, const float *y, const tri_head *h, float factor, float scale, float *to) {
+INLINE void add_rows(const first_block *b, const float *weight, const float *y, const tri_head *h, float factor,
+                     float scale, float *to) {
     const float *rows = y + b->begin * h->ld;
     for (int64_t c = 0; c < h->d; c += VEC) {
         vf even = {0}, odd = {0};
@@ -41,7 +43,8 @@ static void open_block(const tri_head *h, const philox_keys *rounds, int64_t beg
     b->n = h->len - begin < BLOCK ? h->len - begin : BLOCK;
     b->decided = b->decision + first % 8;
     dots(b, h->q, h->k, h, log2_e / sqrtf((float)h->d), b->weight);
-    if (h->drop.threshold) decide(&h->drop, rounds, h->drop.key, (uint32_t)(first / 8), (first % 8 + b->n + 7) / 8, b->decision);
+    if (h->drop.threshold)
+        decide(&h->drop, rounds, h->drop.key, (uint32_t)(first / 8), (first % 8 + b->n + 7) / 8, b->decision);
 }
 
 /* Scores become 2^(score - top) after dropout; returns their sum before. */

@@ -1,6 +1,6 @@
-/* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly: compilers
- * keep its 24 accumulators in registers but not in a good order. Of 83 GFLOP/s a core, gcc 12 reaches 42 with the loop in
- * C, clang 14 reaches 65, this 80. */
+/* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly:
+ * compilers keep its 24 accumulators in registers but not in a good order. Of 83 GFLOP/s a core, gcc 12 reaches 42 with
+ * the loop in C, clang 14 reaches 65, this 80. */
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -53,32 +53,27 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2
     COLUMN(9, 12, 15, 18, 21, 24, 27, 30, 3, a0, a1, "") COLUMN(10, 13, 16, 19, 22, 25, 28, 31, 4, a0, a1, "")
 
 /* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
-static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
+                    int64_t ld) {
     int64_t init_bytes = ld_init * 4, c_bytes = ld * 4, steps = k / TRI_KERNEL_STEP;
     for (int i = 0; ld != NR && i < MR; i++) {
         __builtin_prefetch(c + i * ld, 1);
         __builtin_prefetch(c + i * ld + NR - 1, 1);
     }
-    __asm__ volatile(
-        "ldp q0, q1, [%[a]], #32\n\t"
-        "ldp q2, q3, [%[b]], #32\n\t"
-        "ldr q4, [%[b]], #16\n\t"
-        TILE(ZERO)
-        "cbz %[steps], 2f\n\t"
-        "1:\n\t"
-        STEP(0, 1, 5, 6) STEP(5, 6, 0, 1)
-        "subs %[steps], %[steps], #1\n\t"
-        STEP(0, 1, 5, 6) STEP(5, 6, 0, 1)
-        "b.ne 1b\n\t"
-        "2:\n\t"
-        "cbz %[init], 3f\n\t"
-        TILE(ADD)
-        "3:\n\t"
-        TILE(STORE)
-        : [a] "+r"(a), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)
-        : [init_bytes] "r"(init_bytes), [c_bytes] "r"(c_bytes)
-        : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
-          "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+    __asm__ volatile("ldp q0, q1, [%[a]], #32\n\t"
+                     "ldp q2, q3, [%[b]], #32\n\t"
+                     "ldr q4, [%[b]], #16\n\t" TILE(
+                         ZERO) "cbz %[steps], 2f\n\t"
+                               "1:\n\t" STEP(0, 1, 5, 6)
+                                   STEP(5, 6, 0, 1) "subs %[steps], %[steps], #1\n\t" STEP(0, 1, 5, 6)
+                                       STEP(5, 6, 0, 1) "b.ne 1b\n\t"
+                                                        "2:\n\t"
+                                                        "cbz %[init], 3f\n\t" TILE(ADD) "3:\n\t" TILE(STORE)
+                     : [a] "+r"(a), [b] "+r"(b), [init] "+r"(init), [c] "+r"(c), [steps] "+r"(steps)
+                     : [init_bytes] "r"(init_bytes), [c_bytes] "r"(c_bytes)
+                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
+                       "v30", "v31", "cc", "memory");
 }
 
 #include "device/cpu/fast/simd_body.h"

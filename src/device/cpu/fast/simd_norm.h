@@ -1,5 +1,5 @@
-/* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with dropout and residual before it, in both directions. A row
- * stays in the first-level cache: it is read once, whatever is done to it. Sums run in four accumulators. */
+/* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with dropout and residual before it, in both directions.
+ * A row stays in the first-level cache: it is read once, whatever is done to it. Sums run in four accumulators. */
 
 /* sum_i x[i], or of (x[i] - mean)^2 */
 INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
@@ -24,8 +24,9 @@ INLINE void residual_row(const tri_norm_rows *n, const philox_keys *keys, int64_
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
         const float *x = n->x + t * n->h + begin, *res = n->res + t * n->h + begin;
-        BY_VECTORS(end - begin, put(z + begin + i, left, get(res + i, left) + masked(get(x + i, left) * n->drop.scale,
-                                                                                     kept(decision + i, n->drop.threshold))));
+        BY_VECTORS(end - begin, put(z + begin + i, left,
+                                    get(res + i, left) + masked(get(x + i, left) * n->drop.scale,
+                                                                kept(decision + i, n->drop.threshold))));
     }
 }
 
@@ -130,7 +131,8 @@ INLINE void column_sums_some(int rows, int64_t h, const float *dy, const float *
         }
 }
 
-static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot, int add) {
+static void column_sums(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot,
+                        int add) {
     int64_t t = t0;
     if (!add) memset(sum, 0, (size_t)h * sizeof *sum);
     if (!add && xhat) memset(dot, 0, (size_t)h * sizeof *dot);

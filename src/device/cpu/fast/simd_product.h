@@ -2,8 +2,8 @@
  * NV vectors stay in registers over all k. Attention's has HV vectors. */
 
 /* Elements of a are `row` floats apart in a column, and `step` in a row; nv vectors, at most NV. */
-INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t step, const float *b, const float *init, int64_t ld_init,
-                        float *c, int64_t ld) {
+INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t step, const float *b, const float *init,
+                        int64_t ld_init, float *c, int64_t ld) {
     vf sum[MR][NV];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
@@ -25,12 +25,13 @@ INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t 
 }
 
 #ifndef TRI_SIMD_OWN_PRODUCT
-static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c, int64_t ld) {
+static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
+                    int64_t ld) {
     product_any(NV, k, a, 1, MR, b, init, ld_init, c, ld);
 }
 
-static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init, float *c,
-                         int64_t ld) {
+static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
+                         float *c, int64_t ld) {
     product_any(NV, k, a, ld_a, 1, b, init, ld_init, c, ld);
 }
 #endif

@@ -18,8 +18,8 @@ static double sumsq(int64_t n, const float *x) {
     return sum;
 }
 
-/* Of whole vectors. Apart, so that a compiler has one way to join its products and sums: an element's new value must not depend on
- * where a shard of the weights begins or ends. */
+/* Of whole vectors. Apart, so that a compiler has one way to join its products and sums: an element's new value must
+ * not depend on where a shard of the weights begins or ends. */
 static __attribute__((noinline)) void adamw_whole(const tri_adamw *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
     float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2), coef = a->coef, eps = a->eps;
@@ -41,7 +41,8 @@ static void adamw(const tri_adamw *a, int64_t n) {
     float p[VEC] = {0}, m[VEC] = {0}, v[VEC] = {0}, g[VEC] = {0};
     size_t bytes = (size_t)(n - whole) * sizeof(float);
     tri_adamw rest = *a;
-    rest.p = memcpy(p, a->p + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes), rest.v = memcpy(v, a->v + whole, bytes);
+    rest.p = memcpy(p, a->p + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes),
+    rest.v = memcpy(v, a->v + whole, bytes);
     rest.g = memcpy(g, a->g + whole, bytes);
     adamw_whole(&rest, VEC);
     memcpy(a->p + whole, p, bytes), memcpy(a->m + whole, m, bytes), memcpy(a->v + whole, v, bytes);

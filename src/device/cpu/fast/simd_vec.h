@@ -1,12 +1,14 @@
 /* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
  * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
- * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide, vec_unpack_*. */
+ * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_low_double, vec_high_double, vec_mul_wide,
+ * vec_unpack_*. */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
 #include <string.h>
 
-/* Vectors and columns of a product tile; in attention there may be fewer, as sequences are short and columns beyond them lost. */
+/* Vectors and columns of a product tile; in attention there may be fewer, as sequences are short and columns beyond
+ * them lost. */
 #ifndef HEAD_VECTORS
 #define HEAD_VECTORS 3
 #endif
@@ -31,8 +33,9 @@ INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
 INLINE vf all(float x) { return x - (vf){0}; }
 INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
 
-/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. The few are moved without a call, which
- * would cost loops the constants that they hold in registers: hence the barriers, or compilers see a memcpy. */
+/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. The few are moved without a
+ * call, which would cost loops the constants that they hold in registers: hence the barriers, or compilers see a
+ * memcpy. */
 INLINE vf get(const float *p, int64_t left) {
     if (__builtin_expect(left >= VEC, 1)) return load(p);
     float part[VEC] = {0};
@@ -54,7 +57,8 @@ INLINE void put(float *p, int64_t left, vf v) {
         __asm__ volatile("" ::: "memory");
     }
 }
-/* Does something to n elements by vectors: at i, with `left` elements to go, which is the constant VEC but for the last. */
+/* Does something to n elements by vectors: at i, with `left` elements to go, which is the constant VEC but for the
+ * last. */
 #define BY_VECTORS(n, something)                                  \
     do {                                                          \
         int64_t i = 0, n_ = (n);                                  \
@@ -95,8 +99,8 @@ static vf vec_min(vf limit, vf x);
 enum { MANY = 6 };
 #define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
 
-/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -100 it stays at 2^-100: what is
- * multiplied with it stays clear of the smallest numbers, which CPUs are many times slower with. */
+/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -100 it stays at 2^-100:
+ * what is multiplied with it stays clear of the smallest numbers, which CPUs are many times slower with. */
 INLINE void vec_exp2(vf *x, int n) {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits */
     vf shifted[MANY], p[MANY];
@@ -113,8 +117,8 @@ INLINE void vec_exp2(vf *x, int n) {
 
 static const float log2_e = 1.44269504088896341f;
 
-/* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the latter
- * is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
+/* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the
+ * latter is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
 INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
     vf t[MANY], p[MANY];
     EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);

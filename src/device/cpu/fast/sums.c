@@ -1,11 +1,18 @@
-/* sums.c - sums over rows in double: gradients of biases and norms, alone or along with the rows that they are sums of, which
- * are then in cache. Rows are cut into a number of blocks that the shape fixes; partial sums are added in the blocks' order. */
+/* sums.c - sums over rows in double: gradients of biases and norms, alone or along with the rows that they are sums of,
+ * which are then in cache. Rows are cut into a number of blocks that the shape fixes; partial sums are added in the
+ * blocks' order. */
 #include "device/cpu/fast/call.h"
 
-enum { BLOCKS = 32, BLOCK_ROWS = 16, CACHED_ROWS = 8, ENOUGH = 1 << 14, MOST_SUMS = 2 }; /* at most; at least, rows; rows; elements */
+enum {
+    BLOCKS = 32,
+    BLOCK_ROWS = 16,
+    CACHED_ROWS = 8,
+    ENOUGH = 1 << 14,
+    MOST_SUMS = 2
+}; /* at most; at least, rows; rows; elements */
 
-/* What goes to operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: the first alone. An
- * operand that is left out gets nothing. */
+/* What goes to operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: the
+ * first alone. An operand that is left out gets nothing. */
 typedef struct summed {
     const float *x, *y;
     int sum, dot;
@@ -21,8 +28,10 @@ static void end_sum(const tri_call *call, int out, const double *part, int64_t b
     f32(call, out)[j] = (float)(adds(call, out) ? f32(call, out)[j] + total : total);
 }
 
-/* make NULL: the rows are there. Scratch: for each of n, [2,BLOCKS,h] of double, or [BLOCKS,h] without a dot in the last. */
-static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make, const void *what) {
+/* make NULL: the rows are there. Scratch: for each of n, [2,BLOCKS,h] of double, or [BLOCKS,h] without a dot in the
+ * last. */
+static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make,
+                     const void *what) {
     const tri_simd *simd = tri__simd();
     int64_t size = (rows + BLOCKS - 1) / BLOCKS > BLOCK_ROWS ? (rows + BLOCKS - 1) / BLOCKS : BLOCK_ROWS;
     int64_t blocks = (rows + size - 1) / size;
@@ -56,7 +65,8 @@ static void bias_dw(const tri_call *call) {
 
 static void norm_dw(const tri_call *call) {
     enum { DG, DB, DY, XHAT };
-    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), f32(call, XHAT), DB, DG}, NULL, NULL);
+    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), f32(call, XHAT), DB, DG}, NULL,
+             NULL);
 }
 
 static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd()->norm_din(what, t0, t1); }
@@ -64,8 +74,15 @@ static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd(
 static void dropout_add_norm_din(const tri_call *call) {
     enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
     const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
-    tri_norm_din norm = {.drop = drop_of(call, KEY), .h = call->t[DY].cols, .dy = dy, .xhat = xhat, .rstd = f32(call, RSTD),
-                         .g = f32(call, G), .dx = f32(call, DX), .dres = f32(call, DRES), .acc_dx = adds(call, DX),
+    tri_norm_din norm = {.drop = drop_of(call, KEY),
+                         .h = call->t[DY].cols,
+                         .dy = dy,
+                         .xhat = xhat,
+                         .rstd = f32(call, RSTD),
+                         .g = f32(call, G),
+                         .dx = f32(call, DX),
+                         .dres = f32(call, DRES),
+                         .acc_dx = adds(call, DX),
                          .acc_dres = adds(call, DRES)};
     summed of[MOST_SUMS];
     int n = 0;

@@ -1,4 +1,5 @@
-/* activation.c - GELU, tanh and ReLU, element by element. Values that are no numbers stay so: clipping looks for them. */
+/* activation.c - GELU, tanh and ReLU, element by element. Values that are no numbers stay so: clipping looks for
+ * them. */
 #include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 

@@ -76,8 +76,8 @@ static void attention_first(const tri_call *call) {
         }
 }
 
-/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. `row` is what
- * query has of dctx, ctx and lse. */
+/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. `row` is
+ * what query has of dctx, ctx and lse. */
 static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t other, double *weight, double *ds) {
     enum { DQKV, DCTX, QKV, CTX, LSE };
     int64_t at = row * a->H + a->h * a->d;
@@ -96,7 +96,8 @@ static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t o
 static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
     enum { DQKV, DCTX, QKV };
     int64_t n = end - begin;
-    double *out_ds = a->call->work, *in_ds = out_ds + n, *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
+    double *out_ds = a->call->work, *in_ds = out_ds + n,
+           *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
     double scale = 1 / sqrt((double)a->d), unused;
     for (int64_t j = 0; j < n; j++) {
         weight_gradient(a, row, row, begin + j, &unused, &out_ds[j]);
@@ -158,7 +159,8 @@ static void attention_first_din(const tri_call *call) {
     for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
 }
 
-/* Scratch: a double for each column of a head; or three for each row of the longest sequence, which all rows may belong to. */
+/* Scratch: a double for each column of a head; or three for each row of the longest sequence, which all rows may belong
+ * to. */
 const tri_kernel_row tri__cpu_attention_reference[] = {
     {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = {.row = 24}},

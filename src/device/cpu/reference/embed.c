@@ -10,7 +10,8 @@ static int64_t word_row(const tri_call *call, int32_t id, int64_t V) {
 static void embed(const tri_call *call) {
     enum { Y, IDS, POS, WORD, POSITION, TYPE };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
-    const float *word = f32(call, WORD), *position = f32(call, POSITION), *type = f32(call, TYPE); /* [V,H] [P,H] [Y,H] */
+    const float *word = f32(call, WORD), *position = f32(call, POSITION),
+                *type = f32(call, TYPE); /* [V,H] [P,H] [Y,H] */
     int64_t T = call->t[Y].rows, H = call->t[Y].cols;
     for (int64_t t = 0; t < T; t++) {
         int64_t row = word_row(call, ids[t], call->t[WORD].rows);
@@ -29,7 +30,8 @@ static void embed_dw(const tri_call *call) {
     enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
     const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
     const float *dy = f32(call, DY);                                                     /* [T,H] */
-    float *dword = f32(call, DWORD), *dposition = f32(call, DPOSITION), *dtype = f32(call, DTYPE); /* [V,H] [P,H] [Y,H] */
+    float *dword = f32(call, DWORD), *dposition = f32(call, DPOSITION),
+          *dtype = f32(call, DTYPE); /* [V,H] [P,H] [Y,H] */
     int64_t T = call->t[DY].rows, H = call->t[DY].cols;
     clear(call, DWORD);
     clear(call, DPOSITION);

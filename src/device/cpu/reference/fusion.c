@@ -19,7 +19,8 @@ static void concat_din(const tri_call *call) {
     int64_t N = call->t[DY].rows, cols = call->t[DY].cols, at = 0;
     for (int k = DA; k <= DC; at += call->t[k].cols, k++)
         for (int64_t i = 0; i < N; i++)
-            for (int64_t c = 0; c < call->t[k].cols; c++) store(call, k, i * call->t[k].cols + c, dy[i * cols + at + c]);
+            for (int64_t c = 0; c < call->t[k].cols; c++)
+                store(call, k, i * call->t[k].cols + c, dy[i * cols + at + c]);
 }
 
 const tri_kernel_row tri__cpu_fusion_reference[] = {

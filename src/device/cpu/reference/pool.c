@@ -1,5 +1,5 @@
-/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens (no sequence is empty); and a rank's own rows of
- * what all ranks have. */
+/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens (no sequence is empty); and a
+ * rank's own rows of what all ranks have. */
 #include "device/cpu/reference/reference.h"
 
 static void pool_first(const tri_call *call) {

@@ -39,8 +39,8 @@ static inline void sum_rows(const tri_call *call, int sum, const float *x, const
 static inline double keep(const tri_call *call, const int32_t *key, int64_t t, int64_t feature) {
     if (call->attr->p == 0) return 1;
     uint32_t threshold = tri__random_threshold(call->attr->p);
-    tri_random random = tri__philox(call->seed, call->attr->id, call->step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1],
-                                    (uint32_t)(feature / 8));
+    tri_random random = tri__philox(call->seed, call->attr->id, call->step, (uint32_t)key[2 * t],
+                                    (uint32_t)key[2 * t + 1], (uint32_t)(feature / 8));
     return tri__random_decision(&random, feature % 8) < threshold ? 0 : tri__random_scale(threshold);
 }
 
