@@ -7,8 +7,9 @@
 
 #include "data/dataset/store.h"
 #include "engine/metrics.h"
-#include "train/run.h"
 #include "engine/trained.h"
+#include "serve/serve.h"
+#include "train/events.h"
 
 #include <math.h>
 
@@ -189,9 +190,9 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
         tri__settings_init(&settings);
         snprintf(data, sizeof data, "%s/valid.csv", root);
         settings.checkpoint = checkpoint, settings.data_path = data;
-        assert_int_equal(tri__run_predict(&settings, NULL, &predictions), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_predict(&settings, NULL, &predictions), TRI_NOTFINITE);
         if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
-        assert_int_equal(tri__run_eval(&settings, NULL, &made), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_eval(&settings, NULL, &made), TRI_NOTFINITE);
         tri__predictions_free(&predictions);
         tri__scores_free(&made.scores);
         settings.checkpoint = settings.data_path = NULL;
@@ -249,12 +250,13 @@ static tri_evaluation evaluate(const char *run, const char *table, const char *p
     tri_evaluation made;
     *heard = (words){""};
     const tri_sink sink = {.emit = hear, .context = heard};
+    const tri_log log = tri__sink_log(&sink);
     tri__settings_init(&settings);
     snprintf(checkpoint, sizeof checkpoint, "%s/%s", root, run);
     snprintf(path, sizeof path, "%s/%s", root, table);
     settings.checkpoint = strdup(checkpoint), settings.data_path = strdup(path);
     settings.model.positive_label = positive ? strdup(positive) : NULL;
-    OK(tri__run_eval(&settings, &sink, &made));
+    OK(tri__serve_eval(&settings, &log, &made));
     tri__settings_free(&settings);
     return made;
 }

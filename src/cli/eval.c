@@ -6,7 +6,7 @@
 #include "report/sinks.h"
 #include "report/table.h"
 #include "engine/metrics.h"
-#include "train/run.h"
+#include "serve/serve.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,12 +96,13 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_evaluation made = {0};
     tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "eval", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &made);
+    if (status == TRI_OK) status = tri__serve_eval(&settings, &log, &made);
     if (status == TRI_OK) status = settings.json ? print_object(cli, &made) : print_scores(cli, &made.scores);
     tri__progress_close(&sink);
     tri__scores_free(&made.scores);

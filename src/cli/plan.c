@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "report/sinks.h"
 #include "report/table.h"
-#include "train/run.h"
+#include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +125,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_json *facts = NULL;
     char *program = NULL;
     tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "plan", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
@@ -132,7 +133,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
-    status = tri__run_plan(&settings, &sink, &facts, &program);
+    status = tri__study_plan(&settings, &log, &facts, &program);
     if (status != TRI_OK) goto done;
     if (settings.json) {
         if (program) tri__json_set_new(facts, "program", tri__json_string(program));

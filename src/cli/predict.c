@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "report/sinks.h"
-#include "train/run.h"
+#include "serve/serve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +228,7 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_predictions predictions = {0};
     tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
     form form = CSV;
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "predict", n, args, NULL, 0, &n_words);
@@ -240,7 +241,7 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
-    status = tri__run_predict(&settings, &sink, &predictions);
+    status = tri__serve_predict(&settings, &log, &predictions);
     if (status != TRI_OK) goto done;
     status = write_all(cli, &settings, form, &predictions);
     if (status == TRI_OK && settings.output && !settings.quiet)

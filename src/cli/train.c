@@ -7,6 +7,7 @@
 #include "checkpoint/folders.h"
 #include "settings/changes.h"
 #include "engine/files.h"
+#include "study/study.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -97,7 +98,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = tri__settings_check(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
-    if (starts) status = tri__run_prepare(&settings, cli->stop);
+    if (starts) status = tri__study_prepare(&settings, cli->stop);
     if (status == TRI_OK)
         status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0)
                         : train_here(cli, &settings, &launch);

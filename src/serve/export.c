@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "engine/assets.h"
 #include "engine/engine.h"
-#include "train/run.h"
+#include "serve/serve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +171,7 @@ static void close_exporter(exporter *e) {
     tri__checkpoint_close(e->checkpoint);
 }
 
-tri_status tri__run_export(const tri_settings *settings, tri_json **facts) {
+tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
     exporter e = {0};
     *facts = NULL;
     TRI_TRY(tri__settings_init(&e.settings));

@@ -4,8 +4,8 @@
 #include "engine/files.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
-#include "train/run.h"
 #include "engine/trained.h"
+#include "serve/serve.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 
@@ -136,9 +136,8 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
 }
 
 /* The model and the data. */
-static tri_status open_served(const tri_settings *asked, const tri_sink *sink, int need_labels, served *v) {
+static tri_status open_served(const tri_settings *asked, const tri_log *log, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
-    tri_log log = tri__sink_log(sink);
     TRI_TRY(tri__settings_init(&v->settings));
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
     TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
@@ -150,9 +149,9 @@ static tri_status open_served(const tri_settings *asked, const tri_sink *sink, i
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
     TRI_TRY(check_classes(v));
-    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, &log));
+    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, log));
     if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
-    return load_data(v, asked->data_path, need_labels, &log);
+    return load_data(v, asked->data_path, need_labels, log);
 }
 
 /* A checkpoint whose weights are not finite predicts nothing. */
@@ -218,12 +217,11 @@ static void say_model(const tri_log *log, const char *asked, const served *v) {
                                                             : ", the newest of the run");
 }
 
-static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, served *v, tri_evaluation *out) {
-    tri_log log = tri__sink_log(sink);
-    TRI_TRY(open_served(asked, sink, 1, v));
+static tri_status evaluate(const tri_settings *asked, const tri_log *log, served *v, tri_evaluation *out) {
+    TRI_TRY(open_served(asked, log, 1, v));
     TRI_TRY(compute(v));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
-    say_model(&log, asked->checkpoint, v);
+    say_model(log, asked->checkpoint, v);
     const tri_reals *weights = &v->settings.model.class_weights;
     const tri_label_set classes = {.n = v->preprocess->n_classes,
                                    .label = v->preprocess->label,
@@ -231,13 +229,13 @@ static tri_status evaluate(const tri_settings *asked, const tri_sink *sink, serv
                                    .positive = v->positive};
     TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
     out->scores.seconds = v->seconds;
-    return count_trained(v, &log, &out->trained_on);
+    return count_trained(v, log, &out->trained_on);
 }
 
-tri_status tri__run_eval(const tri_settings *asked, const tri_sink *sink, tri_evaluation *out) {
+tri_status tri__serve_eval(const tri_settings *asked, const tri_log *log, tri_evaluation *out) {
     served v = {0};
     *out = (tri_evaluation){0};
-    tri_status status = evaluate(asked, sink, &v, out);
+    tri_status status = evaluate(asked, log, &v, out);
     close_served(&v);
     return status;
 }
@@ -291,22 +289,21 @@ static tri_status join(const served *v, const tri_settings *asked, tri_predictio
     return find_rows(v, out);
 }
 
-static tri_status predict(const tri_settings *asked, const tri_sink *sink, served *v, tri_predictions *out) {
-    tri_log log = tri__sink_log(sink);
-    TRI_TRY(open_served(asked, sink, 0, v));
+static tri_status predict(const tri_settings *asked, const tri_log *log, served *v, tri_predictions *out) {
+    TRI_TRY(open_served(asked, log, 0, v));
     if (asked->top_k > v->preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k,
                          v->preprocess->n_classes);
     TRI_TRY(join(v, asked, out));
     TRI_TRY(compute(v));
-    say_model(&log, asked->checkpoint, v);
+    say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
 
-tri_status tri__run_predict(const tri_settings *asked, const tri_sink *sink, tri_predictions *out) {
+tri_status tri__serve_predict(const tri_settings *asked, const tri_log *log, tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};
-    tri_status status = predict(asked, sink, &v, out);
+    tri_status status = predict(asked, log, &v, out);
     if (status == TRI_OK) {
         out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
         out->probs = v.probs;

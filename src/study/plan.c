@@ -5,8 +5,8 @@
 #include "engine/files.h"
 #include "engine/inputs.h"
 #include "engine/memory_fit.h"
-#include "train/run.h"
 #include "engine/staging.h"
+#include "study/study.h"
 #include "study/views.h"
 #include "program/text.h"
 
@@ -94,7 +94,7 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-/* What run_plan and run_prepare share: everything up to all ranks' programs. */
+/* What study_plan and study_prepare share: everything up to all ranks' programs. */
 typedef struct planning {
     tri_assets assets;
     tri_engine engine;
@@ -133,12 +133,11 @@ static void close_planning(planning *p) {
     tri__assets_close(&p->assets);
 }
 
-tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri_json **facts, char **program) {
+tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
     planning p = {0};
-    tri_log log = tri__sink_log(sink);
     *facts = NULL;
     *program = NULL;
-    tri_status status = plan_ranks(settings, &log, NULL, NULL, &p);
+    tri_status status = plan_ranks(settings, log, NULL, NULL, &p);
     if (status == TRI_OK && settings->memory_limit)
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
@@ -151,7 +150,7 @@ tri_status tri__run_plan(const tri_settings *settings, const tri_sink *sink, tri
     return status;
 }
 
-tri_status tri__run_prepare(const tri_settings *settings, const tri_stop *stop) {
+tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
     planning p = {0};
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);

@@ -13,7 +13,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "report/table.h"
-#include "train/run.h"
+#include "study/study.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static tri_status plan(tri_settings *settings, result *r) {
     tri_json *facts;
     char *program, *limit = settings->memory_limit;
     settings->memory_limit = NULL;
-    tri_status status = tri__run_plan(settings, NULL, &facts, &program);
+    tri_status status = tri__study_plan(settings, NULL, &facts, &program);
     settings->memory_limit = limit;
     if (status == TRI_OK) take_planned(tri__json_get(facts, "ranks"), r);
     tri__json_decref(facts);
@@ -155,7 +155,7 @@ static tri_status plan(tri_settings *settings, result *r) {
 
 static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, result *r) {
     TRI_TRY(plan(settings, r));
-    tri_status status = tri__run_prepare(settings, b->cli->stop);
+    tri_status status = tri__study_prepare(settings, b->cli->stop);
     if (status == TRI_RESOURCE) {
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;

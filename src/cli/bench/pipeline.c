@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "plan/schedule/schedule.h"
 #include "report/table.h"
-#include "train/run.h"
+#include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static tri_status read_summary(const char *folder, result *r) {
 
 static tri_status run(const pipeline *b, tri_run_line *l, tri_settings *settings, result *r) {
     tri_run_steps steps;
-    tri_status status = tri__run_prepare(settings, b->cli->stop);
+    tri_status status = tri__study_prepare(settings, b->cli->stop);
     if (status == TRI_OK) status = tri__run_line_start(b->cli, l, settings);
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &steps);

@@ -14,7 +14,8 @@
 #include "report/sinks.h"
 #include "report/table.h"
 #include "engine/metrics.h"
-#include "train/run.h"
+#include "serve/serve.h"
+#include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +137,7 @@ static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *set
     tri_cli cli = *d->cli;
     cli.argv = l->argv;
     cli.out = cli.err;
-    TRI_TRY(tri__run_prepare(settings, cli.stop));
+    TRI_TRY(tri__study_prepare(settings, cli.stop));
     tri_status status = tri__launch_start(&cli, settings, settings->output_dir, 0);
     d->cli->reported = cli.reported;
     return status;
@@ -146,6 +147,7 @@ static tri_status train_and_score(demo *d, int which) {
     tri_settings settings;
     const struct variant *v = &variants[which];
     tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
     int n_args = 0, n_words;
     line *l = calloc(1, sizeof *l);
     if (!l) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -160,7 +162,7 @@ static tri_status train_and_score(demo *d, int which) {
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__run_eval(&settings, &sink, &d->made[which]);
+    if (status == TRI_OK) status = tri__serve_eval(&settings, &log, &d->made[which]);
     tri__progress_close(&sink);
     tri__settings_free(&settings);
     free(l);

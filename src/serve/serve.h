@@ -1,0 +1,35 @@
+/* serve.h - a trained model put to use, as the commands ask for it. */
+#ifndef TRI_SERVE_SERVE_H
+#define TRI_SERVE_SERVE_H
+
+#include "base/log.h"
+#include "data/table/table.h"
+#include "engine/metrics.h"
+#include "settings/settings.h"
+
+/* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
+typedef struct tri_evaluation {
+    tri_scores scores;
+    int64_t trained_on; /* rows that the model was trained on, of a large training table estimated; -1: unknown */
+} tri_evaluation;
+tri_status tri__serve_eval(const tri_settings *settings, const tri_log *log, tri_evaluation *out);
+
+/* Predictions of settings->checkpoint for settings->data_path. */
+typedef struct tri_predictions {
+    int64_t n;
+    int n_classes;
+    char **label;      /* [n_classes]; owned */
+    float *probs;      /* [n, n_classes]; owned */
+    tri_table *table;  /* that they were made for; owned. NULL unless columns are kept or bad rows left out */
+    int64_t *row;      /* [n] of table; owned */
+    int *column;       /* [n_columns] of table that are kept; owned */
+    int n_columns;
+} tri_predictions;
+tri_status tri__serve_predict(const tri_settings *settings, const tri_log *log, tri_predictions *out);
+void tri__predictions_free(tri_predictions *predictions);
+
+/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/exporting.md. facts (new
+ * reference): what was written. */
+tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
+
+#endif

@@ -1,0 +1,20 @@
+/* study.h - plans that are looked at and not run, as the commands ask for them. */
+#ifndef TRI_STUDY_STUDY_H
+#define TRI_STUDY_STUDY_H
+
+#include "base/log.h"
+#include "base/stop.h"
+#include "settings/settings.h"
+
+/* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
+ * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`,
+ * with --csv `csv`, with --params `params` (study/views.h). `program`: text of --print-program, or NULL; the caller
+ * frees it. */
+tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program);
+
+/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they
+ * need together with the memory there is (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (NULL: nobody asks) ended
+ * it. */
+tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop);
+
+#endif
