@@ -2,7 +2,7 @@
 #ifndef TRI_EXEC_TRANSFER_H
 #define TRI_EXEC_TRANSFER_H
 
-#include "exec/group.h"
+#include "exec/groups.h"
 
 /* A post and its wait. */
 typedef struct tri_bound_transfer {

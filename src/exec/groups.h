@@ -1,7 +1,7 @@
-/* group.h - the groups of ranks that programs name; where devices carry transfers themselves, those of the devices,
+/* groups.h - the groups of ranks that programs name; where devices carry transfers themselves, those of the devices,
  * too. */
-#ifndef TRI_EXEC_GROUP_H
-#define TRI_EXEC_GROUP_H
+#ifndef TRI_EXEC_GROUPS_H
+#define TRI_EXEC_GROUPS_H
 
 #include "comm/world/control.h"
 #include "device/device.h"

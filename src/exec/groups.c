@@ -1,4 +1,4 @@
-/* group.c - groups that programs name, made on the transport and, where devices carry transfers themselves, among the
+/* groups.c - groups that programs name, made on the transport and, where devices carry transfers themselves, among the
  * devices.
  *
  * Devices do what a group was told in that order, one after another, and a receive waits for its send. So that no
@@ -8,7 +8,7 @@
  *     rank 0:  send x   recv dx   send y          one queue: recv dx before send y here, recv y before send dx there:
  * both wait for ever rank 1:  recv x   recv y    send dx
  */
-#include "exec/group.h"
+#include "exec/groups.h"
 
 #include "base/clock.h"
 #include "comm/ops/request.h"

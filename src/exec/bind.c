@@ -1,0 +1,232 @@
+/* bind.c - one allocation per memory class, one prepared call per instruction. Classes that transfers touch lie in the
+ * rank's shared memory, so that peers reach into them and nothing is copied. A device apart from the host has the same
+ * classes in its own memory, and the host copies of those that it fills and reads. */
+#include "comm/world/world.h"
+#include "exec/exec_parts.h"
+
+#include <stdlib.h>
+
+/* As kernels see it. */
+void *tri__exec_slot_memory(const tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    return exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
+}
+
+void *tri__exec_slot(const tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    int mem = p->slot[slot].mem;
+    TRI_ASSERT(exec->host[mem] || exec->bytes[mem] == 0);
+    return exec->host[mem] ? exec->host[mem] + tri__slot_offset(p, slot) : NULL;
+}
+
+int tri__exec_has_copy(const tri_exec *exec, int mem) {
+    return exec->host[mem] && exec->host[mem] != exec->memory[mem];
+}
+
+tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
+    const tri_program *p = exec->program[program];
+    if (!tri__exec_has_copy(exec, p->slot[slot].mem)) return TRI_OK;
+    return exec->device->apart->copy(exec->context, tri__exec_slot_memory(exec, program, slot),
+                                     tri__exec_slot(exec, program, slot),
+                                     (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
+}
+
+tri_status tri__exec_pull(tri_exec *exec, tri_mem mem) {
+    if (!tri__exec_has_copy(exec, mem)) return tri__exec_finish(exec);
+    return exec->device->apart->copy(exec->context, exec->host[mem], exec->memory[mem], (size_t)exec->bytes[mem]);
+}
+
+tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker) {
+    const tri_program *p = exec->program[program];
+    size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
+    if (!bytes) return TRI_OK;
+    void *to = tri__exec_slot_memory(exec, program, slot);
+    if (tri__exec_has_copy(exec, p->slot[slot].mem))
+        return exec->device->apart->fill(exec->context, to, bytes, make, maker);
+    make(maker, 0, bytes, to);
+    return TRI_OK;
+}
+
+const char *tri__exec_describe(const tri_exec *exec) { return exec->device->describe(exec->context); }
+
+void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes) {
+    *bytes = exec->bytes[mem];
+    return exec->memory[mem];
+}
+
+int64_t tri__exec_bytes(const tri_exec *exec) {
+    int64_t bytes = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) bytes += exec->bytes[mem];
+    return bytes;
+}
+
+static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) {
+    const tri_program *p = exec->program[index];
+    const tri_kernel_table *table = exec->table;
+    int64_t work = p->bytes[TRI_MEM_WORK] / tri__program_lanes(p); /* of a lane */
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        tri_bound *b = &exec->bound[index][i];
+        b->run = table->run[instr->op][tri__instr_dtype(p, instr)];
+        TRI_ASSERT(b->run || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE);
+        b->call = (tri_call){.op = (tri_op)instr->op,
+                             .acc = instr->acc,
+                             .attr = &instr->attr,
+                             .seed = seed,
+                             .threads = threads,
+                             .table = table,
+                             .work = exec->memory[TRI_MEM_WORK] + tri__instr_lane(p, i) * work,
+                             .context = exec->context};
+        for (int k = 0; k < TRI_MAX_ARGS; k++) {
+            if (instr->slot[k] < 0) continue;
+            const tri_slot *slot = &p->slot[instr->slot[k]];
+            b->call.dtype[k] = (uint8_t)slot->dtype;
+            b->call.t[k] = (tri_tensor){tri__exec_slot_memory(exec, index, instr->slot[k]), slot->rows.add, slot->cols};
+        }
+    }
+}
+
+static void *memory_of(const tri_exec *exec, int program, int slot) {
+    return slot < 0 ? NULL : tri__exec_slot_memory(exec, program, slot);
+}
+
+static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
+    int post = tri__transfer_post_of(exec->program[program], wait);
+    TRI_ASSERT(post >= 0); /* the checker refuses a wait for nothing */
+    return exec->bound[program][post].transfer;
+}
+
+static tri_status bind_transfers(tri_exec *exec) {
+    size_t posts = 0, used = 0, world = exec->world ? (size_t)tri_world_size(exec->world) : 1;
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++)
+            posts += (size_t)tri__is_post(exec->program[p]->instr[i].op);
+    exec->transfer = calloc(posts + 1, sizeof *exec->transfer);
+    exec->counts = calloc(posts * world + 1, sizeof *exec->counts);
+    if (!exec->transfer || !exec->counts) return tri__fail(TRI_RESOURCE, "out of memory for an executor's transfers");
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++) {
+            const tri_instr *instr = &exec->program[p]->instr[i];
+            if (instr->op == TRI_OP_wait) exec->bound[p][i].transfer = posted(exec, p, i);
+            if (!tri__is_post(instr->op)) continue;
+            tri_ends ends = tri__transfer_ends(instr);
+            tri_bound_transfer *to = exec->bound[p][i].transfer = &exec->transfer[used];
+            tri__transfer_bind(&exec->groups, exec->program[p], instr, memory_of(exec, p, ends.y),
+                               memory_of(exec, p, ends.x), exec->counts + used * world, (int)used, to);
+            used++;
+        }
+    return TRI_OK;
+}
+
+static void bind_copies(tri_exec *exec) {
+    int used = 0;
+    for (int p = 0; p < exec->n; p++)
+        for (int i = 0; i < exec->program[p]->n_instrs; i++) {
+            tri_bound *b = &exec->bound[p][i];
+            if (exec->program[p]->instr[i].op == TRI_OP_copy_post) b->copy = used++;
+            if (exec->program[p]->instr[i].op == TRI_OP_copy_wait)
+                b->copy = exec->bound[p][tri__transfer_post_of(exec->program[p], i)].copy;
+        }
+}
+
+/* Where the device has lanes and a program uses them. */
+static tri_status bind_lanes(tri_exec *exec) {
+    for (int p = 0; p < exec->n && exec->device->lanes > 1; p++)
+        if (tri__program_lanes(exec->program[p]) > 1) TRI_TRY(tri__lanes_find(exec->program[p], &exec->lanes[p]));
+    return TRI_OK;
+}
+
+/* Peers reach into the heap; devices apart have ways of their own. */
+static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
+
+static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
+    void **out = (void **)&exec->memory[mem];
+    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(exec->context, folder, bytes, out);
+    if (in_heap(exec, mem)) return tri_heap_alloc(exec->world, bytes, out);
+    return exec->device->alloc(exec->context, bytes, out);
+}
+
+static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
+    size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
+    if (!bytes) return TRI_OK;
+    TRI_TRY(alloc_memory(exec, mem, bytes, folder));
+    if (!exec->device->apart || exec->program[0]->second >> mem & 1) exec->host[mem] = exec->memory[mem];
+    else if (mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT)
+        return tri__device_find("cpu")->alloc(NULL, bytes, (void **)&exec->host[mem]);
+    return TRI_OK;
+}
+
+/* The most bytes that the host brings to a run. */
+static size_t input_bytes(const tri_program *const *programs, int n) {
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        size_t bytes = 0;
+        for (int k = 0; k < programs[i]->n_instrs; k++) {
+            const tri_instr *instr = &programs[i]->instr[k];
+            if (instr->op == TRI_OP_input)
+                bytes += tri__input_bytes(
+                    (size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max));
+        }
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
+                          uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out) {
+    tri_exec *exec = calloc(1, sizeof *exec);
+    tri_status status = tri__fail(TRI_RESOURCE, "out of memory for an executor");
+    if (!exec) goto fail;
+    *exec = (tri_exec){
+        .device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
+    exec->table = calloc(1, sizeof *exec->table);
+    exec->bound = calloc((size_t)n, sizeof *exec->bound);
+    exec->lanes = calloc((size_t)n, sizeof *exec->lanes);
+    if (!exec->table || !exec->bound || !exec->lanes) goto fail;
+    for (int i = 0; i < n; i++) {
+        exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
+        if (!exec->bound[i]) goto fail;
+        exec->shared |= tri__program_shared(programs[i]);
+        for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+            if (programs[i]->bytes[mem] > exec->bytes[mem]) exec->bytes[mem] = programs[i]->bytes[mem];
+    }
+    status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
+    if (status != TRI_OK) goto fail;
+    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context, .world = world};
+    if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
+    device->kernels(exec->table);
+    for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
+    if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
+    bind_copies(exec);
+    if ((status = bind_lanes(exec)) != TRI_OK) goto fail;
+    if ((status = tri__replay_open(programs, n, &exec->replay)) != TRI_OK) goto fail;
+    *out = exec;
+    return TRI_OK;
+fail:
+    if (exec) tri__groups_free(&exec->groups, 1); /* the others may be far from leaving */
+    tri__exec_close(exec);
+    return status;
+}
+
+void tri__exec_close(tri_exec *exec) {
+    if (!exec) return;
+    tri__groups_free(&exec->groups, exec->world && exec->world->failed != TRI_OK);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
+        if (tri__exec_has_copy(exec, mem)) tri__device_find("cpu")->free(NULL, exec->host[mem], bytes);
+        if (in_heap(exec, mem)) tri_heap_free(exec->world, exec->memory[mem]);
+        else exec->device->free(exec->context, exec->memory[mem], bytes);
+    }
+    exec->device->close(exec->context);
+    free(exec->transfer);
+    free(exec->counts);
+    for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
+    for (int i = 0; exec->lanes && i < exec->n; i++) tri__lanes_free(&exec->lanes[i]);
+    tri__replay_free(&exec->replay);
+    free(exec->bound);
+    free(exec->lanes);
+    free(exec->table);
+    free(exec);
+}

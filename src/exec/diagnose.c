@@ -1,0 +1,61 @@
+/* diagnose.c - looks for the first value that is not finite. */
+#include "exec/exec_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int is_finite(const tri_tensor *t, tri_dtype dtype) {
+    int64_t n = t->rows * t->cols;
+    if (dtype == TRI_F32) {
+        const float *x = t->data; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(x[i])) return 0;
+    }
+    if (dtype == TRI_BF16 || dtype == TRI_F16) {
+        const uint16_t *x = t->data, infinite = dtype == TRI_BF16 ? 0x7F80 : 0x7C00; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if ((x[i] & infinite) == infinite) return 0;
+    }
+    if (dtype == TRI_F64) {
+        const double *x = t->data; /* [rows, cols] */
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(x[i])) return 0;
+    }
+    return 1;
+}
+
+/* The same of an operand wherever it lies. */
+static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
+    const tri_apart *apart = exec->device->apart;
+    *finite = 1;
+    size_t bytes = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
+    if (!apart || !bytes) {
+        *finite = is_finite(t, dtype);
+        return TRI_OK;
+    }
+    TRI_TRY(tri__exec_await(exec, 0));
+    tri_tensor here = {malloc(bytes), t->rows, t->cols};
+    if (!here.data) return tri__fail(TRI_RESOURCE, "out of memory to look for numbers that are not finite");
+    tri_status status = apart->copy(exec->context, here.data, t->data, bytes);
+    if (status == TRI_OK) *finite = is_finite(&here, dtype);
+    free(here.data);
+    return status;
+}
+
+tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
+    const tri_program *p = exec->program[program];
+    *line = *slot = -1;
+    if (exec->device->apart) tri__exec_start(exec, program, 0, p->n_instrs, step, feed);
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_op_row *row = tri__op_row(p->instr[i].op);
+        if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
+        TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
+        if (tri__begins(p->instr[i].op)) continue; /* looked at when it has ended */
+        for (int k = 0; k < row->n_args && *line < 0; k++) {
+            int at = p->instr[i].slot[k], finite = 1;
+            if (at >= 0) TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));
+            if (!finite) *line = i, *slot = at;
+        }
+    }
+    return exec->device->apart ? tri__exec_await(exec, 1) : TRI_OK;
+}

@@ -1,0 +1,84 @@
+/* run.c - instructions, one after another in the order of the program. */
+#include "base/clock.h"
+#include "comm/world/world.h"
+#include "exec/exec_parts.h"
+
+#include <string.h>
+
+/* What an input instruction copies of its microbatch. */
+const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes) {
+    const char *field = feed->field[instr->attr.field];
+    *bytes = (size_t)tri__slot_bytes(&p->slot[instr->slot[0]], &feed->counts);
+    TRI_ASSERT(field || !*bytes);
+    return *bytes ? field + (size_t)instr->attr.part * *bytes : NULL;
+}
+
+const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed) {
+    return &feed[instr->mb < 0 ? 0 : instr->mb];
+}
+
+static void run_input(const tri_exec *exec, const tri_bound *b, const tri_program *p, const tri_instr *instr,
+                      const tri_feed *feed) {
+    size_t bytes;
+    const char *from = tri__exec_input_of(p, instr, feed, &bytes);
+    if (!bytes) return;
+    if (exec->device->apart)
+        exec->device->apart->input(exec->context, b->call.t[0].data, bytes); /* tri__exec_start has brought it */
+    else memcpy(b->call.t[0].data, from, bytes);
+}
+
+/* Half of a copy between memories; done at once where kernels are. */
+static void run_copy(const tri_exec *exec, const tri_bound *b, const tri_program *program, const tri_instr *instr) {
+    const tri_apart *apart = exec->device->apart;
+    const tri_tensor *y = &b->call.t[0], *x = &b->call.t[1];
+    const tri_slot *to = &program->slot[instr->slot[0]];
+    size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(to->dtype);
+    if (instr->op == TRI_OP_copy_wait) {
+        if (apart) apart->moved(exec->context, b->copy);
+    } else if (apart) {
+        apart->move(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
+    } else {
+        memcpy(y->data, x->data, bytes);
+    }
+}
+
+tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
+    const tri_program *p = exec->program[program];
+    const tri_instr *instr = &p->instr[i];
+    tri_bound *b = &exec->bound[program][i];
+    const tri_feed *from = tri__exec_feed_of(instr, feed);
+    if (exec->world) tri__world_beat(exec->world);
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
+    if (instr->op == TRI_OP_wait) return tri__transfer_wait(exec->world, b->transfer);
+    if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
+    b->call.step = step;
+    if (b->run) b->run(&b->call);
+    else if (instr->op != TRI_OP_input) run_copy(exec, b, p, instr);
+    else run_input(exec, b, p, instr, from);
+    return TRI_OK;
+}
+
+void tri__exec_cast(tri_exec *exec, int program, int y, int64_t at, int x) {
+    const tri_program *p = exec->program[program];
+    const tri_slot *to = &p->slot[y], *from = &p->slot[x];
+    const tri_instr like = {.op = TRI_OP_cast, .slot = {y, x}};
+    tri_call call = {.op = TRI_OP_cast, .attr = &like.attr, .threads = exec->threads, .table = exec->table,
+                     .work = exec->memory[TRI_MEM_WORK], .context = exec->context,
+                     .dtype = {(uint8_t)to->dtype, (uint8_t)from->dtype}};
+    call.t[0] = (tri_tensor){
+        (char *)tri__exec_slot_memory(exec, program, y) + at * (int64_t)tri__dtype_bytes(to->dtype), 1, from->cols};
+    call.t[1] = (tri_tensor){tri__exec_slot_memory(exec, program, x), 1, from->cols};
+    exec->table->run[TRI_OP_cast][tri__instr_dtype(p, &like)](&call);
+}
+
+tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
+                         tri_time *times) {
+    if (exec->device->apart) return tri__exec_queue(exec, program, begin, end, step, feed, times);
+    for (int i = begin; i < end; i++) {
+        if (times) times[i].begin = tri__clock();
+        TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
+        if (times) times[i].end = tri__clock();
+    }
+    return TRI_OK;
+}
