@@ -12,6 +12,7 @@ typedef struct backward {
     tri_pass *pass;
     tri_builder build;
     int n_forward;         /* slots of the forward program: those that may have a gradient */
+    int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
     uint8_t *written;      /* [slots] a gradient slot has its first contribution */
     uint8_t *is_input;     /* [n_forward] */
 } backward;
@@ -38,15 +39,15 @@ static int unit_of(const backward *b, int flat) {
 /* The slot of a forward slot's gradient; made when first asked for. */
 static int grad_of(backward *b, int slot) {
     tri_pass *pass = b->pass;
-    if (pass->grad[slot] >= 0) return pass->grad[slot];
+    if (b->grad[slot] >= 0) return b->grad[slot];
     const tri_slot s = pass->program->slot[slot];
     if (s.parent >= 0) { /* a view of parameters: the same view of their gradients */
         int flat = unit_grad(b, unit_of(b, s.parent));
         const char *label = s.name + strlen(pass->program->slot[s.parent].name) + 1;
-        return pass->grad[slot] = tri__build_view(&b->build, flat, s.parent_at, s.rows.add, s.cols, "%s.%s",
+        return b->grad[slot] = tri__build_view(&b->build, flat, s.parent_at, s.rows.add, s.cols, "%s.%s",
                                                   pass->program->slot[flat].name, label);
     }
-    return pass->grad[slot] = tri__build_slot(&b->build, TRI_MEM_ACT, s.dtype, s.rows, s.cols, "d.%s", s.name);
+    return b->grad[slot] = tri__build_slot(&b->build, TRI_MEM_ACT, s.dtype, s.rows, s.cols, "d.%s", s.name);
 }
 
 /* The forward operand that a name of an adjoint stands for; *gradient: whether its gradient is meant. */
@@ -90,15 +91,15 @@ static void emit(backward *b, const tri_instr *of, char *text) {
     tri__build(&b->build, (tri_op)op, slots, of->attr)->acc = (uint16_t)acc;
 }
 
-void tri__pass_backward(tri_pass *pass) {
+tri_status tri__pass_backward(tri_pass *pass) {
     tri_program *program = pass->program;
     int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * n_forward + pass->model->n_units;
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.is_input = tri__arena_alloc(pass->arena, (size_t)n_forward);
-    pass->grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *pass->grad);
+    b.grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *b.grad);
     pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->unit_grad);
-    for (int i = 0; i < n_forward; i++) pass->grad[i] = -1;
+    for (int i = 0; i < n_forward; i++) b.grad[i] = -1;
     for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
     for (int i = 0; i < n_instrs; i++)
         if (program->instr[i].op == TRI_OP_input) b.is_input[program->instr[i].slot[0]] = 1;
@@ -108,4 +109,5 @@ void tri__pass_backward(tri_pass *pass) {
         char *adjoint = tri__arena_copy(pass->arena, tri__op_row(of.op)->adjoint), *save = NULL;
         for (char *part = strtok_r(adjoint, ";", &save); part; part = strtok_r(NULL, ";", &save)) emit(&b, &of, part);
     }
+    return TRI_OK;
 }

@@ -8,21 +8,22 @@ static int makes_first_rows(const tri_pass *pass) {
     return pass->model->pooling != TRI_POOLING_MEAN && !shares_tokens;
 }
 
-void tri__pass_forward(tri_pass *pass, int training) {
-    tri_program *program = tri__program_new(pass->arena, training ? "trimodal train" : "trimodal infer");
+tri_status tri__pass_forward(tri_pass *pass) {
+    tri_program *program = tri__program_new(pass->arena, pass->training ? "trimodal train" : "trimodal infer");
     program->mesh = pass->in->mesh;
     program->rank = pass->in->rank;
+    program->max = pass->training ? pass->in->max : pass->in->max_infer;
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
                                   .model = pass->model,
-                                  .training = training,
+                                  .training = pass->training,
                                   .first_rows = makes_first_rows(pass)};
     tri__model_forward(&pass->forward);
     pass->program = program;
-    pass->out = (tri_planned){.program = program,
-                              .param = pass->forward.unit_slot,
+    pass->out = (tri_planned){.param = pass->forward.unit_slot,
                               .loss = pass->forward.loss,
                               .probs = pass->forward.probs,
                               .norm = -1,
                               .apply = -1,
                               .scale = -1};
+    return TRI_OK;
 }

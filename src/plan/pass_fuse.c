@@ -139,7 +139,7 @@ static int try_attention_din_db(fuser *f) {
     return 1 + keep_linear(f, bias);
 }
 
-void tri__pass_fuse(tri_pass *pass) {
+tri_status tri__pass_fuse(tri_pass *pass) {
     static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din,
                                                try_gelu_din_db, try_attention_din_db};
     tri_program *program = pass->program;
@@ -162,4 +162,5 @@ void tri__pass_fuse(tri_pass *pass) {
         f.at += taken;
     }
     program->n_instrs = f.n;
+    return TRI_OK;
 }

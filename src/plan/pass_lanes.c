@@ -42,11 +42,8 @@ static void take_turns(const tri_program *program, const tri_instr *from, int be
     }
 }
 
-void tri__pass_lanes(tri_pass *pass) {
+tri_status tri__pass_lanes(tri_pass *pass) {
     tri_program *program = pass->program;
-    if (pass->in->target->lanes < 2 || pass->in->mesh.pp > 1 || pass->model->n_texts < 2) return;
-    if (pass->in->recompute == TRI_RECOMPUTE_FULL)
-        return; /* who computes all again wants memory: two open layers take 15 % more */
     size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
     tri_instr *from = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes);
     for (int unit = 0; unit < program->n_units; unit++) program->lane[unit] = branch_of(program, unit) == 1;
@@ -55,4 +52,5 @@ void tri__pass_lanes(tri_pass *pass) {
         if (end > begin) take_turns(program, from, begin, end);
         else end++;
     }
+    return TRI_OK;
 }

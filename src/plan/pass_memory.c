@@ -314,10 +314,10 @@ static tri_status check_sizes(const tri_program *program, const tri_counts *max)
                      program->rank, tri__text_bytes(bytes, a));
 }
 
-tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max) {
+tri_status tri__pass_memory(tri_pass *pass) {
     tri_program *program = pass->program;
+    const tri_counts *max = &program->max;
     TRI_TRY(check_sizes(program, max));
-    program->max = *max;
     program->second = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];

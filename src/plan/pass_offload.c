@@ -376,11 +376,10 @@ static int64_t offloaded_bytes(const offload *o) {
     return bytes;
 }
 
-void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
+tri_status tri__pass_offload(tri_pass *pass) {
     const tri_plan_in *in = pass->in;
-    if (!in->offload || !in->target->ahead) return;
     offload o = {
-        .pass = pass, .max = max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+        .pass = pass, .max = &pass->program->max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
     if (o.each < GRAIN) o.each = GRAIN;
@@ -391,4 +390,5 @@ void tri__pass_offload(tri_pass *pass, const tri_counts *max) {
     keep_near(&o);
     order_fetches(&o);
     rewrite(&o);
+    return TRI_OK;
 }

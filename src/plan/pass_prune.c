@@ -1,7 +1,7 @@
 /* pass_prune.c - pass: leaves out optional outputs that nothing reads, such as what only a backward pass would need. */
 #include "plan/plan.h"
 
-void tri__pass_prune(tri_pass *pass) {
+tri_status tri__pass_prune(tri_pass *pass) {
     tri_program *program = pass->program;
     uint8_t *read = tri__arena_alloc(pass->arena, (size_t)program->n_slots);
     for (int i = 0; i < program->n_instrs; i++) {
@@ -18,4 +18,5 @@ void tri__pass_prune(tri_pass *pass) {
                 !read[instr->slot[k]])
                 instr->slot[k] = -1;
     }
+    return TRI_OK;
 }

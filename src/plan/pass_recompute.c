@@ -167,8 +167,7 @@ static void rewrite(recompute *r, tri_program *program) {
     }
 }
 
-void tri__pass_recompute(tri_pass *pass) {
-    if (pass->in->recompute == TRI_RECOMPUTE_NONE) return;
+tri_status tri__pass_recompute(tri_pass *pass) {
     const tri_program from = *pass->program;
     size_t n_slots = (size_t)from.n_slots, n_instrs = (size_t)from.n_instrs;
     recompute r = {.pass = pass, .from = &from};
@@ -182,4 +181,5 @@ void tri__pass_recompute(tri_pass *pass) {
     for (int unit = 0; unit < from.n_units; unit++)
         (pass->in->recompute == TRI_RECOMPUTE_FULL ? choose_all : choose_runs)(&r, unit);
     rewrite(&r, pass->program);
+    return TRI_OK;
 }

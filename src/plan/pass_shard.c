@@ -200,14 +200,14 @@ static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
 }
 
 /* Elements of a unit from which on something else is done with it: see the update, tensor_sums.c. */
-static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each, int training) {
+static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each) {
     const tri_model *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
     const tri_param *param = &model->param[unit->first];
     const tri_plan_in *in = s->pass->in;
     int64_t at = s->unit_at[u];
     mark(begins, s->n, each, at);
-    if (!training) return;
+    if (!s->pass->training) return;
     if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, s->n, each, at + unit->split);
     if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
     if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, s->n, each, at + unit->tokens);
@@ -226,7 +226,7 @@ static void open_blocks(tri_sharder *s, tri_pass *pass) {
     make_blocks(s);
 }
 
-tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t **begins) {
+tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     tri_pass pass = *shared;
     tri_sharder s = {0};
     *n = 1;
@@ -237,12 +237,12 @@ tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t
     }
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;
-    if (!training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
+    if (!pass.training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
     for (int b = 0; b < s.n_blocks; b++) {
         const tri_shard_block *block = &s.block[b];
         int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));
         if (!each) continue;
-        for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each, training);
+        for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each);
         mark(*begins, s.n, each, block->count);
     }
     return TRI_OK;
@@ -250,13 +250,10 @@ tri_status tri__shard_runs(const tri_pass *shared, int training, int *n, uint8_t
 
 static void open_sharder(tri_sharder *s, tri_pass *pass) {
     const tri_program *from = pass->program;
-    tri_program *to = tri__program_new(pass->arena, from->title);
-    to->mesh = from->mesh, to->rank = from->rank, to->n_mb = from->n_mb;
     open_blocks(s, pass);
-    s->to.program = to;
+    s->to = tri__build_like(pass->arena, from);
     s->map = tri__arena_alloc(pass->arena, (size_t)from->n_slots * sizeof *s->map);
     for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
-    tri__build_units(&s->to, from);
     s->weights = find_flats(s, pass->out.param);
     s->grads = find_flats(s, pass->unit_grad);
 }
@@ -280,6 +277,6 @@ tri_status tri__pass_shard(tri_pass *pass) {
     if (s.reductions) tri__reductions_end(&s);
     if (pass->out.loss >= 0) pass->out.loss = s.map[pass->out.loss];
     if (pass->out.probs >= 0) pass->out.probs = s.map[pass->out.probs];
-    pass->out.program = pass->program = s.to.program;
+    pass->program = s.to.program;
     return TRI_OK;
 }

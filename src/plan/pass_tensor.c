@@ -198,10 +198,8 @@ static tri_status check_sizes(const tri_plan_in *in) {
 
 static void open_tensor(tensor *t, tri_pass *pass) {
     const tri_program *from = pass->program;
-    tri_program *to = tri__program_new(pass->arena, from->title);
     size_t n = (size_t)from->n_slots;
-    to->mesh = from->mesh, to->rank = from->rank;
-    *t = (tensor){.pass = pass, .from = from, .to = {.arena = pass->arena, .program = to}, .n = from->mesh.tp};
+    *t = (tensor){.pass = pass, .from = from, .to = tri__build_like(pass->arena, from), .n = from->mesh.tp};
     t->place = tri__mesh_coords(&from->mesh, from->rank).tp;
     t->held = tri__model_part(pass->arena, pass->in->model, NULL, t->n, t->place);
     t->map = tri__arena_alloc(pass->arena, n * sizeof *t->map);
@@ -209,7 +207,6 @@ static void open_tensor(tensor *t, tri_pass *pass) {
     t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);
     t->placed = tri__arena_alloc(pass->arena, n);
     for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
-    tri__build_units(&t->to, from);
     for (int i = 0; i < from->n_instrs; i++)
         if (from->instr[i].op == TRI_OP_input) t->filler[from->instr[i].slot[0]] = i;
     for (int u = 0; u < t->held->n_units; u++) {
@@ -221,7 +218,6 @@ static void open_tensor(tensor *t, tri_pass *pass) {
 }
 
 tri_status tri__pass_tensor(tri_pass *pass) {
-    if (pass->in->mesh.tp == 1) return TRI_OK;
     TRI_TRY(check_sizes(pass->in));
     tensor t;
     open_tensor(&t, pass);
@@ -232,6 +228,6 @@ tri_status tri__pass_tensor(tri_pass *pass) {
     f->build = t.to, f->model = pass->model = t.held;
     pass->out.loss = f->loss = t.map[f->loss];
     pass->out.probs = f->probs = t.map[f->probs];
-    pass->out.program = pass->program = t.to.program;
+    pass->program = t.to.program;
     return TRI_OK;
 }

@@ -144,9 +144,8 @@ static void write_list(lower *l) {
     TRI_ASSERT(posted == l->n_pending && n_open == 0);
 }
 
-void tri__pass_tensor_lower(tri_pass *pass) {
+tri_status tri__pass_tensor_lower(tri_pass *pass) {
     tri_program *program = pass->program;
-    if (pass->in->mesh.tp == 1) return;
     lower l = {
         .pass = pass, .from = program->instr, .n = program->n_instrs, .to = {.arena = pass->arena, .program = program}};
     l.alias = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *l.alias);
@@ -160,4 +159,5 @@ void tri__pass_tensor_lower(tri_pass *pass) {
         plan_pending(&l, i);
     }
     write_list(&l);
+    return TRI_OK;
 }

@@ -32,11 +32,11 @@ static void sum_tokens(tri_pass *pass) {
     }
 }
 
-void tri__pass_tensor_sums(tri_pass *pass) {
-    if (pass->in->mesh.tp == 1) return;
+tri_status tri__pass_tensor_sums(tri_pass *pass) {
     if (pass->in->sequence_parallel) sum_tokens(pass);
     int n = pass->model->n_units;
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);
     pass->out.save_part = once;
+    return TRI_OK;
 }

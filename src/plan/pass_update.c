@@ -134,7 +134,7 @@ static void emit_gathers(update *up) {
     }
 }
 
-void tri__pass_update(tri_pass *pass) {
+tri_status tri__pass_update(tri_pass *pass) {
     int n_units = pass->model->n_units;
     update up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     pass->out.m = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.m);
@@ -146,4 +146,5 @@ void tri__pass_update(tri_pass *pass) {
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     for (int u = 0; u < n_units; u++) emit_unit(&up, u);
     emit_gathers(&up);
+    return TRI_OK;
 }

@@ -1,31 +1,5 @@
-/* plan.c - the passes, in order. */
+/* plan.c - one rank's programs: what is decided before the passes, and the walk through them. */
 #include "plan/pipeline/stage.h"
-
-tri_status tri__passes_template(tri_pass *pass, int training) {
-    tri__pass_forward(pass, training);
-    TRI_TRY(tri__pass_tensor(pass));
-    if (training) {
-        tri__pass_backward(pass);
-        tri__pass_recompute(pass);
-    }
-    tri__pass_fuse(pass);
-    tri__pass_prune(pass);
-    tri__pass_tensor_lower(pass);
-    tri__pass_lanes(pass);
-    return TRI_OK;
-}
-
-tri_status tri__passes_own(tri_pass *pass, int training) {
-    TRI_TRY(tri__pass_shard(pass));
-    if (training) {
-        tri__pass_tensor_sums(pass);
-        tri__pass_update(pass);
-    }
-    TRI_TRY(tri__pass_precision(pass));
-    const tri_counts *max = training ? &pass->in->max : &pass->in->max_infer;
-    tri__pass_offload(pass, max);
-    return tri__pass_memory(pass, max);
-}
 
 /* Tokens of a text in the largest microbatch. */
 static int64_t most_tokens(const tri_plan_in *in, int text) {
@@ -63,13 +37,18 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
     return TRI_OK;
 }
 
+static tri_status run_all(tri_pass *pass, const tri_pass_row *last) {
+    for (int scope = TRI_SCOPE_TENSOR; scope <= TRI_SCOPE_REPLICA; scope++)
+        TRI_TRY(tri__passes_run(pass, (tri_scope)scope, last));
+    return TRI_OK;
+}
+
 static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training,
                            tri_planned *out, const tri_model **held) {
-    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages};
-    TRI_TRY(tri__passes_template(&pass, training));
-    TRI_TRY(tri__pass_schedule(&pass, training ? in->n_mb : 1));
-    TRI_TRY(tri__passes_own(&pass, training));
+    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training};
+    TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;
+    out->program = pass.program;
     *held = pass.model;
     return TRI_OK;
 }
@@ -81,4 +60,16 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
     if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model));
     return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model);
+}
+
+tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, const tri_pass_row *last, int *ran,
+                           tri_program **program) {
+    tri_plan_in in;
+    tri_stages stages;
+    TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
+    tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages, .training = 1};
+    TRI_TRY(run_all(&pass, last));
+    *ran = !last->when || last->when(&pass);
+    *program = pass.program;
+    return TRI_OK;
 }

@@ -1,6 +1,6 @@
 /* plan.h - from a model to one rank's programs. Pure arithmetic: no device, no file, no clock.
  *
- * Reading the passes in the order of plan.c is reading how Trident works; each is one file of this folder and turns
+ * Reading the passes in the order of passes.c is reading how Trident works; each is one file of this folder and turns
  * tri_pass.program into the next. The first work on one microbatch as a template; `schedule` unrolls it. */
 #ifndef TRI_PLAN_PLAN_H
 #define TRI_PLAN_PLAN_H
@@ -95,6 +95,10 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
+/* The training program of in->rank as it stands after a pass. *ran: whether the plan needed that pass. */
+typedef struct tri_pass_row tri_pass_row;
+tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, const tri_pass_row *last, int *ran,
+                           tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned
  * and kept once. train NULL: only the forward programs. in->rank does not count. */
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer);
@@ -112,52 +116,78 @@ typedef struct tri_places {
     int n[TRI_MEM_COUNT];
 } tri_places;
 
-/* What passes share. */
+/* What passes hand on. A pass reads what the rows before it in tri__passes set, and nothing else; what only one pass
+ * needs is not here. */
 typedef struct tri_pass {
+    /* Given. */
     tri_arena *arena;
     const tri_plan_in *in;
-    const tri_model *model; /* what this rank holds of in->model; all of it until `tensor` and `schedule` */
-    const tri_stages *stages; /* of the pipeline; one, where there is none */
+    const tri_stages *stages; /* of the pipeline; one, where there is none. Read by fuse, schedule, update */
+    int training;             /* 0: the forward program */
+    tri_places *places;       /* found for other ranks. Read and set by memory; NULL: none are kept */
+    /* What every pass turns into the next. */
     tri_program *program;
-    tri_forward forward;   /* what the model left behind */
-    int *grad;             /* [cap_grad] the gradient slot of each slot; -1. Set by backward */
-    int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward */
-    const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule */
-    tri_range
-        *grad_part; /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by shard */
-    tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard */
-    tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard */
-    tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard */
-    int n_shards;          /* ranks of that group */
-    tri_places *places;    /* found for other ranks, for the memory pass; NULL: none are kept */
-    tri_planned out;
+    tri_planned out;       /* its slots that the host sets or reads, except `program`: each pass keeps them right */
+    const tri_model
+        *model; /* what this rank holds of in->model: all of it, until tensor and schedule take their parts */
+    /* From one pass to later ones. */
+    tri_forward forward;   /* what the model left behind. Set by forward, tensor; read by backward, schedule */
+    int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward, schedule, shard; read by
+                            * tensor_sums, update. NULL without training */
+    const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule, read by shard */
+    tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by
+                            * shard, read by tensor_sums, update */
+    tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard, read by
+                            * update */
+    tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard, read by update */
+    tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard, read by update */
+    int n_shards;          /* ranks of that group. Set by shard, read by update */
 } tri_pass;
 
-/* Passes in order: those before stages differ; then comes `schedule`; and those from where replicas differ. */
-tri_status tri__passes_template(tri_pass *pass, int training);
-tri_status tri__passes_own(tri_pass *pass, int training);
+/* What ranks that share a pass's result have in common: ranks.c runs each scope once for them. */
+typedef enum tri_scope {
+    TRI_SCOPE_TENSOR,   /* the place on the tp axis. The program is one microbatch's, a template */
+    TRI_SCOPE_STAGE,    /* the place on the pp axis, too */
+    TRI_SCOPE_REPLICA   /* the rank is one of its own */
+} tri_scope;
+
+struct tri_pass_row {
+    const char *name, *does; /* does: one line */
+    tri_scope scope;
+    int (*when)(const tri_pass *pass); /* 0: the program stays as it is. NULL: always */
+    const char *needs;                 /* `when` in words; NULL: always */
+    tri_status (*run)(tri_pass *pass);
+};
+
+/* passes.c: in the order in which they run; the last row has no name. */
+extern const tri_pass_row tri__passes[];
+const tri_pass_row *tri__pass_find(const char *name); /* NULL */
+/* Runs the passes of one scope; only those up to row `last`, unless that is NULL. */
+tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *last);
+
 /* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
-void tri__pass_forward(tri_pass *pass, int training);
+tri_status tri__pass_forward(tri_pass *pass);
 tri_status tri__pass_tensor(tri_pass *pass);
-void tri__pass_backward(tri_pass *pass);
-tri_status tri__pass_precision(tri_pass *pass);
-void tri__pass_recompute(tri_pass *pass);
-void tri__pass_fuse(tri_pass *pass);
-void tri__pass_prune(tri_pass *pass);
-void tri__pass_tensor_lower(tri_pass *pass);
-void tri__pass_lanes(tri_pass *pass);
-tri_status tri__pass_schedule(tri_pass *pass, int n_mb);
+tri_status tri__pass_backward(tri_pass *pass);
+tri_status tri__pass_recompute(tri_pass *pass);
+tri_status tri__pass_fuse(tri_pass *pass);
+tri_status tri__pass_prune(tri_pass *pass);
+tri_status tri__pass_tensor_lower(tri_pass *pass);
+tri_status tri__pass_lanes(tri_pass *pass);
+tri_status tri__pass_schedule(tri_pass *pass);
 tri_status tri__pass_shard(tri_pass *pass);
+tri_status tri__pass_tensor_sums(tri_pass *pass);
+tri_status tri__pass_update(tri_pass *pass);
+tri_status tri__pass_precision(tri_pass *pass);
+tri_status tri__pass_offload(tri_pass *pass);
+tri_status tri__pass_memory(tri_pass *pass);
+
 /* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a
  * run of places begins whose plans differ only in where their shards begin: each shard is as far behind the one before
  * it as that is large. */
-tri_status tri__shard_runs(const tri_pass *pass, int training, int *n, uint8_t **begins);
-void tri__pass_tensor_sums(tri_pass *pass);
-void tri__pass_update(tri_pass *pass);
-void tri__pass_offload(tri_pass *pass, const tri_counts *max);
-tri_status tri__pass_memory(tri_pass *pass, const tri_counts *max);
+tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
 
 /* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike:
  * the first has all. */

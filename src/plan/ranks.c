@@ -80,11 +80,11 @@ static tri_status plan_own(ranks *r, const side *side, int place, tri_program **
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
     *program = *pass.program;
     program->rank = r->in.rank;
-    pass.program = pass.out.program = program;
+    pass.program = program;
     pass.out.param = copy_units(&pass, pass.out.param);
     pass.unit_grad = copy_units(&pass, pass.unit_grad);
-    TRI_TRY(tri__passes_own(&pass, side->training));
-    *out = pass.out.program;
+    TRI_TRY(tri__passes_run(&pass, TRI_SCOPE_REPLICA, NULL));
+    *out = pass.program;
     return TRI_OK;
 }
 
@@ -116,8 +116,8 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
     side->places = (tri_places){.arena = r->keep};
     side->shared = side->template;
     side->shared.places = &side->places;
-    TRI_TRY(tri__pass_schedule(&side->shared, side->training ? r->in.n_mb : 1));
-    TRI_TRY(tri__shard_runs(&side->shared, side->training, &n, &begins));
+    TRI_TRY(tri__passes_run(&side->shared, TRI_SCOPE_STAGE, NULL));
+    TRI_TRY(tri__shard_runs(&side->shared, &n, &begins));
     if (row == 0) tri__classes_open(side->out, r->keep, &r->in.mesh, n);
     for (int begin = 0, end; begin < n; begin = end) {
         for (end = begin + 1; end < n && !begins[end];) end++;
@@ -130,8 +130,12 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
 static tri_status plan_stages(ranks *r, side *side, int tp) {
     tri_coords at = {.tp = tp};
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
-    side->template = (tri_pass){.arena = r->scratch, .in = &r->in, .model = r->in.model, .stages = &r->stages};
-    TRI_TRY(tri__passes_template(&side->template, side->training));
+    side->template = (tri_pass){.arena = r->scratch,
+                                .in = &r->in,
+                                .model = r->in.model,
+                                .stages = &r->stages,
+                                .training = side->training};
+    TRI_TRY(tri__passes_run(&side->template, TRI_SCOPE_TENSOR, NULL));
     size_t mark = r->scratch->used;
     for (; at.pp < r->in.mesh.pp; at.pp++) {
         TRI_TRY(plan_place(r, side, at));

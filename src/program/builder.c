@@ -31,6 +31,14 @@ void tri__build_units(tri_builder *builder, const tri_program *from) {
     }
 }
 
+tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
+    tri_builder build = {.arena = arena, .program = tri__program_new(arena, from->title)};
+    build.program->mesh = from->mesh, build.program->rank = from->rank;
+    build.program->n_mb = from->n_mb, build.program->max = from->max;
+    tri__build_units(&build, from);
+    return build;
+}
+
 static char *print_name(tri_arena *arena, const char *format, va_list args) {
     char name[256];
     int length = vsnprintf(name, sizeof name, format, args);

@@ -14,6 +14,8 @@ tri_program *tri__program_new(tri_arena *arena, const char *title);
 int tri__build_unit(tri_builder *builder, const char *name);   /* finds or adds it, and makes it current */
 void tri__build_units(tri_builder *builder,
                       const tri_program *from); /* adds those of another program, with their lanes */
+/* A program that is written anew from another: nothing yet but what stands before the slots, and the units. */
+tri_builder tri__build_like(tri_arena *arena, const tri_program *from);
 int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows rows, int64_t cols, const char *format,
                     ...) __attribute__((format(printf, 6, 7)));
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...)

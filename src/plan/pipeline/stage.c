@@ -386,10 +386,10 @@ const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, c
 }
 
 tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
-    tri_pass pass = {.arena = arena, .in = in, .model = in->model};
-    tri__pass_forward(&pass, 1);
-    tri__pass_backward(&pass);
-    tri__pass_recompute(&pass);
+    tri_pass pass = {.arena = arena, .in = in, .training = 1, .model = in->model};
+    TRI_TRY(tri__pass_forward(&pass));
+    TRI_TRY(tri__pass_backward(&pass));
+    if (in->recompute != TRI_RECOMPUTE_NONE) TRI_TRY(tri__pass_recompute(&pass));
     return tri__stages_make(arena, in, pass.program, out);
 }
 

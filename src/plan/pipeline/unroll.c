@@ -234,9 +234,8 @@ static tri_status plan_handovers(unroll *u, int n_mb) {
 static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     tri_arena *arena = pass->arena;
     const tri_program *from = pass->program;
-    tri_program *to = tri__program_new(arena, from->title);
-    to->mesh = from->mesh, to->rank = from->rank, to->n_mb = n_mb;
-    *u = (unroll){.pass = pass, .from = from, .to = {.arena = arena, .program = to}, .stages = pass->stages};
+    *u = (unroll){.pass = pass, .from = from, .to = tri__build_like(arena, from), .stages = pass->stages};
+    u->to.program->n_mb = n_mb;
     size_t n = (size_t)from->n_slots, all = (size_t)n_mb * n, n_stages = (size_t)pass->stages->pipeline.n_stages;
     u->shared = tri__arena_alloc(arena, n * sizeof *u->shared);
     u->own = tri__arena_alloc(arena, all * sizeof *u->own);
@@ -247,7 +246,6 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     u->n_list = tri__arena_alloc(arena, n_stages * sizeof *u->n_list);
     memset(u->shared, -1, n * sizeof *u->shared);
     memset(u->own, -1, all * sizeof *u->own);
-    tri__build_units(&u->to, from);
 }
 
 /* The pass's tables of units become those of the units that this rank holds. */
@@ -273,8 +271,9 @@ static void hold_units(unroll *u, int place) {
     if (pass->unit_grad) pass->unit_grad = grad;
 }
 
-tri_status tri__pass_schedule(tri_pass *pass, int n_mb) {
+tri_status tri__pass_schedule(tri_pass *pass) {
     unroll u;
+    int n_mb = pass->training ? pass->in->n_mb : 1;
     int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).pp;
     open_unroll(&u, pass, n_mb);
     find_stages(&u);
@@ -289,6 +288,6 @@ tri_status tri__pass_schedule(tri_pass *pass, int n_mb) {
     int head = u.stages->pipeline.rank[u.stages->head] == place;
     pass->out.loss = head ? u.shared[pass->forward.loss] : -1;
     pass->out.probs = head ? map_slot(&u, pass->forward.probs, n_mb - 1) : -1;
-    pass->out.program = pass->program = u.to.program;
+    pass->program = u.to.program;
     return TRI_OK;
 }

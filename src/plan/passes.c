@@ -1,0 +1,83 @@
+/* passes.c - the passes, in the order in which they run: from the model's own list of operations to one rank's program
+ * of a step. A new pass is a file of this folder and a row here.
+ *
+ * Stages are cut before the first pass, since several of them ask how many there are (pipeline/stage.c). Operations of
+ * tensor parallelism stand in the template as such until `tensor_lower`: so they have adjoints, and fuse like others.
+ */
+#include "plan/plan.h"
+
+#include <string.h>
+
+static int is_training(const tri_pass *pass) { return pass->training; }
+static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
+static int sums_layers(const tri_pass *pass) { return pass->training && shares_layers(pass); }
+
+static int recomputes(const tri_pass *pass) {
+    return pass->training && pass->in->recompute != TRI_RECOMPUTE_NONE;
+}
+
+/* Full recomputation is chosen to save memory: two open layers take 15 % more. */
+static int has_lanes(const tri_pass *pass) {
+    return pass->in->target->lanes > 1 && pass->in->mesh.pp == 1 && pass->model->n_texts > 1 &&
+           pass->in->recompute != TRI_RECOMPUTE_FULL;
+}
+
+static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass->in->target->ahead; }
+
+#define PASS(word, where) .name = #word, .run = tri__pass_##word, .scope = TRI_SCOPE_##where
+
+const tri_pass_row tri__passes[] = {
+    {PASS(forward, TENSOR),
+     .does = "the model writes its operations: one microbatch, one device"},
+    {PASS(tensor, TENSOR),
+     .does = "splits operations over ranks that share layers, as operations that have adjoints",
+     .when = shares_layers, .needs = "--tp-size above 1"},
+    {PASS(backward, TENSOR),
+     .does = "adds the adjoint of each operation; gradients of inputs and of weights are apart",
+     .when = is_training, .needs = "training"},
+    {PASS(recompute, TENSOR),
+     .does = "drops activations, and repeats the operations that rebuild them",
+     .when = recomputes, .needs = "--recompute"},
+    {PASS(fuse, TENSOR),
+     .does = "replaces runs of operations by fused ones that the device has"},
+    {PASS(prune, TENSOR),
+     .does = "leaves out optional outputs that nothing reads"},
+    {PASS(tensor_lower, TENSOR),
+     .does = "turns operations between ranks of a layer into transfers, posted early, waited for late",
+     .when = shares_layers, .needs = "--tp-size above 1"},
+    {PASS(lanes, TENSOR),
+     .does = "lets the two encoders take turns, a queue of kernels each",
+     .when = has_lanes, .needs = "two texts on a device with two queues, --pp-size 1, not --recompute full"},
+    {PASS(schedule, STAGE),
+     .does = "unrolls all microbatches of this rank's stages in the schedule's order; sends and receives"},
+    {PASS(shard, REPLICA),
+     .does = "makes replicas one: sums of gradients, gathers of weights that are shared out"},
+    {PASS(tensor_sums, REPLICA),
+     .does = "sums gradients that ranks of a layer form from their own tokens",
+     .when = sums_layers, .needs = "training with --tp-size above 1"},
+    {PASS(update, REPLICA),
+     .does = "norm and clipping of gradients, and the optimizer on what this rank owns",
+     .when = is_training, .needs = "training"},
+    {PASS(precision, REPLICA),
+     .does = "gives slots their element types; casts, master weights, the loss scale"},
+    {PASS(offload, REPLICA),
+     .does = "copies between the device's memory and the offload memory, ahead of use",
+     .when = copies_ahead, .needs = "--offload on a device that copies"},
+    {PASS(memory, REPLICA),
+     .does = "finds each slot's lifetime and gives it its offset"},
+    {.name = NULL},
+};
+
+const tri_pass_row *tri__pass_find(const char *name) {
+    for (const tri_pass_row *row = tri__passes; row->name; row++)
+        if (strcmp(row->name, name) == 0) return row;
+    return NULL;
+}
+
+tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *last) {
+    for (const tri_pass_row *row = tri__passes; row->name; row++) {
+        if (row->scope == scope && (!row->when || row->when(pass))) TRI_TRY(row->run(pass));
+        if (row == last) break;
+    }
+    return TRI_OK;
+}
