@@ -1,6 +1,6 @@
 /* test_column_info.c - column_info.json: which columns are texts, numbers, categories and the label. */
 #include "base/file.h"
-#include "data/table/column_info.h"
+#include "settings/column_info.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

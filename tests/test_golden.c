@@ -4,8 +4,8 @@
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
-#include "engine/engine.h"
-#include "train/session.h"
+#include "engine/evaluate.h"
+#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "train/session.h"
+#include "settings/learning_rate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

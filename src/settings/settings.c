@@ -5,12 +5,12 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "data/table/column_info.h"
+#include "settings/column_info.h"
 #include "data/table/table.h"
 #include "plan/schedule/schedule.h"
 #include "settings/foreign.h"
+#include "settings/learning_rate.h"
 #include "launch/rank_streams.h"
-#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

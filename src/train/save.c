@@ -3,6 +3,7 @@
 #include "engine/trained.h"
 
 #include "checkpoint/folders.h"
+#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>

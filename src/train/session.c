@@ -7,6 +7,7 @@
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/tune.h"
+#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -96,11 +96,4 @@ const char *tri__build_text(void);
  * calls it. */
 tri_status tri__session_compare_replicas(tri_session *session);
 
-/* The learning rate of 0-based step s: linear warm-up, then linear decay to 0 at `steps`. */
-double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s);
-/* Steps of warm-up and of the run, the learning rate reached and that asked for. */
-#define TRI_WARMUP_WORDS \
-    "--warmup-steps %lld in a run of %lld: the learning rate rises until the last step and gets to %.3g only, not to " \
-    "%.3g"
-
 #endif

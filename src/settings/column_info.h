@@ -1,6 +1,6 @@
 /* column_info.h - the Multimodal-Toolkit's column_info.json: which columns of a table are what. */
-#ifndef TRI_DATA_TABLE_COLUMN_INFO_H
-#define TRI_DATA_TABLE_COLUMN_INFO_H
+#ifndef TRI_SETTINGS_COLUMN_INFO_H
+#define TRI_SETTINGS_COLUMN_INFO_H
 
 #include "base/option.h"
 

@@ -1,6 +1,6 @@
 /* column_info.c - {"text_cols": [...], "num_cols": [...], "cat_cols": [...], "label_col": "...", "label_list": [...]}.
  * Labels may be numbers or true and false there: their JSON text is the label. */
-#include "data/table/column_info.h"
+#include "settings/column_info.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* learning_rate.c - Hugging Face's linear schedule with warm-up. */
-#include "train/session.h"
+#include "settings/learning_rate.h"
 
 double tri__learning_rate(double lr, int64_t warmup, int64_t steps, int64_t s) {
     if (s < warmup) return lr * (double)s / (double)(warmup > 1 ? warmup : 1);
