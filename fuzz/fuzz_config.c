@@ -2,6 +2,7 @@
  * same. */
 #include "fuzz.h"
 
+#include "engine/accept.h"
 #include "settings/settings.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tri_status status = tri__settings_config(&settings, fuzz_file(data, size));
     FUZZ_CHECK(status == TRI_OK || status == TRI_USAGE);
     if (status == TRI_OK) {
-        status = tri__settings_check(&settings);
+        status = tri__engine_accept(&settings);
         FUZZ_CHECK(status == TRI_OK || status == TRI_USAGE || status == TRI_NOINPUT); /* it names a file or a folder */
         status = tri__model_config_check(&settings.model);
         FUZZ_CHECK(status == TRI_OK || status == TRI_USAGE);

@@ -1,5 +1,6 @@
 /* test_config.c - option rows, the model's keys, encoder architectures, and settings from files and command lines. */
 #include "base/file.h"
+#include "engine/accept.h"
 #include "model/config.h"
 #include "settings/settings.h"
 
@@ -191,7 +192,7 @@ static void test_defaults(void **state) {
     assert_true(s.batch_size == 32 && s.epochs == 10 && s.seed == 42 && s.keep == 2 && s.print_program == -1);
     assert_true(s.model.is_binary == 1 && s.model.pooling == TRI_POOLING_POOLER && s.model.max_sen_len == 512);
     assert_true(s.precision == 0 && s.shard == 0 && s.schedule == 1 && s.recompute == 0 && !s.json && !s.config);
-    assert_int_equal(tri__settings_check(&s), TRI_OK);
+    assert_int_equal(tri__engine_accept(&s), TRI_OK);
     tri__settings_free(&s);
     tri__settings_free(&s);
 }

@@ -1,6 +1,7 @@
 /* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
 #include "base/file.h"
 #include "base/machine.h"
+#include "engine/accept.h"
 #include "settings/foreign.h"
 #include "settings/settings.h"
 
@@ -317,7 +318,7 @@ static void test_check(void **state) {
         tri__settings_init(&s);
         int n = count(check_cases[i].args);
         assert_int_equal(tri__settings_parse(&s, "train", n, check_cases[i].args, NULL, 0, &n_words), TRI_OK);
-        tri_status status = tri__settings_check(&s);
+        tri_status status = tri__engine_accept(&s);
         if (status != (check_cases[i].error ? TRI_USAGE : TRI_OK) ||
             (check_cases[i].error && !strstr(tri_error(), check_cases[i].error)))
             fail_msg("%s %s: got %d \"%s\"", check_cases[i].args[0], check_cases[i].args[1], status, tri_error());
@@ -347,7 +348,7 @@ static void test_microbatches(void **state) {
         assert_int_equal(tri__settings_parse(&s, "train", count(cases[i].args), cases[i].args, NULL, 0, &n_words),
                          TRI_OK);
         assert_int_equal(s.num_microbatches, cases[i].want);
-        assert_int_equal(tri__settings_check(&s), TRI_OK);
+        assert_int_equal(tri__engine_accept(&s), TRI_OK);
         tri__settings_free(&s);
     }
 }

@@ -1,6 +1,7 @@
 /* test_supervisor.c - ranks that leave, fail, die, hang, speak; a supervisor that is asked to stop or killed. This
  * program is its own rank: the supervisor executes it again (supervised_rank.h). */
 #include "launch/supervisor.h"
+#include "settings/forms.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* test_table.c - tables of good and bad files with exact positions: CSV, TSV, JSON lines; limits; bad rows that are
  * left out; files that change while they are read. */
 #include "base/limits.h"
+#include "settings/forms.h"
 #include "table_text.h"
 
 #include <pthread.h>

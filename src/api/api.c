@@ -1,6 +1,6 @@
 /* api.c - the public interface over a session. */
-#include "settings/changes.h"
 #include "engine/metrics.h"
+#include "train/run.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
     if (status == TRI_OK) status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
     if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
-    if (status == TRI_OK) status = tri__settings_adopt(settings);
+    if (status == TRI_OK) status = tri__run_adopt(settings);
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);
     if (status == TRI_OK) { /* the session owns them from here on */
         (*out)->own = *settings;

@@ -11,7 +11,8 @@ enum {
     TRI_LIMIT_TENSORS = 1000 * 1000,         /* of 2 dims: just within that */
     TRI_LIMIT_CSV_ROW = 16 << 20,            /* bytes */
     TRI_LIMIT_COLUMNS = 100 * 1000,
-    TRI_LIMIT_VOCABULARY = 10 * 1000 * 1000
+    TRI_LIMIT_VOCABULARY = 10 * 1000 * 1000,
+    TRI_RANKS_PER_NODE = 256 /* most ranks of one machine */
 };
 
 #endif

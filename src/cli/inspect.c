@@ -5,6 +5,7 @@
 #include "engine/assets.h"
 #include "engine/engine.h"
 #include "engine/files.h"
+#include "settings/forms.h"
 #include "train/run.h"
 
 #include <stdlib.h>

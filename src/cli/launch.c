@@ -8,6 +8,7 @@
 #include "comm/start/join.h"
 #include "launch/rank_process.h"
 #include "launch/supervisor.h"
+#include "settings/forms.h"
 
 #include <fcntl.h>
 #include <signal.h>

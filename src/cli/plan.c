@@ -4,6 +4,7 @@
 #include "cli/sinks.h"
 
 #include "base/text.h"
+#include "engine/accept.h"
 #include "report/sinks.h"
 #include "report/table.h"
 #include "study/study.h"
@@ -129,7 +130,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "plan", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
-    if (status == TRI_OK) status = tri__settings_check(&settings);
+    if (status == TRI_OK) status = tri__engine_accept(&settings);
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;

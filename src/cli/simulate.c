@@ -3,6 +3,7 @@
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
 
+#include "engine/accept.h"
 #include "report/sinks.h"
 #include "sim/hardware.h"
 #include "study/study.h"
@@ -29,7 +30,7 @@ tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "simulate needs --config");
     if (status == TRI_OK && !settings.hardware)
         status = tri__fail(TRI_USAGE, "simulate needs --hardware: one of %s, or a JSON file", tri__hardware_names());
-    if (status == TRI_OK) status = tri__settings_check(&settings);
+    if (status == TRI_OK) status = tri__engine_accept(&settings);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) status = simulate(cli, &settings, &log);
     tri__progress_close(&sink);

@@ -9,6 +9,7 @@
 #include "data/text/tokenizer.h"
 #include "engine/assets.h"
 #include "engine/inputs.h"
+#include "settings/forms.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/sinks.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "settings/changes.h"
+#include "engine/accept.h"
 #include "engine/files.h"
 #include "study/study.h"
 #include "train/run.h"
@@ -94,8 +94,8 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
-    if (status == TRI_OK) status = tri__settings_adopt(&settings);
-    if (status == TRI_OK) status = tri__settings_check(&settings);
+    if (status == TRI_OK) status = tri__run_adopt(&settings);
+    if (status == TRI_OK) status = tri__engine_accept(&settings);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__study_prepare(&settings, cli->stop);

@@ -5,6 +5,7 @@
 #include "data/table/table.h"
 #include "data/text/tokenizer.h"
 #include "engine/inputs.h"
+#include "settings/forms.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "engine/engine.h"
+#include "settings/forms.h"
 
 #include <stdlib.h>
 #include <string.h>

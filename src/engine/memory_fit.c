@@ -3,6 +3,7 @@
 #include "engine/memory_fit.h"
 
 #include "base/text.h"
+#include "settings/forms.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +17,6 @@ int64_t tri__room_need(const tri_program *const *programs, int n) {
         need += most;
     }
     return need;
-}
-
-tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes) {
-    *bytes = 0;
-    if (!settings->memory_limit) return TRI_OK;
-    *bytes = tri__text_size(settings->memory_limit);
-    return *bytes > 0
-               ? TRI_OK
-               : tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", settings->memory_limit);
 }
 
 /* Who shares memory with whom: machines are runs of `here` ranks, which take the machine's `memories` in turn. */
@@ -110,7 +102,7 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     const tri_device *device = engine->device;
     int64_t limit, have;
     shares by = {.here = here, .memories = 1};
-    TRI_TRY(tri__room_limit(settings, &limit));
+    TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
     if (limit) have = limit;
     else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (device->apart) by.memories = limit ? here : device->memories(); /* a limit is that of each rank's GPU */

@@ -7,8 +7,6 @@
 /* Bytes of memory that a rank with these programs takes: they share each class, and what lies in second memory does not
  * count. */
 int64_t tri__room_need(const tri_program *const *programs, int n);
-/* settings->memory_limit in bytes; 0 when there is none; TRI_USAGE when it is no size. */
-tri_status tri__room_limit(const tri_settings *settings, int64_t *bytes);
 /* Compares what `here` ranks of a machine need together (of the neediest, where there are several) with the limit, or
  * without one with what this machine has free. TRI_RESOURCE with the figures and the first that fits of: more sharding,
  * then full recomputation, then the optimizer's state in second memory. */

@@ -191,6 +191,10 @@ static tri_json *confusion_json(const tri_scores *scores) {
     return all;
 }
 
+const char *tri__scores_positive(const tri_scores *scores) {
+    return scores->label && scores->positive >= 0 ? scores->label[scores->positive] : NULL;
+}
+
 tri_json *tri__scores_json(const tri_scores *scores) {
     tri_json *f1 = tri__json_object(), *per_class = tri__json_object();
     for (int c = 0; c < scores->n_classes; c++) tri__json_set_new(per_class, scores->label[c], number(scores->f1[c]));

@@ -2,7 +2,25 @@
 #ifndef TRI_ENGINE_METRICS_H
 #define TRI_ENGINE_METRICS_H
 
-#include "train/events.h"
+#include "base/json.h"
+
+/* What evaluation measures. Per-class arrays have n_classes entries. */
+typedef struct tri_scores {
+    int64_t rows;
+    int n_classes;
+    int positive;             /* the class that the areas below belong to; -1: they are means over all classes */
+    double loss;              /* class-weighted cross-entropy, as trained */
+    double log_loss;          /* unweighted */
+    double accuracy, f1_macro, pr_auc, average_precision, roc_auc;
+    char **label;                    /* [n_classes] names; owned */
+    double *f1, *precision, *recall; /* [n_classes]; owned */
+    int64_t *support;                /* [n_classes] rows of each class; owned */
+    int64_t *confusion;              /* [n_classes, n_classes] rows by label and prediction; NULL: too many; owned */
+    double seconds;
+} tri_scores;
+
+/* The name of the positive class; NULL when there is none. */
+const char *tri__scores_positive(const tri_scores *scores);
 
 /* What scores need to know of the classes; all borrowed. */
 typedef struct tri_label_set {

@@ -15,53 +15,6 @@
 
 static const char *const stream_name[] = {"stdout", "stderr"};
 
-/* A whole number at *at, which moves past it; -1 when there is none or it is larger than `most`. */
-static long read_number(const char **at, long most) {
-    char *end;
-    errno = 0;
-    long value = **at >= '0' && **at <= '9' ? strtol(*at, &end, 10) : -1;
-    if (errno || value < 0 || value > most) return -1;
-    *at = end;
-    return value;
-}
-
-tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]) {
-    const char *at = text;
-    memset(out, 0, TRI_RANKS_PER_NODE);
-    if (!strchr(text, ':')) {
-        long bits = read_number(&at, TRI_STDOUT | TRI_STDERR);
-        if (bits < 0 || *at) goto bad;
-        memset(out, (int)bits, (size_t)n);
-        return TRI_OK;
-    }
-    for (;; at++) {
-        long rank = read_number(&at, n - 1);
-        if (rank < 0 || *at++ != ':') goto bad;
-        long bits = read_number(&at, TRI_STDOUT | TRI_STDERR);
-        if (bits < 0 || (*at && *at != ',')) goto bad;
-        out[rank] = (uint8_t)bits;
-        if (!*at) return TRI_OK;
-    }
-bad:
-    return tri__fail(
-        TRI_USAGE,
-        "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
-        "last rank is %d",
-        option, text, n - 1);
-}
-
-tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
-    memset(hidden, *text != 0, TRI_RANKS_PER_NODE);
-    if (!*text) return TRI_OK;
-    for (const char *at = text;; at++) {
-        long rank = read_number(&at, n - 1);
-        if (rank < 0 || (*at && *at != ','))
-            return tri__fail(TRI_USAGE, "%s %s: give ranks from 0 to %d, such as 0,2", option, text, n - 1);
-        hidden[rank] = 0;
-        if (!*at) return TRI_OK;
-    }
-}
-
 int tri__streams_any(const tri_rank_logs *logs, int n) {
     for (int i = 0; i < n; i++)
         if (logs->redirect[i] | logs->tee[i]) return 1;

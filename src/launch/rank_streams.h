@@ -6,9 +6,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "comm/world/control.h"
+#include "settings/forms.h"
 
-enum { TRI_STDOUT = 1, TRI_STDERR = 2, TRI_STREAM_LINE = 2048, TRI_LAST_WORDS = 256 };
+enum { TRI_STREAM_LINE = 2048, TRI_LAST_WORDS = 256 };
 
 /* What was asked for. Zeroed: no files. */
 typedef struct tri_rank_logs {
@@ -19,11 +19,6 @@ typedef struct tri_rank_logs {
     uint8_t hidden[TRI_RANKS_PER_NODE];          /* 1: nothing of this rank on the console */
 } tri_rank_logs;
 
-/* Fills `out` from a value of --redirects or --tee: "3" for all ranks, or "0:3,1:2" for some; bits as above. TRI_USAGE
- * naming `option`. */
-tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]);
-/* Fills `hidden` from a list of the ranks to show, "0,2"; "" shows all. */
-tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]);
 int tri__streams_any(const tri_rank_logs *logs, int n); /* 1: a file is asked for */
 
 /* One rank's stream. */

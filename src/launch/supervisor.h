@@ -8,8 +8,9 @@
 #define TRI_LAUNCH_SUPERVISOR_H
 
 #include "base/json.h"
+#include "base/stop.h"
+#include "comm/world/control.h"
 #include "launch/rank_streams.h"
-#include "train/stop.h"
 
 typedef struct tri_supervised {
     const char *program;         /* NULL: this executable */

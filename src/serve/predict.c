@@ -8,6 +8,7 @@
 #include "serve/serve.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
+#include "settings/forms.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "settings/changes.h"
 
 #include "base/text.h"
-#include "checkpoint/folders.h"
 #include "settings/learning_rate.h"
 
 #include <stdio.h>
@@ -197,8 +196,7 @@ static tri_status check_allowed(const tri_changes *c, const tri_texts *allowed) 
     return TRI_OK;
 }
 
-/* The same where there is no checkpoint whose keys it might be. */
-static tri_status check_options(const tri_texts *allowed) {
+tri_status tri__changes_check_names(const tri_texts *allowed) {
     for (int i = 0; i < allowed->n; i++) {
         const tri_texts one = {.at = &allowed->at[i], .n = 1};
         if (!names(&one, "data") && !tri__option_find(tri__run_options, allowed->at[i]) &&
@@ -234,31 +232,4 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
                      "begin anew with "
                      "--resume never or another --output-dir",
                      c->path, r.what, r.keys);
-}
-
-static int64_t integer(const tri_json *object, const char *key) {
-    return tri__json_integer_value(tri__json_get(object, key));
-}
-
-tri_status tri__settings_adopt(tri_settings *s) {
-    tri_json *manifest;
-    if (strcmp(s->resume, "never") == 0) return check_options(&s->allow_change);
-    tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
-    if (status == TRI_NOINPUT) return check_options(&s->allow_change);
-    if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
-    TRI_TRY(status);
-    if (s->given.global_batch_size) {
-        tri__json_decref(manifest);
-        return TRI_OK;
-    }
-    const tri_json *state = tri__json_get(manifest, "state");
-    int64_t was = integer(state, "global_batch"), each = integer(state, "replica_batch"),
-            replicas = tri__settings_replicas(s);
-    if (was > 0 && s->batch_size == each && each * replicas != was) {
-        s->batch_asked = each;
-        s->global_batch_size = was;
-        s->batch_size = (was + replicas - 1) / replicas;
-    }
-    tri__json_decref(manifest);
-    return TRI_OK;
 }

@@ -17,9 +17,8 @@ typedef struct tri_changes {
     const char *path;
 } tri_changes;
 tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);
-
-/* The mesh of a run may change, its batch does not: where the settings ask for the same samples on each of another
- * number of replicas, they get the global batch of the checkpoint that the run will continue. */
-tri_status tri__settings_adopt(tri_settings *settings);
+/* Names of --allow-change where there is no checkpoint whose keys they might be: TRI_USAGE when one is not an
+ * option. */
+tri_status tri__changes_check_names(const tri_texts *allowed);
 
 #endif

@@ -1,6 +1,8 @@
 /* mesh.c - how many ranks there are, where, and what each replica's share of a step is: settings that follow from one
  * another. */
-#include "engine/engine.h"
+#include "settings/settings.h"
+
+#include "base/machine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 #include "settings/settings.h"
 
 #include "device/device.h"
-#include "train/recorder.h"
-#include "engine/memory_fit.h"
+#include "settings/forms.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -23,9 +22,14 @@ static tri_status check_order(const char *text) {
     return tri__mesh_set_order(&mesh, text, 1);
 }
 
+static tri_status check_profile(const char *text) {
+    tri_profile_steps steps;
+    return tri__profile_parse(text, &steps);
+}
+
 static tri_status check_limit(const char *text) {
     int64_t bytes;
-    return tri__room_limit(&(tri_settings){.memory_limit = (char *)text}, &bytes);
+    return tri__memory_limit_parse(text, &bytes);
 }
 
 const tri_option tri__run_options[] = {
@@ -227,7 +231,7 @@ const tri_option tri__run_options[] = {
 
     ROW(INT, log_every, .value = "1", .min = 1, .max = 1e9, .scope = "train,config",
         .help = "steps between train events"),
-    ROW(TEXT, profile, .check = tri__recorder_check, .scope = "train,config",
+    ROW(TEXT, profile, .check = check_profile, .scope = "train,config",
         .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),

@@ -86,15 +86,13 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 /* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the
  * nearest. */
 tri_status tri__settings_config(tri_settings *settings, const char *path);
-/* What is asked for against what this build can do, and values that must agree: TRI_USAGE. */
-tri_status tri__settings_check(const tri_settings *settings);
 /* What decimal_mark asks for: '.', ','; 0: as recognised. */
 char tri__settings_decimal(const tri_settings *settings);
 /* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
  * reads it again. NULL when out of memory. */
 tri_json *tri__settings_json(const tri_settings *settings);
 
-/* ranks.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE
+/* mesh.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE
  * when nnodes, nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what
  * the largest replica gets. */
 tri_status tri__settings_ranks(tri_settings *settings);

@@ -1,14 +1,15 @@
 /* plan.c - a plan without a run: exact memory, instructions and cost of a step, from the data's lengths or, without
  * data, from batch size times max_sen_len. */
+#include "engine/accept.h"
 #include "engine/evaluate.h"
-#include "train/figures.h"
+#include "engine/facts.h"
 #include "engine/files.h"
 #include "engine/inputs.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
+#include "program/text.h"
 #include "study/study.h"
 #include "study/views.h"
-#include "program/text.h"
 
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
 static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets,
@@ -116,7 +117,7 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     tri_place place;
     int columns = 0;
     TRI_TRY(tri__model_config_check(&settings->model));
-    TRI_TRY(tri__settings_check(settings));
+    TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
     TRI_TRY(advise_order(settings, &place.mesh, log));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));

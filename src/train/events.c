@@ -3,10 +3,6 @@
 
 #include "base/clock.h"
 
-const char *tri__scores_positive(const tri_scores *scores) {
-    return scores->label && scores->positive >= 0 ? scores->label[scores->positive] : NULL;
-}
-
 static void emit_message(void *context, tri_log_level level, const char *text) {
     const tri_sink *sink = context;
     tri_event event = {.kind = TRI_EVENT_MESSAGE, .time = tri__clock_wall(), .level = level, .text = text};

@@ -1,43 +1,18 @@
-/* recorder.c - the schedule words are PyTorch's: wait, warmup, active. All memory is taken when the profile opens. */
+/* recorder.c - all memory is taken when the profile opens. */
 #include "train/recorder.h"
 #include "base/clock.h"
+#include "settings/forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tri_status parse(tri_recorder *p, const char *text) {
-    static const char *const names[] = {"wait", "warmup", "active"};
-    int64_t *const fields[] = {&p->wait, &p->warmup, &p->active};
-    const char *at = text;
-    while (*at) {
-        size_t length = strcspn(at, ",");
-        int k = 0, end = 0;
-        long long value = -1;
-        for (; k < 3; k++) {
-            size_t n = strlen(names[k]);
-            if (strncmp(at, names[k], n) == 0 && at[n] == '=' && sscanf(at + n + 1, "%lld%n", &value, &end) == 1 &&
-                n + 1 + (size_t)end == length)
-                break;
-        }
-        if (k == 3 || value < 0 || value > 1000000)
-            return tri__fail(TRI_USAGE, "--profile %s: expected wait=N,warmup=N,active=N with step counts", text);
-        *fields[k] = value;
-        at += length + (at[length] == ',');
-    }
-    return p->active > 0 ? TRI_OK
-                         : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
-}
-
-tri_status tri__recorder_check(const char *text) {
-    tri_recorder p = {0};
-    return parse(&p, text);
-}
-
 tri_status tri__recorder_open(tri_recorder *p, const char *text, tri_session *session) {
+    tri_profile_steps steps;
     *p = (tri_recorder){0};
     if (!text) return TRI_OK;
-    TRI_TRY(parse(p, text));
+    TRI_TRY(tri__profile_parse(text, &steps));
+    p->wait = steps.wait, p->warmup = steps.warmup, p->active = steps.active;
     size_t n = (size_t)session->engine.plan.train.program->n_instrs;
     p->times = calloc(n, sizeof *p->times);
     p->spans = calloc((n + 1) * (size_t)p->active, sizeof *p->spans);

@@ -22,8 +22,6 @@ typedef struct tri_recorder {
     double origin, begin;          /* of span times; of the step in hand: on tri__clock */
 } tri_recorder;
 
-/* TRI_USAGE when a text is none that open takes. */
-tri_status tri__recorder_check(const char *text);
 /* text: "wait=1,warmup=1,active=3"; NULL: no profile. */
 tri_status tri__recorder_open(tri_recorder *recorder, const char *text, tri_session *session);
 void tri__recorder_close(tri_recorder *recorder);

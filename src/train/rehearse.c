@@ -3,8 +3,10 @@
  * those of the run. */
 #include "checkpoint/huggingface.h"
 #include "data/table/columns.h"
+#include "engine/accept.h"
 #include "engine/files.h"
 #include "engine/inputs.h"
+#include "settings/forms.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -73,7 +75,7 @@ static tri_status check_tables(const tri_settings *settings) {
 
 tri_status tri__run_rehearse(const tri_settings *settings) {
     tri_assets assets;
-    TRI_TRY(tri__settings_check(settings));
+    TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__assets_open(settings, 1, NULL, &assets));
     tri_status status = check_weights(&assets);

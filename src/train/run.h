@@ -10,6 +10,10 @@
  * of the END event: the summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
+/* The mesh of a run may change, its batch does not: where the settings ask for the same samples on each of another
+ * number of replicas, they get the global batch of the checkpoint that the run will continue. */
+tri_status tri__run_adopt(tri_settings *settings);
+
 /* What training with these settings would refuse before its first step, as far as that is known without tokenising. */
 tri_status tri__run_rehearse(const tri_settings *settings);
 

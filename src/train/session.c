@@ -2,6 +2,7 @@
 #include "train/session.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "engine/accept.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
 #include "engine/memory_fit.h"
@@ -163,7 +164,7 @@ static tri_status open_loader(tri_session *s) {
 static tri_status open_all(tri_session *s) {
     tri_data_files files;
     TRI_TRY(tri__model_config_check(&s->settings->model));
-    TRI_TRY(tri__settings_check(s->settings));
+    TRI_TRY(tri__engine_accept(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
     TRI_TRY(find_tables(s, &files));

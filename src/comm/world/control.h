@@ -7,12 +7,12 @@
 #ifndef TRI_COMM_WORLD_CONTROL_H
 #define TRI_COMM_WORLD_CONTROL_H
 
+#include "base/limits.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
 
 enum {
-    TRI_RANKS_PER_NODE = 256,  /* most ranks of one machine */
     TRI_FAILURE_TEXT = 512,    /* bytes, with the 0 */
     TRI_SECOND_FAILURES = 8,   /* kept besides the first */
     TRI_CORE_WORDS = 16        /* 64 cores each */

@@ -38,8 +38,6 @@ typedef struct tri_table tri_table;
  * fields; numbers and booleans keep their text; nested values are bad. */
 tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out);
 void tri__table_close(tri_table *table);
-/* "auto" (0), "comma", "semicolon", "tab", "pipe", or the character itself; else TRI_USAGE. */
-tri_status tri__separator_parse(const char *text, char *separator);
 const char *tri__separator_words(char separator);             /* "semicolons" */
 const char *tri__table_path(const tri_table *table);
 int64_t tri__table_rows(const tri_table *table);              /* without the header */

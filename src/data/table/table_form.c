@@ -11,24 +11,10 @@
 
 static const struct {
     char byte;
-    const char *name, *plural;
-} separators[] = {
-    {',', "comma", "commas"}, {';', "semicolon", "semicolons"}, {'\t', "tab", "tabs"}, {'|', "pipe", "vertical bars"}};
+    const char *plural;
+} separators[] = {{',', "commas"}, {';', "semicolons"}, {'\t', "tabs"}, {'|', "vertical bars"}};
 
 enum { N_SEPARATORS = sizeof separators / sizeof *separators, SAMPLE = 1 << 18, SAMPLE_ROWS = 100 };
-
-tri_status tri__separator_parse(const char *text, char *separator) {
-    *separator = 0;
-    if (!text || strcmp(text, "auto") == 0) return TRI_OK;
-    for (int i = 0; i < N_SEPARATORS; i++)
-        if (!strcmp(text, separators[i].name) || (text[0] == separators[i].byte && !text[1]))
-            *separator = separators[i].byte;
-    if (!strcmp(text, "\\t")) *separator = '\t';
-    if (*separator) return TRI_OK;
-    return tri__fail(
-        TRI_USAGE,
-        "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character", text);
-}
 
 const char *tri__separator_words(char separator) {
     for (int i = 0; i < N_SEPARATORS; i++)

@@ -1,0 +1,59 @@
+/* accept.c - checks settings against one another and against what this build can plan, before anything is opened. */
+#include "engine/accept.h"
+
+#include "base/file.h"
+#include "plan/schedule/schedule.h"
+#include "settings/forms.h"
+
+#include <string.h>
+
+/* The schedule and the shape of a pipeline; what depends on the model is the planner's to say. */
+static tri_status check_pipeline(const tri_settings *s) {
+    const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
+    if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
+        return tri__fail(
+            TRI_USAGE,
+            "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
+            "--pipeline-shape chain, or one of the schedules gpipe, 1f1b, zb-h1",
+            schedule->name);
+    if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
+        return tri__fail(TRI_USAGE,
+                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes "
+                         "any number from 2 on",
+                         (long long)s->virtual_stages, schedule->name, schedule->chunks);
+    return TRI_OK;
+}
+
+/* Texts with a form of their own, and folders that must be there. */
+static tri_status check_texts(const tri_settings *s) {
+    uint8_t ranks[TRI_RANKS_PER_NODE];
+    int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
+    TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, ranks));
+    TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, ranks));
+    TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, ranks));
+    for (int i = 0; i < s->offload.n && s->offload.n > 1; i++)
+        if (strcmp(s->offload.at[i], "none") == 0)
+            return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
+    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
+        return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
+                         s->resume);
+    return TRI_OK;
+}
+
+tri_status tri__engine_accept(const tri_settings *settings) {
+    tri_mesh mesh;
+    int64_t global = settings->global_batch_size;
+    TRI_TRY(check_texts(settings));
+    TRI_TRY(tri__settings_mesh(settings, &mesh));
+    TRI_TRY(check_pipeline(settings));
+    if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
+        return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",
+                         (long long)global, (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
+    if (settings->num_microbatches > settings->batch_size)
+        return tri__fail(TRI_USAGE,
+                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at "
+                         "most, or a larger --batch-size",
+                         (long long)settings->num_microbatches, (long long)settings->batch_size,
+                         settings->batch_size == 1 ? "" : "s", (long long)settings->batch_size);
+    return TRI_OK;
+}

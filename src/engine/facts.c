@@ -1,0 +1,48 @@
+/* facts.c - a program's size, cost and traffic: the same keys in `trident plan --json` and in summary.json. */
+#include "engine/facts.h"
+
+#include "comm/ops/transport.h"
+#include "program/transfer.h"
+
+#include <stdlib.h>
+
+/* Bytes sent in a step, by kind of collective. */
+static tri_json *sent_json(const tri_program *p) {
+    double bytes[TRI_COLLECTIVE_COUNT];
+    tri_json *sent = tri__json_object();
+    tri__program_sent(p, bytes);
+    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
+        if (bytes[kind] > 0) tri__json_set_new(sent, tri__collective_name(kind), tri__json_real(bytes[kind]));
+    return sent;
+}
+
+tri_json *tri__program_json(const tri_program *p) {
+    tri_json *bytes = tri__json_object();
+    tri_cost cost = {0};
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
+    tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
+    for (int i = 0; i < p->n_instrs; i++) {
+        tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
+        cost.flops += one.flops, cost.bytes += one.bytes;
+    }
+    return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs,
+                          "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes,
+                          "second_bytes", (tri_json_int)tri__program_second_bytes(p), "sent_bytes", sent_json(p));
+}
+
+tri_json *tri__programs_json(const tri_classes *all) {
+    tri_json **class = calloc((size_t)all->n, sizeof *class),
+           *ranks = class ? tri__json_array() : NULL; /* of each class, once it was asked for */
+    for (int rank = 0; rank < all->world && ranks; rank++) {
+        const tri_class *of = tri__class_of(all, rank, NULL);
+        tri_json **like = &class[of - all->at];
+        if (!*like) *like = tri__program_json(of->program);
+        tri_json *one = tri__json_deep_copy(*like);
+        tri__json_set_new(one, "rank", tri__json_integer(rank));
+        tri__json_append_new(ranks, one);
+    }
+    for (int i = 0; i < all->n && class; i++) tri__json_decref(class[i]);
+    free(class);
+    return ranks;
+}

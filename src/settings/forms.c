@@ -1,0 +1,102 @@
+/* forms.c - reads values of options that are more than a word or a number. */
+#include "settings/forms.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tri_status tri__separator_parse(const char *text, char *separator) {
+    static const struct {
+        char byte;
+        const char *name;
+    } names[] = {{',', "comma"}, {';', "semicolon"}, {'\t', "tab"}, {'|', "pipe"}};
+    *separator = 0;
+    if (!text || strcmp(text, "auto") == 0) return TRI_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i].name) || (text[0] == names[i].byte && !text[1])) *separator = names[i].byte;
+    if (!strcmp(text, "\\t")) *separator = '\t';
+    if (*separator) return TRI_OK;
+    return tri__fail(
+        TRI_USAGE,
+        "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character", text);
+}
+
+tri_status tri__memory_limit_parse(const char *text, int64_t *bytes) {
+    *bytes = text ? tri__text_size(text) : 0;
+    if (!text || *bytes > 0) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--memory-limit %s: expected bytes, e.g. 8G or 512M", text);
+}
+
+tri_status tri__profile_parse(const char *text, tri_profile_steps *out) {
+    static const char *const names[] = {"wait", "warmup", "active"};
+    int64_t *const fields[] = {&out->wait, &out->warmup, &out->active};
+    const char *at = text;
+    *out = (tri_profile_steps){0};
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        int k = 0, end = 0;
+        long long value = -1;
+        for (; k < 3; k++) {
+            size_t n = strlen(names[k]);
+            if (strncmp(at, names[k], n) == 0 && at[n] == '=' && sscanf(at + n + 1, "%lld%n", &value, &end) == 1 &&
+                n + 1 + (size_t)end == length)
+                break;
+        }
+        if (k == 3 || value < 0 || value > 1000000)
+            return tri__fail(TRI_USAGE, "--profile %s: expected wait=N,warmup=N,active=N with step counts", text);
+        *fields[k] = value;
+        at += length + (at[length] == ',');
+    }
+    return out->active > 0 ? TRI_OK
+                           : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
+}
+
+/* A whole number at *at, which moves past it; -1 when there is none or it is larger than `most`. */
+static long read_number(const char **at, long most) {
+    char *end;
+    errno = 0;
+    long value = **at >= '0' && **at <= '9' ? strtol(*at, &end, 10) : -1;
+    if (errno || value < 0 || value > most) return -1;
+    *at = end;
+    return value;
+}
+
+tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]) {
+    const char *at = text;
+    memset(out, 0, TRI_RANKS_PER_NODE);
+    if (!strchr(text, ':')) {
+        long bits = read_number(&at, TRI_STDOUT | TRI_STDERR);
+        if (bits < 0 || *at) goto bad;
+        memset(out, (int)bits, (size_t)n);
+        return TRI_OK;
+    }
+    for (;; at++) {
+        long rank = read_number(&at, n - 1);
+        if (rank < 0 || *at++ != ':') goto bad;
+        long bits = read_number(&at, TRI_STDOUT | TRI_STDERR);
+        if (bits < 0 || (*at && *at != ',')) goto bad;
+        out[rank] = (uint8_t)bits;
+        if (!*at) return TRI_OK;
+    }
+bad:
+    return tri__fail(
+        TRI_USAGE,
+        "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; the "
+        "last rank is %d",
+        option, text, n - 1);
+}
+
+tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
+    memset(hidden, *text != 0, TRI_RANKS_PER_NODE);
+    if (!*text) return TRI_OK;
+    for (const char *at = text;; at++) {
+        long rank = read_number(&at, n - 1);
+        if (rank < 0 || (*at && *at != ','))
+            return tri__fail(TRI_USAGE, "%s %s: give ranks from 0 to %d, such as 0,2", option, text, n - 1);
+        hidden[rank] = 0;
+        if (!*at) return TRI_OK;
+    }
+}

@@ -1,0 +1,27 @@
+/* forms.h - values of options that are more than a word or a number: each has one function that reads it, TRI_USAGE
+ * naming the option and what is expected. */
+#ifndef TRI_SETTINGS_FORMS_H
+#define TRI_SETTINGS_FORMS_H
+
+#include "base/limits.h"
+#include "base/status.h"
+
+/* --separator: "auto" or NULL (0: recognise it), "comma", "semicolon", "tab", "pipe", or the character itself. */
+tri_status tri__separator_parse(const char *text, char *separator);
+
+/* --memory-limit: "8G" in bytes; NULL: 0, there is none. */
+tri_status tri__memory_limit_parse(const char *text, int64_t *bytes);
+
+/* --profile: "wait=1,warmup=1,active=3", PyTorch's words for steps not looked at, run but not kept, kept. */
+typedef struct tri_profile_steps {
+    int64_t wait, warmup, active;
+} tri_profile_steps;
+tri_status tri__profile_parse(const char *text, tri_profile_steps *out);
+
+enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
+/* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */
+tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]);
+/* --local-ranks-filter: the ranks to show, "0,2", as 0 in `hidden`; "" shows all. */
+tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]);
+
+#endif
