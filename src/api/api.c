@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *tri_version(void) { return TRI_VERSION; }
-
 tri_status tri_session_open(int n_options, const char *const *options, tri_session **out) {
     return tri_session_join(NULL, n_options, options, out);
 }

@@ -55,7 +55,8 @@ static tri_status emit_start(loop *l) {
         (tri_json_int)s->at.step, "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory",
         memory_json(e), "config", tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (s->positive >= 0) tri__json_set_new(facts, "positive_label", tri__json_string(tri_positive_label(s)));
+    if (s->positive >= 0)
+        tri__json_set_new(facts, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(facts, "bad_rows", bad);
     tri_event event = {

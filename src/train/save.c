@@ -64,7 +64,7 @@ tri_json *tri__session_recorded(const tri_session *s) {
     if (config && s->assets.n_texts > 1)
         tri__json_set_new(config, "secondary_encoder", tri__encoder_json(&s->assets.encoder[1]));
     if (config && s->positive >= 0)
-        tri__json_set_new(config, "positive_label", tri__json_string(tri_positive_label(s)));
+        tri__json_set_new(config, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
     return config;
 }
 
