@@ -65,6 +65,8 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
 tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 
+/* For tri__engine_bind: lists the pieces above. */
+tri_status tri__engine_pieces(tri_engine *engine);
 /* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the
  * weights it uses follow from them, and a device with memory of its own gets all of it: called after each filling.
  * Every rank of a world calls it. */

@@ -1,0 +1,230 @@
+/* weights.c - what a bound plan holds: initial weights, those of Hugging Face folders or of a checkpoint, and the
+ * optimizer's state, as pieces of memory; brought to where kernels see them, and back. */
+#include "base/random.h"
+#include "checkpoint/huggingface.h"
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
+ * `held`. Returns how many were added to into[n]. */
+static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
+                     const char *prefix) {
+    int n = 0;
+    const tri_model *model = engine->plan.model;
+    for (int i = 0; i < model->n_params; i++) {
+        const tri_param *param = &model->param[i];
+        const tri_range *part = &want[param->unit];
+        int64_t begin = part->begin > param->at ? part->begin : param->at;
+        int64_t end = part->end < param->at + param->count ? part->end : param->at + param->count;
+        if (begin >= end) continue;
+        float *flat = tri__exec_slot(engine->exec, 0, base[param->unit]); /* [held of the unit] */
+        tri_piece *piece = &into[n++];
+        *piece = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
+                             .dtype = TRI_F32,
+                             .shape = param->shape,
+                             .slice = param->part,
+                             .data = flat + begin - held[param->unit].begin};
+        piece->slice.begin = begin - param->at;
+        piece->slice.end = end - param->at;
+    }
+    return n;
+}
+
+static tri_status list_pieces(void *data) {
+    tri_engine *engine = data;
+    size_t n = (size_t)engine->plan.model->n_params;
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    const int *base = p->master ? p->master : p->param;
+    const tri_range *held_part = p->master ? p->state_part : p->param_part;
+    engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
+    engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
+    if (engine->train < 0) return TRI_OK;
+    engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
+    engine->n_saved_weights = pieces_of(engine, engine->saved_weights, base, held_part, p->save_part, "");
+    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
+    tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *saved);
+    const int *const slots[] = {p->m, p->v};
+    for (int i = 0; i < TRI_MOMENTS; i++) {
+        held += pieces_of(engine, held, slots[i], p->state_part, p->state_part, tri__moment_prefix[i]);
+        saved += pieces_of(engine, saved, slots[i], p->state_part, p->save_part, tri__moment_prefix[i]);
+    }
+    engine->n_optimizer = (int)(held - engine->optimizer);
+    engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
+    return TRI_OK;
+}
+
+tri_status tri__engine_pieces(tri_engine *engine) { return tri__arena_guard(list_pieces, engine); }
+
+/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units
+ * is cut as a whole, so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
+static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
+    const tri_planned *p = &engine->plan.train;
+    tri_range own = p->state_part[unit], all = p->param_part[unit];
+    int64_t count = own.end - own.begin;
+    char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
+    TRI_TRY(tri_all_gather(group, &count, counts, 1, NULL, TRI_I64));
+    return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts,
+                          engine->in.precision);
+}
+
+/* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
+static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end,
+                     float *w) {
+    const tri_slice *part = &param->part;
+    int last = param->shape.n - 1;
+    int64_t first = last ? part->start[0] : 0, width = part->extent[last], shift = part->start[last],
+            cols = param->shape.dim[last];
+    for (int64_t e = begin, next; e < end; e = next) {
+        next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
+        int64_t at = (first + e / width) * cols + shift + e % width;
+        if (first + e / width + 1 == param->zero_row) memset(w + e - begin, 0, (size_t)(next - e) * sizeof *w);
+        else tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
+    }
+}
+
+/* Each element follows from its number, so that threads may share them in any way. */
+static void draw_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t end, float *w) {
+    enum { RUN = 1 << 16 };
+    uint32_t id = tri__random_id(param->name);
+#pragma omp parallel for num_threads(engine->threads)
+    for (int64_t at = begin; at < end; at += RUN)
+        draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
+}
+
+/* A unit whose initial weights are made. */
+typedef struct drawing {
+    const tri_engine *engine;
+    int unit;
+    tri_range held;     /* its elements that the slot has */
+} drawing;
+
+/* tri_make: elements of a unit's slot in fp32. Between parameters there may be some that make ranks alike: 0. */
+static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
+    const drawing *d = maker;
+    const tri_model *model = d->engine->plan.model;
+    const tri_unit *u = &model->unit[d->unit];
+    int64_t begin = d->held.begin + (int64_t)(at / sizeof(float));
+    tri_range part = {begin, begin + (int64_t)(bytes / sizeof(float))};
+    float *next = out; /* what comes before it is written */
+    for (int i = u->first; i < u->first + u->n; i++) {
+        const tri_param *param = &model->param[i];
+        tri_range here = tri__range_both(part, (tri_range){param->at, param->at + param->count});
+        if (here.begin == here.end) continue;
+        float *w = (float *)out + here.begin - part.begin; /* [here] */
+        memset(next, 0, (size_t)((char *)w - (char *)next));
+        next = w + here.end - here.begin;
+        if (param->init == TRI_INIT_NORMAL)
+            draw_normal(d->engine, param, here.begin - param->at, here.end - param->at, w);
+        for (int64_t e = here.begin; e < here.end && param->init != TRI_INIT_NORMAL; e++)
+            w[e - here.begin] = param->init == TRI_INIT_ONE;
+    }
+    memset(next, 0, bytes - (size_t)((char *)next - (char *)out));
+}
+
+static drawing drawing_of(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    return (drawing){engine, unit, p->master ? p->state_part[unit] : p->param_part[unit]};
+}
+
+/* The slot that weights of a unit are filled through. */
+static int filled_slot(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    return p->master ? p->master[unit] : p->param[unit];
+}
+
+/* Weights that were rounded from the masters of several ranks: all parts, on all. */
+static tri_status gather_all_weights(tri_engine *engine) {
+    const tri_place *place = &engine->place;
+    tri_shard_kind kind = engine->in.sharding.kind;
+    if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
+    TRI_TRY(tri__arena_room(&engine->arena, (size_t)place->mesh.dp * (sizeof(int) + sizeof(int64_t)) + 32));
+    int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
+    int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
+    tri_group *group;
+    int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
+    TRI_TRY(tri_group_make(place->world, n, ranks, &group));
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
+        TRI_TRY(gather_weights(engine, group, counts, unit));
+        TRI_TRY(tri__exec_push(engine->exec, engine->train, engine->plan.train.param[unit]));
+    }
+    return TRI_OK;
+}
+
+static tri_status upload_unit(tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    int filled = filled_slot(engine, unit);
+    drawing d = drawing_of(engine, unit);
+    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
+    else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
+    tri_range part = p->master ? p->state_part[unit] : (tri_range){0};
+    if (part.begin < part.end)
+        tri__exec_cast(engine->exec, 0, p->param[unit], part.begin - p->param_part[unit].begin, filled);
+    if (!engine->has_state) return TRI_OK; /* it is 0 here and there */
+    TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
+    return tri__exec_push(engine->exec, 0, p->v[unit]);
+}
+
+tri_status tri__engine_upload(tri_engine *engine) {
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
+    engine->draws = 0;
+    if (engine->train < 0 || !engine->plan.train.master) return TRI_OK;
+    return gather_all_weights(engine);
+}
+
+tri_status tri__engine_fetch(tri_engine *engine) {
+    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
+    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
+    return tri__exec_pull(engine->exec, TRI_MEM_STATE);
+}
+
+/* Initial weights in the pieces, for what is read over them. */
+static void draw_here(tri_engine *engine) {
+    if (!engine->draws) return;
+    engine->draws = 0;
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
+        drawing d = drawing_of(engine, unit);
+        if (d.held.begin < d.held.end)
+            draw_part(&d, 0, (size_t)tri__range_count(d.held) * sizeof(float),
+                      tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
+    }
+}
+
+tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log) {
+    engine->draws = 1;
+    TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
+    uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
+    for (int branch = 0; branch < assets->n_texts; branch++) {
+        char prefix[32];
+        tri_hf *hf;
+        const char *folder = assets->folder[branch];
+        if (!folder[0]) {
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights", tri__branch_name(branch));
+            continue;
+        }
+        TRI_TRY(tri__hf_open(folder, &hf));
+        if (!hf) {
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)",
+                     tri__branch_name(branch), folder);
+            continue;
+        }
+        draw_here(engine);
+        snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
+        tri_status status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
+        tri__hf_close(hf);
+        TRI_TRY(status);
+    }
+    if (engine->model.n_columns == 1)
+        tri__say(log, TRI_LOG_INFO, "one tabular column: it is projected without LayerNorm, which would erase it");
+    return TRI_OK;
+}
+
+tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
+    for (int i = 0; i < engine->n_weights; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->weights[i]));
+    engine->has_state = optimizer && engine->train >= 0;
+    for (int i = 0; i < engine->n_optimizer && optimizer; i++)
+        TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
+    return TRI_OK;
+}
