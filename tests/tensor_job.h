@@ -70,15 +70,14 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
 }
 
 static inline void job_open(job *j, job_what is) {
-    const tri_program *train[JOB_RANKS], *infer[JOB_RANKS];
+    const tri_program *program[TRI_PROGRAMS][JOB_RANKS];
     *j = (job){.is = *job_filled(&is), .n = is.pp * is.tp * is.dp};
     j->rank = calloc((size_t)j->n, sizeof *j->rank);
     for (int r = 0; r < j->n; r++) {
         job_plan(&j->rank[r], &j->is, r);
-        train[r] = j->rank[r].program[0], infer[r] = j->rank[r].program[1];
+        for (int i = 0; i < TRI_PROGRAMS; i++) program[i][r] = j->rank[r].program[i];
     }
-    OK(tri__check(train, j->n));
-    OK(tri__check(infer, j->n));
+    for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(program[i], j->n));
     int64_t n = j->rank[0].model.n_elements;
     j->weights = malloc((size_t)n * sizeof *j->weights);
     j->writers = calloc((size_t)n, sizeof *j->writers);
@@ -111,13 +110,11 @@ static inline void job_fill(const tri_param *param, tri_range held, tri_dtype dt
 
 static inline void job_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
+    const int *slot = train->master ? train->master : train->param;
+    const tri_range *held = train->master ? train->state_part : train->param_part;
     for (int i = 0; i < t->plan.model->n_params; i++) {
         const tri_param *param = &t->plan.model->param[i];
-        job_fill(param, train->param_part[param->unit], t->in.precision,
-                 tri__exec_slot(exec, 0, train->param[param->unit]));
-        if (train->master)
-            job_fill(param, train->state_part[param->unit], TRI_F32,
-                     tri__exec_slot(exec, 0, train->master[param->unit]));
+        job_fill(param, held[param->unit], TRI_F32, tri__exec_slot(exec, 0, slot[param->unit]));
     }
 }
 
@@ -155,10 +152,10 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     int rank = world ? tri_world_rank(world) : 0;
     tiny *t = &j->rank[rank];
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, TINY_GUARD, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, TINY_GUARD, world, NULL, &exec));
     tiny_guards(exec, 1);
     job_init(t, exec);
-    tri_status status = TRI_OK;
+    tri_status status = tiny_start(t, exec);
     for (int step = 0; step < j->is.steps && status == TRI_OK; step++) status = job_step(j, t, exec, rank, step);
     job_collect(j, t, exec);
     if (status == TRI_OK) status = tri__exec_run(exec, 1, 0, t->program[1]->n_instrs, 0, t->feed, NULL);

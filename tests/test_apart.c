@@ -251,7 +251,7 @@ static void count_up(void *maker, size_t at, size_t bytes, void *out) {
         ((float *)out)[i] = *(const float *)maker + (float)(at / sizeof(float) + i);
 }
 
-/* A slot's new content goes past the host's copy; from there a kernel rounds it. */
+/* A slot's new content goes past the host's copy; from there the start program rounds it. */
 static void slots_are_made_there(void **state) {
     (void)state;
     tiny t;
@@ -260,12 +260,12 @@ static void slots_are_made_there(void **state) {
     tiny_open(&t, "cpu", 2, 3, 0, 1);
     t.in.precision = TRI_BF16;
     tiny_plan(&t);
-    OK(tri__exec_open(&box, t.program, 2, 1, 7, 0, NULL, NULL, &exec));
+    OK(tri__exec_open(&box, t.program, TRI_PROGRAMS, 1, 7, 0, NULL, NULL, &exec));
     int unit = 1, master = t.plan.train.master[unit], param = t.plan.train.param[unit];
     int64_t n = t.program[0]->slot[master].cols;
     assert_true(n > 1024);
     OK(tri__exec_fill(exec, 0, master, count_up, &first));
-    tri__exec_cast(exec, 0, param, 0, master);
+    OK(tiny_start(&t, exec));
     const float *copy = tri__exec_slot(exec, 0, master); /* [n] */
     for (int64_t i = 0; i < n; i++) assert_true(copy[i] == 0);
     OK(tri__exec_pull(exec, TRI_MEM_STATE));
@@ -308,8 +308,7 @@ static void same_bits_through_second_memory(const layout *how) {
     near.in.offload = how->offload, near.target.ahead = how->ahead;
     tiny_plan(&t);
     tiny_plan(&near);
-    expect_reach(near.program[0]);
-    expect_reach(near.program[1]);
+    for (int i = 0; i < TRI_PROGRAMS; i++) expect_reach(near.program[i]);
     here = tiny_exec(&t, "cpu", 1, 0);
     there = tiny_exec_on(&near, &box, 1, 0);
     for (int step = 1; step <= STEPS; step++) {

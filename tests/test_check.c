@@ -419,9 +419,10 @@ static void mutations_of_classes(void **state) {
     int caught = 0, fewer = 0;
     for (int i = 0; i < CASES; i++) {
         tiny t;
-        tri_classes was, infer;
+        tri_classes all[TRI_PROGRAMS];
         tiny_open_rank(&t, "cpu", 1, 0, 0.1, 2, &(tiny_rank){cases[i].dp, 0, cases[i].sharding, cases[i].pp, {0}});
-        OK(tri__plan_ranks(&t.arena, &t.in, &was, &infer));
+        OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+        const tri_classes was = all[TRI_TRAIN];
         OK(tri__check_all(&was));
         fewer += was.world - was.n;
         for (int k = 0; k < CLASS_MUTATIONS / CASES; k++) {
@@ -448,12 +449,13 @@ static void mutations_of_classes(void **state) {
 static void one_of_a_class(void **state) {
     (void)state;
     tiny t;
-    tri_classes all, infer;
+    tri_classes all[TRI_PROGRAMS];
     const tri_program *each[MOST_RANKS];
     tiny_open_rank(&t, "cpu", 1, 0, 0.1, 2, &(tiny_rank){.dp = MOST_RANKS, .sharding = {.kind = TRI_SHARD_ZERO1}});
-    OK(tri__plan_ranks(&t.arena, &t.in, &all, &infer));
+    OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
     for (int victim = 0; victim < MOST_RANKS; victim++) {
-        for (int rank = 0; rank < MOST_RANKS; rank++) each[rank] = tri__classes_program(&all, &t.arena, rank);
+        for (int rank = 0; rank < MOST_RANKS; rank++)
+            each[rank] = tri__classes_program(&all[TRI_TRAIN], &t.arena, rank);
         OK(tri__check(each, MOST_RANKS));
         tri_program late = copy_of(&t.arena, each[victim]), moved = copy_of(&t.arena, each[victim]);
         int at = 0;

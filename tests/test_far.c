@@ -34,6 +34,7 @@ static tri_status fail_here(tri_world *world, const trouble *t) {
 static tri_status take_steps(tri_world *world, far_job *f, tri_exec *exec) {
     int rank = tri_world_rank(world);
     tiny *t = &f->job->rank[rank];
+    TRI_TRY(tiny_start(t, exec));
     for (int step = 0; step < STEPS; step++) {
         if (step == 1 && rank == f->trouble.rank) return fail_here(world, &f->trouble);
         TRI_TRY(tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL));
@@ -49,7 +50,7 @@ static tri_status far_main(tri_world *world, void *argument) {
     tri_exec *exec = NULL;
     tri_status status = rank == f->trouble.rank && f->trouble.before_open ? fail_here(world, &f->trouble) : TRI_OK;
     if (status == TRI_OK)
-        status = tri__exec_open(&far_device, f->job->rank[rank].program, 2, 1, 7, 0, world, NULL, &exec);
+        status = tri__exec_open(&far_device, f->job->rank[rank].program, TRI_PROGRAMS, 1, 7, 0, world, NULL, &exec);
     if (status == TRI_OK) status = take_steps(world, f, exec);
     if (status == TRI_OK && (tri__announced(world, &left) != TRI_OK || left))
         status = tri__fail(TRI_INTERNAL, "%d are not compared", left);
@@ -73,6 +74,11 @@ static void every_layout_ends(void **state) {
     const job_what layouts[] = {
         {.dp = 2},
         {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1, .n_mb = 2},
+        {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1, .precision = TRI_BF16},
+        {.tp = 2,
+         .dp = 3,
+         .sharding = {.kind = TRI_SHARD_ZERO2, .wrap = TRI_WRAP_SIZE, .wrap_min_params = 2000},
+         .precision = TRI_F16},
         {.dp = 2, .sharding.kind = TRI_SHARD_ZERO2},
         {.dp = 3, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
         {.tp = 2},

@@ -158,14 +158,14 @@ static double simulated(tiny *t, const tri_stage_time *time) {
                                    .far = {0, 1e30},
                                    .overlap = 1};
     tri_unit_seconds unit[64];
-    tri_classes train, infer;
+    tri_classes all[TRI_PROGRAMS];
     tri_timeline line;
     double end = 0;
     for (int u = 0; u < t->model.n_units; u++)
         unit[u] = (tri_unit_seconds){t->model.unit[u].name, time[u].forward, time[u].input, time[u].weight};
-    OK(tri__plan_ranks(&t->arena, &t->in, &train, &infer));
+    OK(tri__plan_ranks(&t->arena, &t->in, 1, all));
     tri_costs costs = {.hardware = &hardware, .measured = unit, .n_measured = t->model.n_units};
-    OK(tri__timeline(&t->arena, &train, &costs, &line));
+    OK(tri__timeline(&t->arena, &all[TRI_TRAIN], &costs, &line));
     for (int rank = 0; rank < line.world; rank++) {
         const tri_rank_timeline *one = tri__timeline_of(&line, rank);
         for (int i = 0; i < one->program->n_instrs; i++)
@@ -397,9 +397,9 @@ static void blocks(void **state) {
 
 /* ---- Programs ---- */
 
-/* Plans and checks both programs of all ranks of a mesh; 0: there is no such layout. */
+/* Plans and checks the programs of all ranks of a mesh; 0: there is no such layout. */
 static int check_mesh(tiny *t) {
-    const tri_program *program[2][16];
+    const tri_program *program[TRI_PROGRAMS][16];
     tri_arena arena;
     int n = tri__mesh_world(&t->in.mesh);
     OK(tri__arena_open(&arena, (size_t)1 << 32));
@@ -407,10 +407,11 @@ static int check_mesh(tiny *t) {
     for (t->in.rank = 0; t->in.rank < n && status == TRI_OK; t->in.rank++) {
         tri_plan plan;
         status = tri__plan(&arena, &t->in, 1, &plan);
-        program[0][t->in.rank] = plan.train.program, program[1][t->in.rank] = plan.infer.program;
+        program[TRI_TRAIN][t->in.rank] = plan.train.program, program[TRI_INFER][t->in.rank] = plan.infer.program;
+        program[TRI_START][t->in.rank] = plan.start;
     }
     if (status != TRI_USAGE) OK(status);
-    for (int i = 0; i < 2 && status == TRI_OK; i++)
+    for (int i = 0; i < TRI_PROGRAMS && status == TRI_OK; i++)
         if (tri__check(program[i], n) != TRI_OK)
             fail_msg("pp %d tp %d dp %d, %s, shape %d, shard %d: %s", t->in.mesh.pp, t->in.mesh.tp, t->in.mesh.dp,
                      schedule_names[t->in.staging.schedule], t->in.staging.shape, t->in.sharding.kind, tri_error());

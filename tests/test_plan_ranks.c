@@ -44,15 +44,15 @@ static void fail_job(const job *j, int rank, const char *what) {
 }
 
 /* The text that the rule of its class gives for a rank, and the one that it has when it is planned alone. */
-static void compare_rank(tiny *t, const job *j, const tri_classes *all[2], int rank) {
+static void compare_rank(tiny *t, const job *j, const tri_classes *all, int rank) {
     tri_plan plan;
     size_t used = t->arena.used;
     t->in.rank = rank;
     OK(tri__plan(&t->arena, &t->in, 1, &plan));
-    const tri_program *alone[2] = {plan.train.program, plan.infer.program};
-    for (int i = 0; i < 2; i++) {
+    const tri_program *alone[TRI_PROGRAMS] = {plan.train.program, plan.infer.program, plan.start};
+    for (int i = 0; i < TRI_PROGRAMS; i++) {
         char *got, *want;
-        const tri_program *ruled = tri__classes_program(all[i], &t->arena, rank);
+        const tri_program *ruled = tri__classes_program(&all[i], &t->arena, rank);
         OK(tri__program_text(ruled, &got));
         OK(tri__program_text(alone[i], &want));
         if (strcmp(got, want) != 0) fail_job(j, rank, "planned together it is another program");
@@ -92,18 +92,17 @@ static void compare_times(tiny *t, const job *j, const tri_classes *all, const t
 
 static void compare(const job *j) {
     tiny t;
-    tri_classes train, infer, list;
-    const tri_classes *all[2] = {&train, &infer};
+    tri_classes all[TRI_PROGRAMS], list;
     const tri_program *program[WORLD];
     open_job(&t, j);
-    OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
-    for (int i = 0; i < 2; i++) {
-        OK(tri__check_all(all[i]));
-        list_all(&t.arena, all[i], program, &list);
-        if (all[i]->world > 1) OK(tri__check_all(&list));
-        if (i == 0) compare_times(&t, j, all[i], &list, 8), compare_times(&t, j, all[i], &list, 3);
+    OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+    for (int i = 0; i < TRI_PROGRAMS; i++) {
+        OK(tri__check_all(&all[i]));
+        list_all(&t.arena, &all[i], program, &list);
+        if (all[i].world > 1) OK(tri__check_all(&list));
+        if (i != TRI_INFER) compare_times(&t, j, &all[i], &list, 8), compare_times(&t, j, &all[i], &list, 3);
     }
-    for (int rank = 0; rank < train.world; rank++) compare_rank(&t, j, all, rank);
+    for (int rank = 0; rank < all[TRI_TRAIN].world; rank++) compare_rank(&t, j, all, rank);
     tiny_close(&t);
 }
 
@@ -156,12 +155,11 @@ static void a_thousand(void **state) {
     };
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         tiny t;
-        tri_classes train, infer;
-        const tri_classes *all[2] = {&train, &infer};
+        tri_classes all[TRI_PROGRAMS];
         open_job(&t, &jobs[i]);
-        OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
-        OK(tri__check_all(&train));
-        OK(tri__check_all(&infer));
+        OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+        const tri_classes train = all[TRI_TRAIN];
+        for (int k = 0; k < TRI_PROGRAMS; k++) OK(tri__check_all(&all[k]));
         for (int c = 0; c < train.n; c++) {
             tri_coords at = tri__mesh_coords(&train.mesh, train.at[c].program->rank);
             at.dp += train.at[c].n / 2;
@@ -175,10 +173,11 @@ static void a_thousand(void **state) {
 /* What the programs of a mesh take. */
 static size_t bytes_of(const job *j, int *classes) {
     tiny t;
-    tri_classes train, infer;
+    tri_classes all[TRI_PROGRAMS];
     open_job(&t, j);
     size_t used = t.arena.used;
-    OK(tri__plan_ranks(&t.arena, &t.in, &train, &infer));
+    OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+    const tri_classes train = all[TRI_TRAIN];
     used = t.arena.used - used;
     *classes = train.n;
     for (int rank = 0; rank < train.world; rank++) { /* each rank is a member of its class, and of no other */

@@ -21,18 +21,16 @@ typedef struct job {
 } job;
 
 static void job_open(job *j) {
-    const tri_program *train[MAX_RANKS], *infer[MAX_RANKS];
+    const tri_program *program[TRI_PROGRAMS][MAX_RANKS];
     for (int r = 0; r < j->dp; r++) {
         tiny *t = &j->rank[r];
         tiny_open_rank(t, "cpu", 2, 3, 0.1, j->n_mb,
                        &(tiny_rank){.dp = j->dp, .rank = r, .sharding = {.kind = j->kind, .prefetch = 1}});
         t->in.precision = j->precision, t->in.reduce_dtype = j->reduce, t->in.recompute = j->recompute;
-        OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
-        train[r] = t->program[0] = t->plan.train.program;
-        infer[r] = t->program[1] = t->plan.infer.program;
+        tiny_plan(t);
+        for (int i = 0; i < TRI_PROGRAMS; i++) program[i][r] = t->program[i];
     }
-    OK(tri__check(train, j->dp));
-    OK(tri__check(infer, j->dp));
+    for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(program[i], j->dp));
 }
 
 static uint64_t hash_class(const tri_exec *exec, tri_mem mem) {
@@ -51,9 +49,9 @@ static tri_status rank_main(tri_world *world, void *argument) {
     const tri_planned *train = &t->plan.train;
     tri_loss_scale scale = tri__loss_scale_start();
     tri_exec *exec;
-    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, 2, 1, 7, 0, world, NULL, &exec));
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), t->program, TRI_PROGRAMS, 1, 7, 0, world, NULL, &exec));
     tiny_init(t, exec);
-    tri_status status = TRI_OK;
+    tri_status status = tiny_start(t, exec);
     for (int step = 0; step < STEPS && status == TRI_OK; step++) {
         if (step + 1 == j->overflow_at) scale.scale = 0x1p30f;
         t->loss_scale = j->scale[rank][step] = scale.scale;

@@ -40,7 +40,7 @@ typedef struct tiny {
     tri_target target;
     tri_plan_in in;
     tri_plan plan;
-    const tri_program *program[2];  /* train, infer */
+    const tri_program *program[TRI_PROGRAMS];
     /* one batch of samples, split over microbatches */
     tri_feed feed[TINY_MAX_MB];
     int32_t ids[TINY_MAX_MB][2][TINY_TOKENS], pos[TINY_MAX_MB][2][TINY_TOKENS], key[TINY_MAX_MB][2][2 * TINY_TOKENS];
@@ -101,10 +101,10 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
 /* Plans and checks what t->in asks for. */
 static inline void tiny_plan(tiny *t) {
     OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
-    t->program[0] = t->plan.train.program;
-    t->program[1] = t->plan.infer.program;
-    OK(tri__check(t->program, 1));
-    OK(tri__check(t->program + 1, 1));
+    t->program[TRI_TRAIN] = t->plan.train.program;
+    t->program[TRI_INFER] = t->plan.infer.program;
+    t->program[TRI_START] = t->plan.start;
+    for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(t->program + i, 1));
 }
 
 /* texts 1 or 2, columns 0 to 3, dropout p. */
@@ -169,8 +169,8 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Elements of a parameter that a flat slot holds, `held` of its unit, in the slot's type. */
-static inline void tiny_fill(const tri_param *param, tri_range held, tri_dtype dtype, void *flat) {
+/* Elements of a parameter that a flat slot holds, `held` of its unit. */
+static inline void tiny_fill(const tri_param *param, tri_range held, float *flat) {
     tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
     int64_t n = part.end - part.begin;
     if (!n) return;
@@ -179,23 +179,27 @@ static inline void tiny_fill(const tri_param *param, tri_range held, tri_dtype d
     tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
     for (int64_t k = 0; k < n; k++) {
         if (param->init == TRI_INIT_ONE) w[k] += 1;
-        int64_t at = part.begin - held.begin + k;
-        if (dtype == TRI_F32) ((float *)flat)[at] = w[k];
-        else ((uint16_t *)flat)[at] = dtype == TRI_BF16 ? tri__to_bf16(w[k]) : tri__to_f16(w[k]);
+        flat[part.begin - held.begin + k] = w[k];
     }
     free(w);
 }
 
-/* Initial weights by parameter name: those that this rank holds, and their masters. */
+/* Initial weights by parameter name: those that this rank holds, or their masters where it has some; the start program
+ * then makes weights of them. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
+    const int *slot = train->master ? train->master : train->param;
+    const tri_range *held = train->master ? train->state_part : train->param_part;
     for (int i = 0; i < t->plan.model->n_params; i++) {
         const tri_param *param = &t->plan.model->param[i];
-        int unit = param->unit;
-        tiny_fill(param, train->param_part[unit], t->in.precision, tri__exec_slot(exec, 0, train->param[unit]));
-        if (train->master)
-            tiny_fill(param, train->state_part[unit], TRI_F32, tri__exec_slot(exec, 0, train->master[unit]));
+        tiny_fill(param, held[param->unit], tri__exec_slot(exec, 0, slot[param->unit]));
     }
+}
+
+static inline tri_status tiny_start(const tiny *t, tri_exec *exec) {
+    const tri_feed none = {0};
+    TRI_TRY(tri__exec_run(exec, TRI_START, 0, t->program[TRI_START]->n_instrs, 0, &none, NULL));
+    return tri__exec_finish(exec);
 }
 
 /* Brings them to a device that has memory of its own; to others nothing. */
@@ -209,9 +213,10 @@ static inline void tiny_push(const tiny *t, tri_exec *exec) {
 
 static inline tri_exec *tiny_exec_on(const tiny *t, const tri_device *device, int threads, size_t guard) {
     tri_exec *exec;
-    OK(tri__exec_open(device, t->program, 2, threads, 7, guard, NULL, NULL, &exec));
+    OK(tri__exec_open(device, t->program, TRI_PROGRAMS, threads, 7, guard, NULL, NULL, &exec));
     tiny_init(t, exec);
     tiny_push(t, exec);
+    OK(tiny_start(t, exec));
     return exec;
 }
 

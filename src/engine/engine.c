@@ -60,6 +60,11 @@ typedef struct planning {
     tri_engine *engine;
 } planning;
 
+static int add_program(tri_engine *engine, const tri_program *program) {
+    engine->program[engine->n_programs] = program;
+    return engine->n_programs++;
+}
+
 static tri_status plan_engine(void *data) {
     const planning *p = data;
     const tri_settings *s = p->settings;
@@ -98,10 +103,9 @@ static tri_status plan_engine(void *data) {
                                .offload = offload_of(s)};
     TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
-    int n = 0;
-    if (p->train) engine->train = n, engine->program[n++] = engine->plan.train.program;
-    engine->infer = n;
-    engine->program[n++] = engine->plan.infer.program;
+    if (p->train) engine->train = add_program(engine, engine->plan.train.program);
+    engine->infer = add_program(engine, engine->plan.infer.program);
+    engine->start = add_program(engine, engine->plan.start);
     return TRI_OK;
 }
 
@@ -141,15 +145,15 @@ typedef struct planning_all {
 static tri_status plan_all(void *data) {
     tri_engine *engine = ((planning_all *)data)->engine;
     tri_programs *all = ((planning_all *)data)->all;
-    int training = engine->train >= 0;
-    const tri_program *train = engine->plan.train.program, *infer = engine->plan.infer.program;
+    const tri_program *own[TRI_PROGRAMS] = {engine->plan.train.program, engine->plan.infer.program, engine->plan.start};
     *all = (tri_programs){.world = tri__mesh_world(&engine->place.mesh)};
-    if (all->world > 1)
-        TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, training ? &all->train : NULL, &all->infer));
-    if (all->world == 1 && training) TRI_TRY(tri__classes_list(&all->train, &engine->arena, &train, 1));
-    if (all->world == 1) TRI_TRY(tri__classes_list(&all->infer, &engine->arena, &infer, 1));
-    if (training) TRI_TRY(check_all(engine, &all->train, train));
-    return check_all(engine, &all->infer, infer);
+    if (all->world > 1) TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, engine->train >= 0, all->of));
+    for (int i = 0; i < TRI_PROGRAMS; i++) {
+        if (!own[i]) continue;
+        if (all->world == 1) TRI_TRY(tri__classes_list(&all->of[i], &engine->arena, &own[i], 1));
+        TRI_TRY(check_all(engine, &all->of[i], own[i]));
+    }
+    return TRI_OK;
 }
 
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
@@ -159,8 +163,7 @@ tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all) {
 
 tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     char need_text[32], have_text[32];
-    int n = engine->infer + 1;
-    int64_t need = tri__room_need(engine->program, n), have;
+    int64_t need = tri__room_need(engine->program, engine->n_programs), have;
     TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
         return tri__fail(
@@ -168,8 +171,8 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
             "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
             "--max-sen-len",
             tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
-    TRI_TRY(tri__exec_open(engine->device, engine->program, n, engine->threads, engine->seed, engine->guard,
-                           engine->place.world, folder, &engine->exec));
+    TRI_TRY(tri__exec_open(engine->device, engine->program, engine->n_programs, engine->threads, engine->seed,
+                           engine->guard, engine->place.world, folder, &engine->exec));
     return tri__engine_pieces(engine);
 }
 

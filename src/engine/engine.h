@@ -28,9 +28,10 @@ typedef struct tri_engine {
     const tri_device *device;
     tri_target target;
     tri_plan plan;
-    const tri_program *program[2]; /* [TRI_TRAIN], [TRI_INFER]; without training the former is NULL */
+    const tri_program *program[TRI_PROGRAMS]; /* [n_programs] those that there are */
     tri_exec *exec;
-    int train, infer;              /* their indices in exec; train -1: none */
+    int train, infer, start;       /* their indices in `program` and exec; train -1: none */
+    int n_programs;
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
     size_t guard;                  /* bytes after each class of memory, for tests */
@@ -53,10 +54,10 @@ tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place
 /* Plans a step of one short sample and throws the plan away: what the planner refuses is known before data is read or a
  * folder is made. */
 tri_status tri__engine_try(const tri_settings *settings, const tri_place *place, const tri_assets *assets);
-/* Plans every rank of the mesh as this one was and proves that they fit together, this rank's own plan among them:
- * train and, beside it, infer programs, in the engine's arena. */
+/* Plans every rank of the mesh as this one was and proves that they fit together, this rank's own plan among them; in
+ * the engine's arena. */
 typedef struct tri_programs {
-    tri_classes train, infer; /* train: none without training */
+    tri_classes of[TRI_PROGRAMS]; /* TRI_TRAIN: none without training */
     int world;
 } tri_programs;
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
@@ -67,9 +68,8 @@ void tri__engine_close(tri_engine *engine);
 
 /* For tri__engine_bind: lists the pieces above. */
 tri_status tri__engine_pieces(tri_engine *engine);
-/* Weights and optimizer state are filled through the pieces above; where computing has fewer bits than they, the
- * weights it uses follow from them, and a device with memory of its own gets all of it: called after each filling.
- * Every rank of a world calls it. */
+/* Weights and optimizer state are filled through the pieces above; a device with memory of its own gets all of it, and
+ * the start program makes the weights that compute: called after each filling. Every rank of a world calls it. */
 tri_status tri__engine_upload(tri_engine *engine);
 /* Called before the pieces are read: a device with memory of its own gives back what they hold. */
 tri_status tri__engine_fetch(tri_engine *engine);

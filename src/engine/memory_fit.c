@@ -31,9 +31,11 @@ static int64_t need_of(const tri_programs *all, shares by) {
         for (int memory = 0; memory < by.memories; memory++) {
             int64_t need = 0;
             for (int rank = first + memory; rank < first + by.here && rank < all->world; rank += by.memories) {
-                const tri_program *both[] = {tri__class_of(&all->infer, rank, NULL)->program, NULL};
-                if (all->train.n) both[1] = tri__class_of(&all->train, rank, NULL)->program;
-                need += tri__room_need(both, all->train.n ? 2 : 1);
+                const tri_program *programs[TRI_PROGRAMS];
+                int n = 0;
+                for (int i = 0; i < TRI_PROGRAMS; i++)
+                    if (all->of[i].n) programs[n++] = tri__class_of(&all->of[i], rank, NULL)->program;
+                need += tri__room_need(programs, n);
             }
             if (need > most) most = need;
         }
@@ -50,7 +52,7 @@ typedef struct layout {
 static tri_status need_planned(tri_arena *arena, void *data) {
     layout *l = data;
     tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
-    TRI_TRY(tri__plan_ranks(arena, &l->in, &all.train, &all.infer));
+    TRI_TRY(tri__plan_ranks(arena, &l->in, 1, all.of));
     l->need = need_of(&all, l->by);
     return TRI_OK;
 }

@@ -51,13 +51,13 @@ tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const 
     tri_plan_in in = *like;
     tri_hardware hardware;
     tri_timeline timeline;
-    tri_classes train, infer;
+    tri_classes all[TRI_PROGRAMS];
     in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
     TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
-    TRI_TRY(tri__plan_ranks(arena, &in, &train, &infer));
+    TRI_TRY(tri__plan_ranks(arena, &in, 1, all));
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
-    TRI_TRY(tri__timeline(arena, &train, &costs, &timeline));
+    TRI_TRY(tri__timeline(arena, &all[TRI_TRAIN], &costs, &timeline));
     out->seconds = timeline.seconds;
     out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;

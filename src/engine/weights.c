@@ -57,18 +57,6 @@ static tri_status list_pieces(void *data) {
 
 tri_status tri__engine_pieces(tri_engine *engine) { return tri__arena_guard(list_pieces, engine); }
 
-/* Where every replica has all weights but masters are shared out, each gets the others' part. A block of several units
- * is cut as a whole, so that only each rank knows its part of a unit: they tell each other. counts: [group]. */
-static tri_status gather_weights(tri_engine *engine, tri_group *group, int64_t *counts, int unit) {
-    const tri_planned *p = &engine->plan.train;
-    tri_range own = p->state_part[unit], all = p->param_part[unit];
-    int64_t count = own.end - own.begin;
-    char *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [param_part] of 16 bits */
-    TRI_TRY(tri_all_gather(group, &count, counts, 1, NULL, TRI_I64));
-    return tri_all_gather(group, count ? weights + 2 * (own.begin - all.begin) : weights, weights, 0, counts,
-                          engine->in.precision);
-}
-
 /* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
 static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end,
                      float *w) {
@@ -134,34 +122,12 @@ static int filled_slot(const tri_engine *engine, int unit) {
     return p->master ? p->master[unit] : p->param[unit];
 }
 
-/* Weights that were rounded from the masters of several ranks: all parts, on all. */
-static tri_status gather_all_weights(tri_engine *engine) {
-    const tri_place *place = &engine->place;
-    tri_shard_kind kind = engine->in.sharding.kind;
-    if (place->mesh.dp == 1 || (kind != TRI_SHARD_ZERO1 && kind != TRI_SHARD_ZERO2)) return TRI_OK;
-    TRI_TRY(tri__arena_room(&engine->arena, (size_t)place->mesh.dp * (sizeof(int) + sizeof(int64_t)) + 32));
-    int *ranks = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *ranks);
-    int64_t *counts = tri__arena_alloc(&engine->arena, (size_t)place->mesh.dp * sizeof *counts);
-    tri_group *group;
-    int n = tri__mesh_group(&place->mesh, place->rank, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
-    TRI_TRY(tri_group_make(place->world, n, ranks, &group));
-    TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
-        TRI_TRY(gather_weights(engine, group, counts, unit));
-        TRI_TRY(tri__exec_push(engine->exec, engine->train, engine->plan.train.param[unit]));
-    }
-    return TRI_OK;
-}
-
 static tri_status upload_unit(tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     int filled = filled_slot(engine, unit);
     drawing d = drawing_of(engine, unit);
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
-    tri_range part = p->master ? p->state_part[unit] : (tri_range){0};
-    if (part.begin < part.end)
-        tri__exec_cast(engine->exec, 0, p->param[unit], part.begin - p->param_part[unit].begin, filled);
     if (!engine->has_state) return TRI_OK; /* it is 0 here and there */
     TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
     return tri__exec_push(engine->exec, 0, p->v[unit]);
@@ -170,8 +136,11 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
 tri_status tri__engine_upload(tri_engine *engine) {
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
     engine->draws = 0;
-    if (engine->train < 0 || !engine->plan.train.master) return TRI_OK;
-    return gather_all_weights(engine);
+    const tri_feed none = {0};
+    TRI_TRY(tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL));
+    TRI_TRY(tri__exec_finish(engine->exec));
+    (void)tri__exec_worked(engine->exec); /* the first step counts its own time */
+    return TRI_OK;
 }
 
 tri_status tri__engine_fetch(tri_engine *engine) {

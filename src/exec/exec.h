@@ -32,8 +32,6 @@ tri_status tri__exec_push(tri_exec *exec, int program, int slot);
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);
 /* Fills a slot where kernels see it; where that is not the host's copy, the copy stays as it is. */
 tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker);
-/* Elements of slot y from `at` on = those of slot x [1,K], rounded to its type, where kernels see them. */
-void tri__exec_cast(tri_exec *exec, int program, int y, int64_t at, int x);
 /* The allocation of a class: its start, where kernels see it, and the bytes that the plan asked for (the guard
  * follows). */
 void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);

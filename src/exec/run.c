@@ -59,21 +59,9 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
     return TRI_OK;
 }
 
-void tri__exec_cast(tri_exec *exec, int program, int y, int64_t at, int x) {
-    const tri_program *p = exec->program[program];
-    const tri_slot *to = &p->slot[y], *from = &p->slot[x];
-    const tri_instr like = {.op = TRI_OP_cast, .slot = {y, x}};
-    tri_call call = {.op = TRI_OP_cast, .attr = &like.attr, .threads = exec->threads, .table = exec->table,
-                     .work = exec->memory[TRI_MEM_WORK], .context = exec->context,
-                     .dtype = {(uint8_t)to->dtype, (uint8_t)from->dtype}};
-    call.t[0] = (tri_tensor){
-        (char *)tri__exec_slot_memory(exec, program, y) + at * (int64_t)tri__dtype_bytes(to->dtype), 1, from->cols};
-    call.t[1] = (tri_tensor){tri__exec_slot_memory(exec, program, x), 1, from->cols};
-    exec->table->run[TRI_OP_cast][tri__instr_dtype(p, &like)](&call);
-}
-
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times) {
+    if (begin == end) return TRI_OK;
     if (exec->device->apart) return tri__exec_queue(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) times[i].begin = tri__clock();

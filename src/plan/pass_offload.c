@@ -84,16 +84,24 @@ static tile *tile_of(const offload *o, int slot) {
     return t;
 }
 
-/* Updates work on each element by itself: cut, they give the same bits. */
+/* Whether an instruction works on each element of optimizer state by itself: cut, it gives the same bits. All such
+ * have state as operand 1. */
+static int can_be_cut(const offload *o, const tri_instr *instr) {
+    enum { X = 1 };
+    return instr->op == TRI_OP_adamw || instr->op == TRI_OP_adamw_copy ||
+           (instr->op == TRI_OP_cast && o->to.program->slot[instr->slot[X]].mem == TRI_MEM_STATE);
+}
+
 static void cut_update(offload *o, const tri_instr *instr) {
-    enum { M = 1 };
+    enum { STATE = 1 };
     const tri_op_row *row = tri__op_row(instr->op);
-    tri_range all = range_of(o, instr->slot[M]);
+    tri_range all = range_of(o, instr->slot[STATE]);
     for (int64_t at = all.begin, end; at < all.end; at = end) {
         end = (at / o->each + 1) * o->each < all.end ? (at / o->each + 1) * o->each : all.end;
         int slots[TRI_MAX_ARGS];
         for (int k = 0; k < row->n_args; k++) {
-            int is_part = row->arg[k].dims[2] == 'K' && end - at < all.end - all.begin; /* "1,K" */
+            int is_flat = row->arg[k].dims[2] == 'K' || instr->op == TRI_OP_cast; /* "1,K" */
+            int is_part = is_flat && end - at < all.end - all.begin;
             slots[k] = instr->slot[k];
             if (is_part)
                 slots[k] = tri__build_view(&o->to, slots[k], at - all.begin, 1, end - at, "%s.%lld",
@@ -122,7 +130,7 @@ static void cut_updates(offload *o) {
     const tri_instr *instr = take_instrs(o->to.program, &n);
     for (int i = 0; i < n; i++) {
         if (i == update) o->pass->out.update = o->to.program->n_instrs;
-        if (instr[i].op == TRI_OP_adamw || instr[i].op == TRI_OP_adamw_copy) cut_update(o, &instr[i]);
+        if (can_be_cut(o, &instr[i])) cut_update(o, &instr[i]);
         else append(o, &instr[i]);
     }
 }

@@ -115,7 +115,7 @@ static void rewrite(precision *p) {
     for (int u = 0; u < n_units; u++) pass->out.master[u] = master_of(p, pass->out.m[u]);
 }
 
-static tri_status check_kernels(const tri_pass *pass) {
+tri_status tri__check_kernels(const tri_pass *pass) {
     const tri_target *target = pass->in->target;
     for (int i = 0; i < pass->program->n_instrs; i++) {
         const tri_instr *instr = &pass->program->instr[i];
@@ -139,5 +139,5 @@ tri_status tri__pass_precision(tri_pass *pass) {
     look(&p);
     for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);
     rewrite(&p);
-    return check_kernels(pass);
+    return tri__check_kernels(pass);
 }

@@ -111,10 +111,8 @@ static void emit_unit(update *up, int unit) {
     }
 }
 
-/* Weights that all hold and each updated a part of: the parts go to all, a block at a time. Weights that are shards
- * stay so. */
-static void emit_gathers(update *up) {
-    tri_pass *pass = up->pass;
+void tri__gather_parts(tri_pass *pass) {
+    update up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
     int place = tri__transfer_place(&pass->in->mesh, pass->in->rank, &pass->group), n = 0;
@@ -123,14 +121,14 @@ static void emit_gathers(update *up) {
         if (n && ends[n - 1].y == whole) continue; /* another unit of the same block */
         const tri_slot *slot = &pass->program->slot[whole];
         tri_range own = tri__shard(slot->cols, pass->n_shards, place);
-        up->build.unit = slot->unit;
-        int part = tri__build_view(&up->build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
+        up.build.unit = slot->unit;
+        int part = tri__build_view(&up.build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
         ends[n++] = (tri_ends){whole, part};
-        transfer(up, TRI_OP_all_gather_post, pass->group, whole, part, whole);
+        transfer(&up, TRI_OP_all_gather_post, pass->group, whole, part, whole);
     }
     for (int i = 0; i < n; i++) {
-        up->build.unit = pass->program->slot[ends[i].y].unit;
-        TRI_BUILD(&up->build, wait, (tri_attr){0}, ends[i].y, ends[i].x);
+        up.build.unit = pass->program->slot[ends[i].y].unit;
+        TRI_BUILD(&up.build, wait, (tri_attr){0}, ends[i].y, ends[i].x);
     }
 }
 
@@ -145,6 +143,6 @@ tri_status tri__pass_update(tri_pass *pass) {
     emit_norm(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     for (int u = 0; u < n_units; u++) emit_unit(&up, u);
-    emit_gathers(&up);
+    tri__gather_parts(pass);
     return TRI_OK;
 }

@@ -44,13 +44,13 @@ static tri_status run_all(tri_pass *pass, const tri_pass_row *last) {
 }
 
 static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training,
-                           tri_planned *out, const tri_model **held) {
+                           tri_planned *out, const tri_model **held, tri_program **start) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training};
     TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;
     out->program = pass.program;
     *held = pass.model;
-    return TRI_OK;
+    return start ? tri__plan_start(&pass, start) : TRI_OK;
 }
 
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_plan *plan) {
@@ -58,8 +58,8 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_
     tri_stages stages;
     *plan = (tri_plan){0};
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
-    if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model));
-    return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model);
+    if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model, &plan->start));
+    return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model, train ? NULL : &plan->start);
 }
 
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, const tri_pass_row *last, int *ran,

@@ -85,7 +85,11 @@ typedef struct tri_planned {
 typedef struct tri_plan {
     const tri_model *model;      /* what this rank holds: indices of units below are its */
     tri_planned train, infer;
+    tri_program *start;          /* weights from what the host filled in; its slots lie where the others have them */
 } tri_plan;
+
+/* The programs of a plan: a step, an evaluation, and what makes the weights of both ready. */
+typedef enum tri_program_kind { TRI_TRAIN, TRI_INFER, TRI_START, TRI_PROGRAMS } tri_program_kind;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share
  * of the tokens, and of multiples of the target's granule where one rank's kernels are short. There a run's time is
@@ -93,15 +97,15 @@ typedef struct tri_plan {
  * need not be multiples. */
 int tri__plan_granule(const tri_plan_in *in);
 
-/* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: only the forward program. */
+/* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
 /* The training program of in->rank as it stands after a pass. *ran: whether the plan needed that pass. */
 typedef struct tri_pass_row tri_pass_row;
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, const tri_pass_row *last, int *ran,
                            tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned
- * and kept once. train NULL: only the forward programs. in->rank does not count. */
-tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer);
+ * and kept once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank does not count. */
+tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */
@@ -188,6 +192,14 @@ tri_status tri__pass_memory(tri_pass *pass);
  * run of places begins whose plans differ only in where their shards begin: each shard is as far behind the one before
  * it as that is large. */
 tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
+
+/* The start program that goes with a pass that has come to its end: of training, or of prediction where that is all. */
+tri_status tri__plan_start(const tri_pass *from, tri_program **out);
+/* Appends what the update and the start program share: weights that all ranks hold and each wrote a part of (zero1,
+ * zero2): the parts go to all, a block at a time. Weights that are shards stay so. */
+void tri__gather_parts(tri_pass *pass);
+/* TRI_USAGE when the target lacks a kernel of the program. */
+tri_status tri__check_kernels(const tri_pass *pass);
 
 /* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike:
  * the first has all. */

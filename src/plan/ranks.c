@@ -10,12 +10,15 @@
 
 #include <string.h>
 
-/* Of training, or of prediction. */
+/* The program of a side, and the start program that goes with it. */
+enum { STEP, START, MADE };
+
+/* Training, or prediction. */
 typedef struct side {
     int training;
     tri_pass template, shared; /* before `schedule`, and after it */
-    tri_classes *out;          /* NULL: not asked for */
-    const tri_program *last;   /* the program kept last */
+    tri_classes *out[MADE];    /* NULL: not asked for */
+    const tri_program *last[MADE]; /* the program kept last */
     tri_places places;
 } side;
 
@@ -72,7 +75,7 @@ static int *copy_units(tri_pass *pass, const int *from) {
 }
 
 /* The passes that begin where replicas differ, for the replica at place `place` of the first that share units out. */
-static tri_status plan_own(ranks *r, const side *side, int place, tri_program **out) {
+static tri_status plan_own(ranks *r, const side *side, int place, tri_program *out[static MADE]) {
     tri_pass pass = side->shared;
     tri_program *program = tri__arena_alloc(r->scratch, sizeof *program);
     tri_coords at = tri__mesh_coords(&r->in.mesh, r->in.rank);
@@ -84,26 +87,38 @@ static tri_status plan_own(ranks *r, const side *side, int place, tri_program **
     pass.out.param = copy_units(&pass, pass.out.param);
     pass.unit_grad = copy_units(&pass, pass.unit_grad);
     TRI_TRY(tri__passes_run(&pass, TRI_SCOPE_REPLICA, NULL));
-    *out = pass.program;
-    return TRI_OK;
+    out[STEP] = pass.program;
+    return side->out[START] ? tri__plan_start(&pass, &out[START]) : TRI_OK;
+}
+
+/* The rules that lead from the first to the last of a class; 0 when a program has none. */
+static int find_rules(ranks *r, const side *side, tri_program *const *first, tri_program *const *last,
+                      tri_class *class) {
+    for (int i = 0; i < MADE; i++)
+        if (side->out[i] && !tri__class_rule(r->keep, first[i], last[i], class[i].n, &class[i])) return 0;
+    return 1;
 }
 
 /* Adds the classes of the places [begin, end), which tri__shard_runs says are one. */
 static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     size_t mark = r->scratch->used;
-    tri_class class = {.begin = begin, .n = end - begin};
-    tri_program *first, *last;
-    TRI_TRY(plan_own(r, side, begin, &first));
-    if (class.n > 1) {
-        TRI_TRY(plan_own(r, side, end - 1, &last));
-        if (!tri__class_rule(r->keep, first, last, class.n, &class)) {
+    int n = end - begin;
+    tri_class class[MADE] = {{.begin = begin, .n = n}, {.begin = begin, .n = n}};
+    tri_program *first[MADE], *last[MADE];
+    TRI_TRY(plan_own(r, side, begin, first));
+    if (n > 1) {
+        TRI_TRY(plan_own(r, side, end - 1, last));
+        if (!find_rules(r, side, first, last, class)) {
             tri__arena_rewind(r->scratch, mark);
-            TRI_TRY(plan_run(r, side, row, begin, begin + class.n / 2));
-            return plan_run(r, side, row, begin + class.n / 2, end);
+            TRI_TRY(plan_run(r, side, row, begin, begin + n / 2));
+            return plan_run(r, side, row, begin + n / 2, end);
         }
     }
-    class.program = side->last = keep_program(r->keep, first, side->last);
-    tri__classes_add(side->out, r->keep, row, class);
+    for (int i = 0; i < MADE; i++) {
+        if (!side->out[i]) continue;
+        class[i].program = side->last[i] = keep_program(r->keep, first[i], side->last[i]);
+        tri__classes_add(side->out[i], r->keep, row, class[i]);
+    }
     tri__arena_rewind(r->scratch, mark);
     return TRI_OK;
 }
@@ -118,7 +133,8 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
     side->shared.places = &side->places;
     TRI_TRY(tri__passes_run(&side->shared, TRI_SCOPE_STAGE, NULL));
     TRI_TRY(tri__shard_runs(&side->shared, &n, &begins));
-    if (row == 0) tri__classes_open(side->out, r->keep, &r->in.mesh, n);
+    for (int i = 0; i < MADE && row == 0; i++)
+        if (side->out[i]) tri__classes_open(side->out[i], r->keep, &r->in.mesh, n);
     for (int begin = 0, end; begin < n; begin = end) {
         for (end = begin + 1; end < n && !begins[end];) end++;
         TRI_TRY(plan_run(r, side, row, begin, end));
@@ -148,7 +164,7 @@ static tri_status plan_all(ranks *r, const tri_plan_in *in) {
     TRI_TRY(tri__plan_resolve(r->scratch, in, &r->in, &r->stages));
     size_t mark = r->scratch->used;
     for (int i = 0; i < 2; i++)
-        for (int tp = 0; tp < in->mesh.tp && r->side[i].out; tp++) {
+        for (int tp = 0; tp < in->mesh.tp && r->side[i].out[STEP]; tp++) {
             TRI_TRY(plan_stages(r, &r->side[i], tp));
             tri__arena_rewind(r->scratch, mark);
         }
@@ -161,7 +177,10 @@ static tri_status plan_ranks(tri_arena *scratch, void *data) {
     return plan_all(r, r->asked);
 }
 
-tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, tri_classes *train, tri_classes *infer) {
-    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1, .out = train}, {.training = 0, .out = infer}}};
+tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out) {
+    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}, {.out = {&out[TRI_INFER]}}}};
+    out[TRI_TRAIN] = (tri_classes){0};
+    if (train) r.side[0].out[STEP] = &out[TRI_TRAIN];
+    r.side[!train].out[START] = &out[TRI_START]; /* with training, masters come from there */
     return tri__arena_scratch(plan_ranks, &r);
 }

@@ -1,0 +1,86 @@
+/* start.c - the start program: from the weights that the host filled in to those that compute. It runs once behind each
+ * filling, before the first step or evaluation.
+ *
+ *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
+ *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
+ *
+ * Where weights have no masters (fp32, and prediction) they are filled in as they are, whole or as shards, and there is
+ * nothing to do: the program is empty, without slots. Every plan has one all the same, so that nobody has to ask. */
+#include "plan/plan.h"
+
+typedef struct start {
+    const tri_pass *from; /* of the step, planned to its end */
+    tri_pass pass;        /* of this program */
+    tri_builder build;
+    int *map;             /* [slots of the step] the slot here; -1: none yet */
+} start;
+
+static int lasts(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
+
+/* The slot that stands for one of the step. */
+static int map_slot(start *s, int slot) {
+    const tri_slot *old = &s->from->program->slot[slot];
+    if (s->map[slot] >= 0) return s->map[slot];
+    s->build.unit = old->unit;
+    if (old->parent < 0)
+        return s->map[slot] = tri__build_slot(&s->build, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
+    int parent = map_slot(s, old->parent);
+    return s->map[slot] = tri__build_view(&s->build, parent, old->parent_at, old->rows.add, old->cols, "%s", old->name);
+}
+
+/* All slots that outlive a step, in its order: so the memory pass puts them where the step has them. */
+static void copy_slots(start *s) {
+    const tri_program *from = s->from->program;
+    s->map = tri__arena_alloc(s->pass.arena, (size_t)from->n_slots * sizeof *s->map);
+    for (int i = 0; i < from->n_slots; i++) s->map[i] = -1;
+    for (int u = 0; u < from->n_units; u++) tri__build_unit(&s->build, from->unit[u]);
+    for (int i = 0; i < from->n_slots; i++)
+        if (from->slot[i].parent < 0 && lasts(from->slot[i].mem)) map_slot(s, i);
+    int n_units = s->pass.model->n_units;
+    s->pass.out.param = tri__arena_alloc(s->pass.arena, (size_t)n_units * sizeof *s->pass.out.param);
+    for (int u = 0; u < n_units; u++) s->pass.out.param[u] = map_slot(s, s->from->out.param[u]);
+}
+
+/* This rank's masters of a unit, into their part of its weights. */
+static void cast_unit(start *s, int unit) {
+    const tri_planned *from = &s->from->out;
+    tri_range own = from->state_part[unit], held = from->param_part[unit];
+    int weights = s->pass.out.param[unit], master = map_slot(s, from->master[unit]);
+    if (!tri__range_count(own)) return;
+    s->build.unit = s->pass.program->slot[weights].unit;
+    if (tri__range_count(own) < tri__range_count(held))
+        weights = tri__build_view(&s->build, weights, own.begin - held.begin, 1, tri__range_count(own), "%s.+%lld",
+                                  s->pass.program->slot[weights].name, (long long)own.begin);
+    TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
+}
+
+/* Programs of one plan share memory by class and offset (exec/exec.h). */
+static void assert_places(const start *s) {
+    const tri_program *from = s->from->program, *to = s->pass.program;
+    for (int i = 0; i < from->n_slots; i++)
+        if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
+}
+
+/* Those passes that come after `precision`: where slots lie is the same question for every program. */
+static tri_status run_last_passes(tri_pass *pass) {
+    for (const tri_pass_row *row = tri__pass_find("precision") + 1; row->name; row++)
+        if (!row->when || row->when(pass)) TRI_TRY(row->run(pass));
+    return TRI_OK;
+}
+
+tri_status tri__plan_start(const tri_pass *from, tri_program **out) {
+    start s = {.from = from, .pass = *from};
+    tri_program *to = *out = s.pass.program = tri__program_new(from->arena, "trimodal start");
+    to->mesh = from->program->mesh, to->rank = from->program->rank, to->max = from->program->max;
+    s.pass.places = NULL; /* those are of the step's slots */
+    s.pass.out.update = -1;
+    s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
+    if (!from->out.master) return tri__pass_memory(&s.pass);
+    copy_slots(&s);
+    for (int u = 0; u < s.pass.model->n_units; u++) cast_unit(&s, u);
+    tri__gather_parts(&s.pass);
+    TRI_TRY(tri__check_kernels(&s.pass));
+    TRI_TRY(run_last_passes(&s.pass));
+    assert_places(&s);
+    return TRI_OK;
+}
