@@ -71,6 +71,16 @@ expect_code 0
 expect_text "$out" "mesh pp=1 tp=1 dp=2 rank=1" all_gather reduce_scatter
 run "${plan[@]}" --world-size 2 --shard zero3 --check --json
 expect_code 0
+run "${plan[@]}" --world-size 2 --shard zero2 --precision bf16 --print-program 1 --print-kind start
+expect_code 0
+expect_text "$out" "program trimodal start" "mesh pp=1 tp=1 dp=2 rank=1" cast all_gather_post wait
+run "${plan[@]}" --world-size 2 --shard zero2 --print-program 1 --print-kind start
+expect_code 0
+expect "fp32 weights need no start" test "$(grep -c '^[0-9]' "$out")" = 0
+run "${plan[@]}" --print-program 0 --print-kind infer
+expect_text "$out" "program trimodal infer"
+run "${plan[@]}" --print-program 0 --print-kind eval
+expect_code 2
 run "${plan[@]}" --world-size 2 --shard none --print-program 0
 expect "plain replicas gather nothing" test "$(grep -c 'all_gather' "$out")" = 0
 # bytes of parameters, gradients and optimizer state that rank 0 plans, with bf16 reduction

@@ -235,6 +235,8 @@ const tri_option tri__run_options[] = {
         .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, .value = "-1", .min = -1, .max = 1 << 20, .scope = "plan",
         .help = "print this rank's program"),
+    ROW(CHOICE, print_kind, .value = "train", .choices = "train|infer|start", .scope = "plan",
+        .help = "which program to print: a training step, an evaluation, or what makes weights ready before them"),
     ROW(BOOL, timeline, .value = "false", .scope = "plan,simulate",
         .help = "draw the step: a row a rank, what it computes when"),
     ROW(BOOL, csv, .value = "false", .scope = "plan",

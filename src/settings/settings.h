@@ -50,6 +50,7 @@ typedef struct tri_settings {
     tri_texts keep_columns;        /* predict: columns to write, or all */
     int64_t top_k;                 /* predict: classes to write; 0: all */
     int64_t print_program;         /* plan: a rank; -1 none */
+    int print_kind;                /* plan: a tri_program_kind */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */

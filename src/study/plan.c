@@ -63,18 +63,20 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
                            char **program) {
     const tri_counts *max = &all->of[TRI_TRAIN].at[0].program->max;
-    *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "world_size", all->world, "parameters",
-                            (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb, "checked", 1,
-                            "largest_microbatch", "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0],
+    *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o, s:o}", "world_size", all->world,
+                            "parameters", (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb,
+                            "checked", 1, "largest_microbatch", "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0],
                             "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
                             (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->of[TRI_TRAIN]), "infer",
-                            tri__program_json(all->of[TRI_INFER].at[0].program));
+                            tri__program_json(all->of[TRI_INFER].at[0].program), "start",
+                            tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->print_program < 0) return TRI_OK;
     if (s->print_program >= all->world)
         return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program,
                          all->world - 1);
-    return tri__program_text(tri__classes_program(&all->of[TRI_TRAIN], &engine->arena, (int)s->print_program), program);
+    return tri__program_text(tri__classes_program(&all->of[s->print_kind], &engine->arena, (int)s->print_program),
+                             program);
 }
 
 /* Adds what was asked for beside the figures. */

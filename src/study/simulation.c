@@ -22,7 +22,7 @@ static tri_json *role_json(const tri_rank_timeline *rank, int place, double held
 }
 
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
-                           tri_arena *arena, const tri_timeline *line, tri_json **out) {
+                           tri_arena *arena, const tri_timeline *line, double start_seconds, tri_json **out) {
     tri_stages stages;
     tri_dry dry;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
@@ -42,9 +42,10 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
-    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "step_seconds",
-                          line->seconds, "samples_per_second", (double)engine->place.batch / line->seconds, "computing",
-                          busy / all, "exposed", exposed / all, "waiting", 1 - (busy + exposed) / all, "bubble",
+    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "start_seconds",
+                          start_seconds, "step_seconds", line->seconds, "samples_per_second",
+                          (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed",
+                          exposed / all, "waiting", 1 - (busy + exposed) / all, "bubble",
                           tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -62,12 +63,13 @@ static tri_status simulate(tri_arena *arena, void *data) {
     const tri_engine *engine = v->engine;
     const tri_programs *all = v->all;
     tri_hardware hardware;
-    tri_timeline line;
+    tri_timeline start, line;
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
     if (s->given.nproc_per_node) hardware.ranks_per_node = (int)s->nproc_per_node;
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
-    return describe(s, engine, &hardware, arena, &line, v->out);
+    TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));
+    return describe(s, engine, &hardware, arena, &line, start.seconds, v->out);
 }
 
 tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all,
