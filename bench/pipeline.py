@@ -1,4 +1,4 @@
-"""Pipelines: what ranks wait, against the schedule's dry run; branches against a row of stages; ZB-H1 against 1F1B.
+"""Pipelines: measured bubbles against those of the simulated step; branches against a row of stages; ZB-H1 against 1F1B.
 
     python3 bench/pipeline.py [BUILD] [--rounds 3] [--no-cpu]
 
@@ -17,7 +17,7 @@ TIMED = [["--pp-size", "4", "--num-microbatches", "8"],
          ["--pp-size", "4", "--num-microbatches", "4", "--schedules", "1f1b"],
          ["--pp-size", "2", "--num-microbatches", "4", "--schedules", "gpipe,1f1b,zb-h1", "--pipeline-shape", "chain"]]
 CPU = [["--device", "cpu", "--pp-size", "2", "--num-microbatches", "4", "--schedules", "1f1b", "--pipeline-shape", "chain"]]
-NEAR = 0.15   # measured bubble against the dry run's
+NEAR = 0.15   # measured bubble against the predicted one
 
 
 def measure(trident, options, into):
@@ -34,8 +34,8 @@ def figures(runs):
 
     for key in runs:
         device, stages, microbatches, schedule, shape = key
-        ratio = median(key, "bubble") / median(key, "dry_bubble")
-        name = f"bubble over dry run: {schedule}, {shape}, {stages} stages, {microbatches} microbatches, device {device}"
+        ratio = median(key, "bubble") / median(key, "predicted_bubble")
+        name = f"bubble over predicted bubble: {schedule}, {shape}, {stages} stages, {microbatches} microbatches, device {device}"
         yield name, ratio, f"within {NEAR:.0%} of 1", abs(ratio - 1) <= NEAR
     branch, row = ("timed", 4, 4, "1f1b", "branch"), ("timed", 4, 4, "1f1b", "chain")
     value = median(row, "step_ms") / median(branch, "step_ms")
@@ -62,7 +62,7 @@ def main():
             measure(trident, options, runs)
         print(f"  round {turn + 1} of {args.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     for key, rounds in runs.items():
-        print(json.dumps({"case": key, **{field: [run[field] for run in rounds] for field in ("step_ms", "flow_ms", "bubble", "dry_bubble")},
+        print(json.dumps({"case": key, **{field: [run[field] for run in rounds] for field in ("step_ms", "flow_ms", "bubble", "predicted_bubble")},
                           "activation_bytes": rounds[0]["activation_bytes"]}))
     for name, value, target, reached in figures(runs):
         missed += reached is False

@@ -96,9 +96,9 @@ expect "schedules in their order, both shapes where there are" test "$(sed 's/.*
 while read -r line; do
     echo "$line" >one
     expect "what was asked for" grep -q '"model":"tiny","device":"timed",.*"stages":2,"microbatches":3' one
-    for key in step_ms flow_ms dry_bubble activation_bytes; do expect "$key > 0: $line" is "$(field $key <one)" '>' 0; done
+    for key in step_ms flow_ms predicted_bubble activation_bytes; do expect "$key > 0: $line" is "$(field $key <one)" '>' 0; done
     expect "a bubble is a share: $line" is "$(field bubble <one)" '<' 1
-    expect "the ratio is that of the bubbles" is "$(awk -v a="$(field bubble <one)" -v b="$(field dry_bubble <one)" -v r="$(field ratio <one)" 'BEGIN { print (a / b - r) ^ 2 < 1e-8 }')" == 1
+    expect "the ratio is that of the bubbles" is "$(awk -v a="$(field bubble <one)" -v b="$(field predicted_bubble <one)" -v r="$(field ratio <one)" 'BEGIN { print (a / b - r) ^ 2 < 1e-8 }')" == 1
 done <"$out"
 run $pipe --schedules 1f1b --pipeline-shape branch --device cpu
 expect_code 0

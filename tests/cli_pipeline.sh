@@ -57,8 +57,9 @@ digest() { "$trident" digest "$1" 2>/dev/null; }
 # ---- The launch lines that users have ----
 trains pp_dp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --pp_size 2 --batch_size 32 --num_microbatches 4
 expect_text "$err" "--tiny: the primary encoder has 2 layers, 64 wide" "pipeline of 2 ranks: branch shape (the faster one), schedule 1f1b, 4 microbatches" \
-    "stage 0 on ranks 0-3: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms"
+    "stage 0 on ranks 0-3: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms" "bubble " "(predicted with these times: "
 expect_text pp_dp/summary.json '"pipeline"' '"busy_seconds"' '"waiting_seconds"' '"communication_seconds"' '"predicted_bubble"'
+expect "one measured and one predicted bubble" test "$(grep -o '"[a-z_]*bubble"' pp_dp/summary.json | sort | paste -sd' ')" = '"bubble" "predicted_bubble"'
 expect_text pp_dp/stage_profile.json '"primary.layer.1"' '"fusion"' '"weight"'
 trains alone --tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --batch_size 128
 close 2e-6 pp_dp alone
@@ -111,7 +112,7 @@ done
 # ---- Stages as they are asked for, and as they were measured ----
 trains asked "${one[@]}" --stages 'primary,secondary tabular fusion' --num-microbatches 2
 expect_text "$err" "stage 1 on rank 1: secondary.embeddings secondary.layer.0-1 secondary.pooling tabular fusion" \
-    "2 microbatches in a pipeline of 2: ranks wait" "with --num-microbatches 4" "with 8"
+    "2 microbatches in a pipeline of 2: predicted bubble" "with --num-microbatches 4" "with 8"
 trains measured "${one[@]}" --stage-profile asked/stage_profile.json
 run plan "${one[@]}" --models-dir models --stage-profile asked/stage_profile.json --json
 expect_code 0

@@ -1,5 +1,6 @@
 /* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by
- * simulating a pipeline. */
+ * planning and simulating a step. The stages are always those of tri__stages_plan for the mesh that runs: what they
+ * cost, and so where they are cut, depends on tp. */
 #include "engine/staging.h"
 
 #include "base/json.h"
@@ -47,17 +48,22 @@ tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_
     return costs;
 }
 
-tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const tri_plan_in *like, tri_staged *out) {
-    tri_plan_in in = *like;
-    tri_hardware hardware;
+tri_status tri__staging_hardware(const tri_settings *s, tri_hardware *out) {
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", out));
+    if (s->given.nproc_per_node) out->ranks_per_node = (int)s->nproc_per_node;
+    return TRI_OK;
+}
+
+tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_classes *train,
+                             const tri_hardware *hardware, tri_staged *out) {
     tri_timeline timeline;
-    tri_classes all[TRI_PROGRAMS];
-    in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &hardware));
-    TRI_TRY(tri__stages_plan(arena, &in, &out->stages));
-    TRI_TRY(tri__plan_ranks(arena, &in, 1, all));
-    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
-    TRI_TRY(tri__timeline(arena, &all[TRI_TRAIN], &costs, &timeline));
+    tri_classes planned[TRI_PROGRAMS];
+    if (!train) {
+        TRI_TRY(tri__plan_ranks(arena, in, 1, planned));
+        train = &planned[TRI_TRAIN];
+    }
+    tri_costs costs = tri__staging_costs(arena, in, hardware);
+    TRI_TRY(tri__timeline(arena, train, &costs, &timeline));
     out->seconds = timeline.seconds;
     out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
@@ -66,27 +72,46 @@ tri_status tri__staging_simulate(const tri_settings *s, tri_arena *arena, const 
 typedef struct staging_job {
     const tri_settings *settings;
     const tri_plan_in *in;
+    const tri_classes *train; /* the programs of `in`; NULL: not planned yet */
+    tri_hardware hardware;
     const tri_log *log;
     tri_staged staged;
 } staging_job;
 
-static tri_status simulate(tri_arena *scratch, void *data) {
+/* The same cut as --stages would give it: a list of units for each stage of a row, for each rank of branches. */
+static tri_texts given_stages(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
+    tri_texts texts = {.n = stages->pipeline.n_stages};
+    texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
+    for (int i = 0; i < texts.n; i++)
+        texts.at[stages->branches ? stages->pipeline.rank[i] : i] = tri__stage_text(arena, model, stages, i);
+    return texts;
+}
+
+/* The planner's estimate: the step of one pipeline with the plan's stages, each on one rank. That is what shapes differ
+ * in, without what ranks of a layer and replicas do among themselves, and far fewer programs than the plan has. */
+static tri_status estimate(tri_arena *scratch, void *data) {
     staging_job *job = data;
-    return tri__staging_simulate(job->settings, scratch, job->in, &job->staged);
+    tri_plan_in in = *job->in;
+    tri_stages stages;
+    TRI_TRY(tri__stages_plan(scratch, &in, &stages));
+    in.staging.stages = given_stages(scratch, in.model, &stages);
+    in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
+    return tri__staging_time(scratch, &in, NULL, &job->hardware, &job->staged);
 }
 
 static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri_shape_kind shape, double *seconds) {
     tri_plan_in in = *like;
-    staging_job job = {.settings = s, .in = &in};
+    staging_job job = {.in = &in};
     in.staging.shape = shape;
-    tri_status status = tri__arena_scratch(simulate, &job);
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &job.hardware));
+    TRI_TRY(tri__arena_scratch(estimate, &job));
     *seconds = job.staged.seconds;
-    return status;
+    return TRI_OK;
 }
 
 /* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
 static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape_kind *shape) {
-    double chain, branch;
+    double chain = 0, branch = 0;
     tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch),
                in_a_row = seconds_of(s, in, TRI_SHAPE_CHAIN, &chain);
     *shape = side_by_side == TRI_OK && (in_a_row != TRI_OK || branch < chain) ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN;
@@ -164,21 +189,27 @@ const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_s
     return runs > SHOWN ? tri__arena_print(arena, "%s,...,%s", text, run) : text;
 }
 
-static tri_status say_bubble(const tri_settings *s, tri_arena *arena, const tri_plan_in *in, double bubble,
-                             const tri_log *log) {
+static tri_status simulate(tri_arena *scratch, void *data) {
+    staging_job *job = data;
+    return tri__staging_time(scratch, job->in, NULL, &job->hardware, &job->staged);
+}
+
+/* Few microbatches: how much smaller the bubble is with more of them. */
+static tri_status say_more(const staging_job *job, double bubble) {
+    const tri_plan_in *in = job->in;
     int twice = 2 * in->mesh.pp;
     double better[2];
     if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
     for (int i = 0; i < 2; i++) {
         tri_plan_in more = *in;
-        tri_staged staged;
+        staging_job other = {.in = &more, .hardware = job->hardware};
         more.n_mb = twice << i;
-        TRI_TRY(tri__staging_simulate(s, arena, &more, &staged));
-        better[i] = staged.bubble;
+        TRI_TRY(tri__arena_scratch(simulate, &other));
+        better[i] = other.staged.bubble;
     }
-    tri__say(log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
-             "%d microbatch%s in a pipeline of %d: ranks wait %.0f %% of the step; with --num-microbatches %d %.0f %%, "
-             "with %d %.0f %%",
+    tri__say(job->log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
+             "%d microbatch%s in a pipeline of %d: predicted bubble %.0f %%; with --num-microbatches %d %.0f %%, with "
+             "%d %.0f %%",
              in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice,
              100 * better[1]);
     return TRI_OK;
@@ -189,25 +220,27 @@ static tri_status say_stages(tri_arena *arena, void *data) {
     const tri_settings *s = job->settings;
     const tri_plan_in *in = job->in;
     const tri_log *log = job->log;
+    tri_stages stages;
     tri_staged staged;
-    TRI_TRY(tri__staging_simulate(s, arena, in, &staged));
-    const tri_pipeline *p = &staged.stages.pipeline;
-    int chosen = is_open(s, in);
-    tri__say(
-        log, TRI_LOG_INFO,
-        "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; %.0f %% of the step is waiting, by the plan",
-        p->n_ranks, tri__shape_name(in->staging.shape), chosen ? " (the faster one)" : "",
-        tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
+    TRI_TRY(tri__stages_plan(arena, in, &stages));
+    TRI_TRY(tri__staging_time(arena, in, job->train, &job->hardware, &staged));
+    const tri_pipeline *p = &stages.pipeline;
+    tri__say(log, TRI_LOG_INFO,
+             "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; predicted bubble %.0f %%", p->n_ranks,
+             tri__shape_name(in->staging.shape), is_open(s, in) ? " (the faster one)" : "",
+             tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
     for (int stage = 0; stage < p->n_stages; stage++) {
-        const char *ranks = tri__stage_ranks(arena, &in->mesh, &staged.stages, stage);
+        const char *ranks = tri__stage_ranks(arena, &in->mesh, &stages, stage);
         tri__say(log, TRI_LOG_INFO, "stage %d on rank%s %s: %s", stage, strpbrk(ranks, "-,") ? "s" : "", ranks,
-                 tri__stage_text(arena, in->model, &staged.stages, stage));
+                 tri__stage_text(arena, in->model, &stages, stage));
     }
-    return say_bubble(s, arena, in, staged.bubble, log);
+    return say_more(job, staged.bubble);
 }
 
-tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
-    staging_job job = {.settings = s, .in = in, .log = log};
+tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_classes *train,
+                            const tri_log *log) {
+    staging_job job = {.settings = s, .in = in, .train = train, .log = log};
     if (in->mesh.pp == 1 || !log->say) return TRI_OK; /* words that nobody hears need no simulation */
+    TRI_TRY(tri__staging_hardware(s, &job.hardware));
     return tri__arena_scratch(say_stages, &job);
 }

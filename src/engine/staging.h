@@ -13,22 +13,24 @@
  * for all. world NULL: this one. */
 tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
 
-/* A step of one pipeline of a plan, without the other axes, simulated: on --hardware, and by measured times where
- * in->staging has them. */
+/* A step of the plan of `in`, all ranks of it, simulated; by measured times where in->staging has them. train: the
+ * plan's programs, checked; NULL: they are planned for this. */
 typedef struct tri_staged {
-    tri_stages stages;  /* in the arena */
     double seconds;     /* of the step */
-    double bubble;      /* share of the ranks' time in which nothing is computed */
+    double bubble;      /* predicted: the share of all ranks' time in which nothing is computed (tri__timeline_idle) */
 } tri_staged;
-tri_status tri__staging_simulate(const tri_settings *settings, tri_arena *arena, const tri_plan_in *in,
-                                 tri_staged *out);
+tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_classes *train,
+                             const tri_hardware *hardware, tri_staged *out);
+/* What announcements and reports simulate on: --hardware (left out: "cpu"), with machines of --nproc-per-node ranks. */
+tri_status tri__staging_hardware(const tri_settings *settings, tri_hardware *out);
 
 /* What a step of `in` costs: measured times where in->staging has them, else as the hardware says. In the arena. */
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);
 
-/* Says shape, stages and the share of the step that ranks wait; a warning where few microbatches make it large. One
- * rank: nothing. */
-tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_log *log);
+/* Says shape, stages and the predicted bubble of the plan whose programs are `train`; a warning where few microbatches
+ * make it large. One rank: nothing. */
+tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_classes *train,
+                            const tri_log *log);
 
 /* The units of a stage as --stages writes them: "primary.embeddings primary.layer.0-5". In the arena. */
 char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages *stages, int stage);

@@ -186,7 +186,7 @@ static void show_stages(const progress *p, const tri_json *pipeline) {
     size_t index;
     tri_json *stage;
     if (!pipeline) return;
-    fprintf(p->out.file, "%.1f %% of the pipeline's time was waiting (%.1f %% by the simulator with these times)\n",
+    fprintf(p->out.file, "bubble %.1f %% of the ranks' time (predicted with these times: %.1f %%)\n",
             100 * number(pipeline, "bubble"), 100 * number(pipeline, "predicted_bubble"));
     tri__text_table_add(&table, "stage\tbusy ms\twaiting ms\tcommunication ms\tunits");
     tri__json_each(tri__json_get(pipeline, "stages"), index, stage)

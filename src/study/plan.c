@@ -127,8 +127,8 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
-    TRI_TRY(tri__staging_say(settings, &p->engine.in, log));
-    return tri__engine_plan_all(&p->engine, &p->all);
+    TRI_TRY(tri__engine_plan_all(&p->engine, &p->all));
+    return tri__staging_say(settings, &p->engine.in, &p->all.train, log);
 }
 
 static void close_planning(planning *p) {

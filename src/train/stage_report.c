@@ -163,8 +163,8 @@ static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_p
 }
 
 /* A slowest stage far over the mean, and a cut that is faster by the measured times: said, and kept. */
-static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, double span, const spent *at,
-                         tri_json *facts) {
+static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, const tri_hardware *hardware,
+                         double span, const spent *at, tri_json *facts) {
     int pp = now->mesh.pp, slowest = 0;
     double mean = 0;
     for (int p = 0; p < pp; p++) {
@@ -175,9 +175,11 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     tri_plan_in in = *now;
     tri_staged better;
     in.staging.stages = (tri_texts){0};
-    TRI_TRY(tri__staging_simulate(s->settings, arena, &in, &better));
+    TRI_TRY(tri__staging_time(arena, &in, NULL, hardware, &better));
     if (better.seconds >= span) return TRI_OK;
-    tri_texts texts = texts_of(arena, in.model, &better.stages);
+    tri_stages stages;
+    TRI_TRY(tri__stages_plan(arena, &in, &stages));
+    tri_texts texts = texts_of(arena, in.model, &stages);
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     tri__json_set_new(facts, "better_stages", texts_json(&texts));
@@ -211,44 +213,36 @@ static void say_crowded(const tri_session *s) {
                  cores);
 }
 
-/* Microbatches alone: how long they took, the share of it that no one computed, and that share by the schedule's dry
- * run. stages: with the measured times. */
-static tri_status add_flow(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, const measured *all,
-                           tri_json *facts) {
-    const tri_pipeline *p = &stages->pipeline;
-    tri_dry dry;
-    double begin = INFINITY, end = 0, busy = 0;
-    for (int rank = 0; rank < tri__mesh_world(&in->mesh); rank++)
+/* From the first forward to the last gradient of any rank, without the update. */
+static double flow_of(const tri_mesh *mesh, const measured *all) {
+    double begin = INFINITY, end = 0;
+    for (int rank = 0; rank < tri__mesh_world(mesh); rank++)
         begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
-    TRI_TRY(tri__schedule_dry(arena, p, tri__stages_orders(arena, in, stages), stages->time, 0, &dry));
-    for (int place = 0; place < p->n_ranks; place++) busy += dry.busy[place];
-    tri__json_set_new(facts, "flow_seconds", tri__json_real(end - begin));
-    tri__json_set_new(facts, "flow_bubble", tri__json_real(1 - busy / (p->n_ranks * (end - begin))));
-    tri__json_set_new(facts, "dry_bubble", tri__json_real(tri__dry_bubble(p, &dry)));
-    return TRI_OK;
+    return end - begin;
 }
 
-/* The lead's part. */
+/* The lead's part: the plan's stages and programs, with the times that were measured. */
 static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, tri_json **out) {
     const tri_engine *e = &s->engine;
     tri_plan_in in = e->in;
+    tri_hardware hardware;
     tri_stages stages;
     tri_staged now;
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
     tri_texts texts = texts_of(arena, &e->model, &stages);
-    in.staging.stages = texts, in.staging.time = all->unit; /* the cut as it was, the times as measured */
-    TRI_TRY(tri__staging_simulate(s->settings, arena, &in, &now));
+    in.staging.time = all->unit;
+    TRI_TRY(tri__staging_hardware(s->settings, &hardware));
+    TRI_TRY(tri__staging_time(arena, &in, &s->programs.train, &hardware, &now));
     spent *at = places(&in.mesh, arena, all);
     double busy = 0, span = 0;
     for (int p = 0; p < in.mesh.pp; p++) busy += at[p].busy, span += at[p].span;
-    *out = tri__json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
+    *out = tri__json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
                           tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble",
-                          1 - busy / span, "predicted_bubble", now.bubble, "stages",
-                          stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
+                          1 - busy / span, "predicted_bubble", now.bubble, "flow_seconds", flow_of(&in.mesh, all),
+                          "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
-    TRI_TRY(add_flow(arena, &in, &now.stages, all, *out));
     say_crowded(s);
-    TRI_TRY(advise(s, arena, &in, now.seconds, at, *out));
+    TRI_TRY(advise(s, arena, &in, &hardware, now.seconds, at, *out));
     return save_profile(s, all->unit);
 }
 

@@ -24,12 +24,11 @@ void tri__stage_clock_before(tri_stage_clock *clock, tri_session *session);
 void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *session, double seconds);
 
 /* When the run has ended, on every rank. On the lead *pipeline is an object (new reference): shape, schedule,
- * microbatches, bubble (measured share of waiting), predicted_bubble (simulated with the measured times); of
- * microbatches alone, without the update: flow_seconds from the first forward to the last gradient, flow_bubble, the
- * share of them that was not computing, and dry_bubble, that of the schedule's dry run with the measured times; stages
- * with busy_seconds, waiting_seconds and communication_seconds of a step; better_stages, said aloud too, where the
- * slowest is over 1.2 times the mean and another cut is faster. stage_profile.json in the run folder is what
- * --stage-profile reads. NULL elsewhere and without a pipeline. */
+ * microbatches; bubble, the measured share of the ranks' time in which nothing was computed, and predicted_bubble, the
+ * same share of the programs' timeline with the measured times; flow_seconds from the first forward to the last
+ * gradient, without the update; stages with busy_seconds, waiting_seconds and communication_seconds of a step;
+ * better_stages, said aloud too, where the slowest is over 1.2 times the mean and another cut is faster.
+ * stage_profile.json in the run folder is what --stage-profile reads. NULL elsewhere and without a pipeline. */
 tri_status tri__pipeline_json(const tri_session *session, const tri_stage_clock *clock, tri_json **pipeline);
 
 #endif

@@ -1,7 +1,7 @@
 /* pipeline.c - `trident bench pipeline`: one model of two encoders, every schedule and shape, one line each.
  *
  * Each is a run of `trident train` on a table made for the occasion, whose summary.json says how long microbatches took
- * to flow through the pipeline, and how long the schedule's dry run says with the measured stages. On the device
+ * to flow through the pipeline, its bubble, and the bubble of the simulated step with the measured times. On the device
  * "timed" stages sleep as long as they would compute: so a pipeline of eight can be measured on two cores. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
@@ -24,8 +24,7 @@ static const char *const shapes[] = {"auto", "chain", "branch"}; /* by TRI_SHAPE
 typedef struct result {
     double step;           /* seconds */
     double flow;           /* seconds from the first forward to the last gradient */
-    double bubble,
-        dry; /* shares of it in which ranks do not compute: measured; by the schedule with the measured stages */
+    double bubble, predicted; /* shares of the ranks' time in which they do not compute: measured; simulated */
     double activations;    /* bytes, planned, of the rank that has most */
 } result;
 
@@ -115,8 +114,8 @@ static tri_status read_summary(const char *folder, result *r) {
     TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
     const tri_json *told = tri__json_get(summary, "pipeline");
     r->flow = number(told, "flow_seconds");
-    r->bubble = number(told, "flow_bubble");
-    r->dry = number(told, "dry_bubble");
+    r->bubble = number(told, "bubble");
+    r->predicted = number(told, "predicted_bubble");
     tri__json_each(tri__json_get(summary, "ranks"), i, rank) {
         double bytes = number(tri__json_get(rank, "bytes"), "act");
         if (bytes > r->activations) r->activations = bytes;
@@ -155,17 +154,17 @@ static tri_status run_layout(const pipeline *b, layout *at) {
 
 /* ---- Telling ---- */
 
-/* Of a pipeline that never idles, by the dry run, there is no ratio. */
-static double ratio_of(const result *r) { return r->dry > 0 ? r->bubble / r->dry : 0; }
+/* Of a pipeline that never idles, as predicted, there is no ratio. */
+static double ratio_of(const result *r) { return r->predicted > 0 ? r->bubble / r->predicted : 0; }
 
 static tri_status print_json(const pipeline *b, const layout *at) {
     const result *r = &at->result;
     tri_json *o = tri__json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "model", b->model->name,
                                  "device", b->device, "schedule", tri__schedule_row(at->schedule)->name, "shape",
                                  shapes[at->shape], "stages", b->stages, "microbatches", b->microbatches, "step_ms",
-                                 1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble, "dry_bubble", r->dry,
-                                 "activation_bytes", r->activations);
-    if (o && r->dry > 0) tri__json_set_new(o, "ratio", tri__json_real(ratio_of(r)));
+                                 1e3 * r->step, "flow_ms", 1e3 * r->flow, "bubble", r->bubble, "predicted_bubble",
+                                 r->predicted, "activation_bytes", r->activations);
+    if (o && r->predicted > 0) tri__json_set_new(o, "ratio", tri__json_real(ratio_of(r)));
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
@@ -177,14 +176,14 @@ static tri_status print_table(const pipeline *b) {
     tri_text_table table = {0};
     fprintf(b->cli->out, "2 encoders of %d layers x %d, %d stages on device %s, %d microbatches of %d x %d tokens\n\n",
             m->layers, m->width, b->stages, b->device, b->microbatches, m->samples, m->tokens);
-    tri__text_table_add(&table, "schedule\tshape\tstep ms\tflow ms\tbubble\tdry run\tratio\tactivations");
+    tri__text_table_add(&table, "schedule\tshape\tstep ms\tflow ms\tbubble\tpredicted\tratio\tactivations");
     for (int i = 0; i < b->n; i++) {
         const result *r = &b->layout[i].result;
         char bytes[32], ratio[32] = "-";
-        if (r->dry > 0) snprintf(ratio, sizeof ratio, "%.2f", ratio_of(r));
+        if (r->predicted > 0) snprintf(ratio, sizeof ratio, "%.2f", ratio_of(r));
         tri__text_table_add(&table, "%s\t%s\t%.1f\t%.1f\t%.1f %%\t%.1f %%\t%s\t%s",
                             tri__schedule_row(b->layout[i].schedule)->name, shapes[b->layout[i].shape], 1e3 * r->step,
-                            1e3 * r->flow, 100 * r->bubble, 100 * r->dry, ratio,
+                            1e3 * r->flow, 100 * r->bubble, 100 * r->predicted, ratio,
                             tri__text_bytes(r->activations, bytes));
     }
     tri_status status = tri__text_table_print(&table, b->cli->out, b->cli->out_color);

@@ -364,7 +364,8 @@ static tri_status count_stages(cutter *c) {
                      pp, chunks, c->n_stages, c->model->n_units);
 }
 
-tri_status tri__stages_make(tri_arena *arena, const tri_plan_in *in, const tri_program *program, tri_stages *out) {
+/* program: the template; its unit i is unit i of in->model. */
+static tri_status cut(tri_arena *arena, const tri_plan_in *in, const tri_program *program, tri_stages *out) {
     size_t n = (size_t)in->model->n_units;
     cutter c = {.arena = arena, .in = in, .model = in->model, .row = tri__schedule_row(in->staging.schedule)};
     TRI_TRY(count_stages(&c));
@@ -386,11 +387,13 @@ const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, c
 }
 
 tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
-    tri_pass pass = {.arena = arena, .in = in, .training = 1, .model = in->model};
+    tri_plan_in rounded = *in;
+    tri_pass pass = {.arena = arena, .in = &rounded, .training = 1, .model = in->model};
+    rounded.max = tri__counts_rounded(&in->max, tri__plan_granule(in));
     TRI_TRY(tri__pass_forward(&pass));
     TRI_TRY(tri__pass_backward(&pass));
     if (in->recompute != TRI_RECOMPUTE_NONE) TRI_TRY(tri__pass_recompute(&pass));
-    return tri__stages_make(arena, in, pass.program, out);
+    return cut(arena, &rounded, pass.program, out);
 }
 
 void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
