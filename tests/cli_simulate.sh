@@ -10,7 +10,7 @@ expect_code 0
 expect "16 rows" test "$(grep -c '^rank  *[0-9]* [FBWU0-9.]*$' "$out")" = 16
 expect "rows fit 120 columns" test "$(grep '^rank' "$out" | awk 'length > 120' | wc -l)" = 0
 expect "waiting is dots" grep -q '^rank  4 \.\.*F0' "$out"
-expect_text "$out" "on h200x8 a step takes" "bubble of the schedule alone" "most activations: rank 0" "those of 3 microbatches at once"
+expect_text "$out" "on h200x8 a step takes" "predicted bubble" "most activations: rank 0" "those of 3 microbatches at once"
 for columns in 80 200; do
     export COLUMNS=$columns
     run plan "${layout[@]}" --timeline --hardware cpu

@@ -3,6 +3,7 @@
  * SOAK_STEPS=100: all of it. */
 #include "tensor_job.h"
 
+#include "dry_run.h"
 #include "plan/pipeline/stage.h"
 #include "program_text.h"
 #include "sim/timeline.h"
@@ -80,39 +81,6 @@ static void layouts(void **state) {
     tiny_close(&t);
 }
 
-static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_kind shape) {
-    tri_stages stages;
-    tri_dry dry;
-    t->in.n_mb = n_mb;
-    OK(cut(t, layers, pp, (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = shape}, &stages));
-    const tri_actions *orders = tri__stages_orders(&t->arena, &t->in, &stages);
-    OK(tri__schedule_dry(&t->arena, &stages.pipeline, orders, stages.time, 0, &dry));
-    return tri__dry_bubble(&stages.pipeline, &dry);
-}
-
-/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a
- * branch, not all. The fusion waits for the other branch only when its own is done. A row of n stages waits as long as
- * n - 1 take; less a backward, two thirds of what one takes, where a stage of the second encoder only hands on the
- * first one's gradient: it leaves when that stage begins. All tokens are pooled, so that all layers take the same
- * time. */
-static void branches_wait_less(void **state) {
-    (void)state;
-    const int layers[2] = {12, 12};
-    tiny t;
-    tiny_open(&t, "cpu", 2, 3, 0, 1);
-    t.config.pooling = TRI_POOLING_MEAN;
-    for (int k = 1; k <= 3; k++)
-        for (int m = 4; m <= 8; m += 4) {
-            double want = (k - 1.0) / (m + k - 1), have = bubble(&t, layers, 2 * k, m, TRI_SHAPE_BRANCH);
-            double waits = 2 * k - (k > 1 ? 5 / 3.0 : 1), want_row = waits / (m + waits),
-                   row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN);
-            if (fabs(have - want) > 0.03 || fabs(row - want_row) > 0.03)
-                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have,
-                         row, want, want_row);
-        }
-    tiny_close(&t);
-}
-
 /* The slowest stage of the best cut, by trying all: `from` is the first unit of what is left. */
 static double best_by_trial(const tri_stage_time *time, int from, int n, int parts) {
     double best = INFINITY, part = 0;
@@ -137,8 +105,9 @@ static void no_cut_is_better(void **state) {
             tri_stages stages;
             t.in.mesh.pp = pp, t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .time = time};
             OK(tri__stages_plan(&t.arena, &t.in, &stages));
-            double slowest = 0;
-            for (int s = 0; s < pp; s++) slowest = fmax(slowest, stages.time[s].forward);
+            double slowest = 0, stage[16] = {0};
+            for (int u = 0; u < n; u++) stage[stages.of_unit[u]] += time[u].forward;
+            for (int s = 0; s < pp; s++) slowest = fmax(slowest, stage[s]);
             assert_true(slowest == best_by_trial(time, 0, n, pp));
         }
     }
@@ -175,32 +144,121 @@ static double simulated(tiny *t, const tri_stage_time *time) {
     return end;
 }
 
-/* The dry run of a cut is as long as its programs: also where a stage hands on what is not its own, where branches
- * meet, and where a stage has the end of one encoder and the beginning of the other. */
-static void dry_runs(void **state) {
-    (void)state;
-    const int layers[2] = {8, 8};
-    tiny t;
+/* The seconds of units for both: layers take a second for each of their three parts, all else next to nothing. */
+static void layer_seconds(const tri_model *model, tri_stage_time *time) {
+    for (int u = 0; u < model->n_units; u++)
+        time[u] = strstr(model->unit[u].name, "layer") ? (tri_stage_time){1, 1, 1}
+                                                       : (tri_stage_time){1e-3, 1e-3, 1e-3};
+}
+
+static double bubble(tiny *t, const int layers[2], int pp, int n_mb, tri_shape_kind shape) {
     tri_stages stages;
-    tiny_open(&t, "cpu", 2, 3, 0, 6);
-    OK(cut(&t, layers, 2, (tri_staging){.schedule = TRI_SCHEDULE_1F1B}, &stages));
     tri_stage_time time[64];
-    for (int u = 0; u < t.model.n_units; u++)
-        time[u] = strstr(t.model.unit[u].name, "layer") ? (tri_stage_time){1, 1, 1} : (tri_stage_time){0.1, 0.1, 0.1};
+    double busy = 0;
+    t->in.n_mb = n_mb;
+    OK(cut(t, layers, pp, (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = shape}, &stages));
+    layer_seconds(&t->model, time);
+    t->in.staging.time = time;
+    for (int u = 0; u < t->model.n_units; u++) busy += n_mb * (time[u].forward + time[u].input + time[u].weight);
+    return 1 - busy / (pp * simulated(t, time));
+}
+
+/* Two equal encoders: what waits at the ends is as long as a branch is deep, (k - 1) / (m + k - 1) for k stages a
+ * branch, not all. The fusion waits for the other branch only when its own is done. A row of n stages waits as long as
+ * n - 1 take; less a backward, two thirds of what one takes, where a stage of the second encoder only hands on the
+ * first one's gradient: it leaves when that stage begins. */
+static void branches_wait_less(void **state) {
+    (void)state;
+    const int layers[2] = {12, 12};
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 1);
+    for (int k = 1; k <= 3; k++)
+        for (int m = 4; m <= 8; m += 4) {
+            double want = (k - 1.0) / (m + k - 1), have = bubble(&t, layers, 2 * k, m, TRI_SHAPE_BRANCH);
+            double waits = 2 * k - (k > 1 ? 5 / 3.0 : 1), want_row = waits / (m + waits),
+                   row = bubble(&t, layers, 2 * k, m, TRI_SHAPE_CHAIN);
+            if (fabs(have - want) > 0.01 || fabs(row - want_row) > 0.01)
+                fail_msg("%d stages a branch, %d microbatches: %.3f and in a row %.3f, not %.3f and %.3f", k, m, have,
+                         row, want, want_row);
+        }
+    tiny_close(&t);
+}
+
+/* One encoder in a row of stages: the programs of every schedule take as long as its orders do, less a part of a layer
+ * for each stage: a gradient leaves before the gradients of weights that follow it in the same action. */
+static void programs_follow_the_orders(void **state) {
+    (void)state;
+    tiny t;
+    tri_stage_time time[64];
+    tiny_open(&t, "cpu", 1, 3, 0, 6);
+    t.encoder[0].num_hidden_layers = 12;
+    tri__model_make(&t.arena, &t.config, t.encoder, t.model.n_columns, (tri_texts){0}, &t.model);
+    layer_seconds(&t.model, time);
     for (int kind = 0; kind < TRI_SCHEDULE_COUNT; kind++)
-        for (int shape = TRI_SHAPE_CHAIN; shape <= TRI_SHAPE_BRANCH; shape++)
-            for (int pp = 2; pp <= 5; pp++) {
-                tri_dry dry;
-                if (shape == TRI_SHAPE_BRANCH && tri__schedule_row(kind)->chain) continue;
-                t.in.mesh.pp = pp, t.in.staging = (tri_staging){.schedule = kind, .shape = shape, .time = time};
-                OK(tri__stages_plan(&t.arena, &t.in, &stages));
-                OK(tri__schedule_dry(&t.arena, &stages.pipeline, tri__stages_orders(&t.arena, &t.in, &stages),
-                                     stages.time, 0, &dry));
-                double real = simulated(&t, time);
-                if (fabs(dry.span - real) > 0.03 * real)
-                    fail_msg("%s, shape %d, %d ranks: %g by the dry run, %g by the programs", schedule_names[kind],
-                             shape, pp, dry.span, real);
+        for (int pp = 2; pp <= 5; pp++) {
+            tri_stages stages;
+            tri_stage_time stage[64] = {{0}};
+            dry_times dry;
+            t.in.mesh.pp = pp, t.in.staging = (tri_staging){.schedule = kind, .time = time};
+            OK(tri__stages_plan(&t.arena, &t.in, &stages));
+            for (int u = 0; u < t.model.n_units; u++) {
+                tri_stage_time *sum = &stage[stages.of_unit[u]];
+                sum->forward += time[u].forward, sum->input += time[u].input, sum->weight += time[u].weight;
             }
+            OK(dry_run(&t.arena, &stages.pipeline, tri__stages_orders(&t.arena, &t.in, &stages), stage, 0, &dry));
+            double real = simulated(&t, time);
+            if (real > dry.span * (1 + 1e-9) || dry.span - real > 0.03 * real)
+                fail_msg("%s, %d ranks: %g by the orders, %g by the programs", schedule_names[kind], pp, dry.span,
+                         real);
+        }
+    tiny_close(&t);
+}
+
+/* The program has slots of weights for the units of its rank's stages alone. */
+static void expect_weights(const tiny *t, const tri_stages *stages, const tri_program *program, int rank) {
+    int place = tri__mesh_coords(&t->in.mesh, rank).pp;
+    for (int u = 0; u < t->model.n_units; u++) {
+        char name[64];
+        int held = 0;
+        snprintf(name, sizeof name, "p.%s", t->model.unit[u].name);
+        for (int s = 0; s < program->n_slots; s++)
+            held |= program->slot[s].mem == TRI_MEM_PARAM && strcmp(program->slot[s].name, name) == 0;
+        if (held != (stages->pipeline.rank[stages->of_unit[u]] == place))
+            fail_msg("pp %d, tp %d, rank %d: %s is %sits own", t->in.mesh.pp, t->in.mesh.tp, rank,
+                     t->model.unit[u].name, held ? "" : "not ");
+    }
+}
+
+/* Every rank of every mesh holds the weights of the stages that tri__stages_plan gives its place on pp, and no others:
+ * what is announced is what runs, also where tp moves the cut. */
+static void stages_are_the_plans(void **state) {
+    (void)state;
+    const int layers[2] = {3, 3};
+    char *given[] = {"primary", "secondary.embeddings", "secondary.layer", "secondary.pooling tabular fusion"};
+    int moved = 0;
+    tiny t;
+    tiny_open(&t, "cpu", 2, 3, 0, 2);
+    for (int trial = 0; trial < 4; trial++) /* a row, branches, stages as given, two stages a rank */
+        for (int pp = 2; pp <= 5; pp++) {
+            tri_staging staging = {.schedule = trial == 3 ? TRI_SCHEDULE_ZBV : TRI_SCHEDULE_1F1B,
+                                   .shape = trial == 1 ? TRI_SHAPE_BRANCH : TRI_SHAPE_CHAIN};
+            const char *whole_layers = NULL;
+            if (trial == 2 && pp != 4) continue;
+            if (trial == 2) staging.stages = (tri_texts){given, 4};
+            for (int tp = 1; tp <= 4; tp *= 2) {
+                tri_stages stages;
+                tri_classes train;
+                t.in.mesh.tp = tp, t.in.sequence_parallel = tp > 1;
+                OK(cut(&t, layers, pp, staging, &stages));
+                OK(tri__plan_ranks(&t.arena, &t.in, &train, NULL));
+                for (int rank = 0; rank < train.world; rank++)
+                    expect_weights(&t, &stages, tri__classes_program(&train, &t.arena, rank), rank);
+                const char *text = cut_text(&t.arena, &t.model, &stages);
+                if (tp == 1) whole_layers = text;
+                moved += strcmp(text, whole_layers) != 0;
+            }
+        }
+    assert_true(moved > 0); /* or tp would not matter here */
     tiny_close(&t);
 }
 
@@ -520,7 +578,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(blocks),
         cmocka_unit_test(meshes),
         cmocka_unit_test(memory_follows_the_schedule),
-        cmocka_unit_test(dry_runs),
+        cmocka_unit_test(programs_follow_the_orders),
+        cmocka_unit_test(stages_are_the_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * summed beside and after computing, links that are in use, ranks that come late, and the formulas of collectives. */
 #include "tiny.h"
 
-#include "plan/schedule/schedule.h"
+#include "dry_run.h"
 #include "scratch.h"
 #include "sim/timeline.h"
 
@@ -232,8 +232,8 @@ static void pipelines(void **state) {
             time[s] = (tri_stage_time){1, 1.3, 0.7};
         }
         const tri_actions *orders = tri__schedule_orders(&r.arena, row, &p);
-        tri_dry dry;
-        OK(tri__schedule_dry(&r.arena, &p, orders, time, 0, &dry));
+        dry_times dry;
+        OK(dry_run(&r.arena, &p, orders, time, 0, &dry));
         for (int i = 0; i < P; i++) build_stage(&r, &p, &orders[i], i);
         tri_classes all;
         OK(tri__classes_list(&all, &r.arena, r.program, P));
@@ -242,7 +242,7 @@ static void pipelines(void **state) {
         for (int s = 0; s < n; s++) measured[s] = (tri_unit_seconds){stage_name[s], 1, 1.3, 0.7};
         time_ranks(&r, &(tri_costs){.hardware = &hardware, .measured = measured, .n_measured = n});
         SAME(r.line.seconds, dry.span);
-        SAME(tri__timeline_idle(&r.line), tri__dry_bubble(&p, &dry));
+        SAME(tri__timeline_idle(&r.line), dry_bubble(&p, &dry));
         for (int i = 0; i < P; i++) {
             tri_leg *leg;
             int n_legs = tri__timeline_legs(&r.arena, &r.line.role[i], &leg), at = 0;

@@ -118,14 +118,14 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     char bytes[32];
     time_unit unit = unit_of(simulation);
     fprintf(cli->out,
-            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it, wait for bytes %.1f %%, for "
-            "others %.1f %%\n",
+            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it; predicted bubble %.1f %%, of "
+            "which %.1f %% wait for bytes and %.1f %% for others\n",
             tri__json_string_value(tri__json_get(simulation, "hardware")), unit.digits,
             unit.per_second * real(simulation, "step_seconds"), unit.name, real(simulation, "samples_per_second"),
-            100 * real(simulation, "computing"), 100 * real(simulation, "exposed"), 100 * real(simulation, "waiting"));
+            100 * real(simulation, "computing"), 100 * real(simulation, "predicted_bubble"),
+            100 * real(simulation, "exposed"), 100 * real(simulation, "waiting"));
     fprintf(cli->out,
-            "bubble of the schedule alone %.1f %%; most activations: rank %d, %s, those of %.4g microbatch%s at once\n",
-            100 * real(simulation, "bubble"), (int)real(most, "rank"),
+            "most activations: rank %d, %s, those of %.4g microbatch%s at once\n", (int)real(most, "rank"),
             tri__text_bytes(real(most, "activation_bytes"), bytes), real(most, "microbatches_held"),
             real(most, "microbatches_held") == 1 ? "" : "es");
 }

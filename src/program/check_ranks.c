@@ -149,7 +149,7 @@ static tri_status stuck(dry *d, int role) {
     }
     if (d->run[role].waits_for < 0)
         snprintf(text + used, sizeof text - used, "; rank %d has ended", d->roles.rank[role]);
-    return tri__fail(TRI_INTERNAL, "the plans of the ranks wait for one another for ever: %s", text);
+    return tri__fail(TRI_INTERNAL, "the plans of the ranks deadlock: %s", text);
 }
 
 static tri_status run_dry(dry *d) {

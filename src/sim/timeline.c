@@ -189,7 +189,7 @@ static tri_status simulate(simulation *s) {
     }
     for (int role = 0; role < roles->n; role++)
         if (s->run[role].waits_for >= 0)
-            return tri__fail(TRI_INTERNAL, "the plans wait for ever: rank %d at instruction %d, for rank %d",
+            return tri__fail(TRI_INTERNAL, "deadlock: rank %d waits at instruction %d for rank %d",
                              roles->rank[role], s->run[role].at,
                              roles->rank[tri__meetings_absent(&s->meetings, s->run[role].waits_for)]);
     return TRI_OK;

@@ -31,11 +31,12 @@ typedef struct tri_timeline {
     int world;
 } tri_timeline;
 
-/* ranks: checked. Ranks that machines tell apart, by which members of their groups are near, have different roles here.
- * TRI_INTERNAL where the programs wait for one another for ever. */
+/* ranks: planned, or checked. Ranks that machines tell apart, by which members of their groups are near, have different
+ * roles here. TRI_INTERNAL where the programs deadlock, which those that passed the checker do not: whether a rank goes
+ * on depends on posts and waits alone, there as here. The planner also compares programs that nobody checked. */
 tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out);
 const tri_rank_timeline *tri__timeline_of(const tri_timeline *timeline, int rank);
-/* The share of all ranks' time in which nothing is computed. */
+/* The predicted bubble: the share of all ranks' time in which nothing is computed. */
 double tri__timeline_idle(const tri_timeline *timeline);
 
 /* What one rank does from `begin` to `end`: a run of instructions of one kind and one microbatch. */

@@ -128,7 +128,7 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
     TRI_TRY(tri__engine_plan_all(&p->engine, &p->all));
-    return tri__staging_say(settings, &p->engine.in, &p->all.train, log);
+    return tri__staging_say(settings, &p->engine.in, &p->all.of[TRI_TRAIN], log);
 }
 
 static void close_planning(planning *p) {

@@ -24,15 +24,13 @@ static tri_json *role_json(const tri_rank_timeline *rank, int place, double held
 static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
                            tri_arena *arena, const tri_timeline *line, double start_seconds, tri_json **out) {
     tri_stages stages;
-    tri_dry dry;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
-    TRI_TRY(tri__schedule_dry(arena, &stages.pipeline, tri__stages_orders(arena, &engine->in, &stages), stages.time, 0,
-                              &dry));
+    const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
         int place = tri__mesh_coords(&engine->in.mesh, line->roles.rank[i]).pp;
-        role[i] = role_json(&line->role[i], place, dry.peak[place]);
+        role[i] = role_json(&line->role[i], place, tri__schedule_held(&stages.pipeline, orders, place));
         if (s->timeline) tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
@@ -45,8 +43,8 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "start_seconds",
                           start_seconds, "step_seconds", line->seconds, "samples_per_second",
                           (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed",
-                          exposed / all, "waiting", 1 - (busy + exposed) / all, "bubble",
-                          tri__dry_bubble(&stages.pipeline, &dry), "ranks", ranks);
+                          exposed / all, "waiting", 1 - (busy + exposed) / all, "predicted_bubble",
+                          tri__timeline_idle(line), "ranks", ranks);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 

@@ -131,7 +131,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
     TRI_TRY(agree(s));
-    if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.train, &s->log));
+    if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], &s->log));
     if (s->lead && s->engine.device->hollow)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     if (set->shard && s->place.mesh.dp == 1)

@@ -141,6 +141,9 @@ static int tick(sorter *s, int rank, int at, const int *done) {
     return 1;
 }
 
+/* Orders that wait for one another in a circle have no clocks, so there is no program that the checker could refuse: a
+ * mistake in a schedule's file ends here. This proves nothing of programs, whose waits and transfers are the checker's
+ * (check_ranks.c); but it cannot disagree: what an action needs here is what its program waits for. */
 static tri_status run_clocks(sorter *s) {
     int n = s->pipeline->n_ranks, left = 0, moved = 1, *done = tri__arena_alloc(s->arena, (size_t)n * sizeof *done);
     s->clock = tri__arena_alloc(s->arena, (size_t)n * sizeof *s->clock);
@@ -153,7 +156,8 @@ static tri_status run_clocks(sorter *s) {
         for (int rank = 0; rank < n; rank++)
             for (; done[rank] < s->order[rank].n && tick(s, rank, done[rank], done); done[rank]++) moved = 1, left--;
     }
-    return left ? tri__fail(TRI_INTERNAL, "the schedule's %d ranks wait for one another for ever", n) : TRI_OK;
+    return left ? tri__fail(TRI_INTERNAL, "deadlock: the orders of the schedule's %d ranks wait for one another", n)
+                : TRI_OK;
 }
 
 static int by_post(const void *a, const void *b) {

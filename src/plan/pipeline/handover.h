@@ -34,8 +34,7 @@ typedef struct tri_handovers {
  * it computes it. Instructions after `loss` are backward. */
 void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_program *program, const int *stage_of,
                      int loss, tri_handovers *out);
-/* The messages of the pipeline's rank `place`. orders: [n_ranks]. TRI_INTERNAL when the orders wait for one another for
- * ever. */
+/* The messages of the pipeline's rank `place`. orders: [n_ranks]. TRI_INTERNAL when the orders deadlock. */
 tri_status tri__messages_make(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders, int place,
                               tri_handovers *all);
 

@@ -23,10 +23,6 @@ typedef struct cutter {
     int *place; /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
 } cutter;
 
-static void add_time(tri_stage_time *to, const tri_stage_time *time) {
-    to->forward += time->forward, to->input += time->input, to->weight += time->weight;
-}
-
 static double total(const tri_stage_time *time) { return time->forward + time->input + time->weight; }
 
 static int loss_at(const tri_program *program) {
@@ -272,24 +268,6 @@ static tri_status number_places(const cutter *c, int *number) {
     return TRI_OK;
 }
 
-/* Units of a stage before the first that reads what it is fed go without it: between branches forward, backward
- * everywhere. What the stage only hands on has left before any of them. */
-static const tri_stage_time *find_slack(const cutter *c, const int *of_unit, const tri_pipeline *pipeline) {
-    tri_stage_time *slack = tri__arena_alloc(c->arena, (size_t)pipeline->n_feeds * sizeof *slack);
-    for (int k = 0; k < pipeline->n_feeds; k++) {
-        int giver = pipeline->feed[k][0], taker = pipeline->feed[k][1], reader = c->model->n_units;
-        for (int i = 0; i < c->n_edges; i++) {
-            int from = of_unit[c->edge[i][0]], unit = c->edge[i][1];
-            int crosses = of_unit[unit] == taker && (c->branches ? from == giver : from <= giver);
-            if (crosses && unit < reader) reader = unit;
-        }
-        for (int u = 0; u < reader; u++)
-            if (of_unit[u] == taker) add_time(&slack[k], &c->time[u]);
-        if (!c->branches) slack[k].forward = 0;
-    }
-    return slack;
-}
-
 static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeline) {
     int (*feed)[2] = NULL, cap = 0;
     for (int s = 0; s + 1 < c->n_stages && !c->branches; s++) {
@@ -309,7 +287,6 @@ static void find_feeds(const cutter *c, const int *of_unit, tri_pipeline *pipeli
             if (feed[k][0] == s && depth[feed[k][1]] + 1 > depth[s]) depth[s] = depth[feed[k][1]] + 1;
     pipeline->feed = (const int(*)[2])feed;
     pipeline->depth = depth;
-    pipeline->slack = find_slack(c, of_unit, pipeline);
 }
 
 static tri_status finish(cutter *c, tri_stages *out) {
@@ -318,11 +295,7 @@ static tri_status finish(cutter *c, tri_stages *out) {
     TRI_TRY(number_places(c, number));
     *out = (tri_stages){.branches = c->branches, .head = c->n_stages - 1};
     out->of_unit = tri__arena_alloc(c->arena, (size_t)c->model->n_units * sizeof *out->of_unit);
-    out->time = tri__arena_alloc(c->arena, n * sizeof *out->time);
-    for (int u = 0; u < c->model->n_units; u++) {
-        out->of_unit[u] = number[c->place[u]];
-        add_time(&out->time[out->of_unit[u]], &c->time[u]);
-    }
+    for (int u = 0; u < c->model->n_units; u++) out->of_unit[u] = number[c->place[u]];
     for (int place = 0; place < c->n_stages; place++)
         rank[number[place]] = c->branches ? place : c->row->rank(number[place], c->in->mesh.pp, c->n_stages);
     out->pipeline = (tri_pipeline){
@@ -400,5 +373,4 @@ void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out) {
     static const int zero[1];
     *out = (tri_stages){.pipeline = {.n_ranks = 1, .n_stages = 1, .n_mb = in->n_mb, .rank = zero, .depth = zero}};
     out->of_unit = tri__arena_alloc(arena, (size_t)in->model->n_units * sizeof *out->of_unit);
-    out->time = tri__arena_alloc(arena, sizeof *out->time);
 }

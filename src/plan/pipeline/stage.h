@@ -7,7 +7,6 @@
 struct tri_stages {
     tri_pipeline pipeline;
     int *of_unit;           /* [units of in->model] */
-    tri_stage_time *time;   /* [n_stages] as the cut weighed them: seconds, or FLOPs where the target knows no rate */
     int head;               /* the stage that computes loss and probabilities: the last one */
     int branches; /* stages hand over directly; 0: a row, in which what goes further than the next is handed on */
 };
@@ -18,7 +17,7 @@ struct tri_stages {
 tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
 /* The actions of all ranks of a pipeline, [n_ranks]. */
 const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages);
-/* The only stage of a pipeline of one rank, without times. */
+/* The only stage of a pipeline of one rank. */
 void tri__stages_one(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
 
 #endif

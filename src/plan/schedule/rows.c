@@ -37,6 +37,17 @@ int tri__rank_depth(const tri_pipeline *pipeline, int rank) {
     return -1;
 }
 
+double tri__schedule_held(const tri_pipeline *pipeline, const tri_actions *orders, int rank) {
+    const tri_actions *order = &orders[rank];
+    int held = 0, most = 0, stages = tri__rank_stages(pipeline, rank, NULL);
+    for (int i = 0; i < order->n; i++) {
+        held += order->at[i].act == TRI_ACT_F;
+        if (held > most) most = held;
+        held -= order->at[i].act == TRI_ACT_W || order->at[i].act == TRI_ACT_BW;
+    }
+    return stages ? (double)most / stages : 0;
+}
+
 int tri__rank_looped(int stage, int n_ranks, int n_stages) {
     (void)n_stages;
     return stage % n_ranks;

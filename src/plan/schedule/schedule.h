@@ -29,8 +29,6 @@ typedef struct tri_pipeline {
     const int (
         *feed)[2]; /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
     int n_feeds;
-    const tri_stage_time *slack; /* [n_feeds] the part of stage feed[i][1] that needs nothing of it: first forward, last
-                                    backward; NULL: none */
     const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
 } tri_pipeline;
 
@@ -84,19 +82,9 @@ int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the
  * backwards behind those of inputs; late < 0: both are one action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
-/* The orders of all ranks, run with given times: an action begins when its rank is free and all it needs is there,
- * `edge` after a stage of another rank computed it. */
-typedef struct tri_dry {
-    double span;            /* from the first action's begin to the last one's end */
-    double *busy;           /* [n_ranks] */
-    double *peak; /* [n_ranks] most microbatches whose activations are held at once, in shares of the rank's stages */
-    double **begin;         /* [n_ranks][actions] when each action begins */
-} tri_dry;
-/* TRI_INTERNAL when the orders wait for one another for ever. times: [n_stages]. */
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders,
-                             const tri_stage_time *times, double edge, tri_dry *out);
-/* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
-double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry);
+/* The most microbatches whose activations a rank holds at once, in shares of its stages: each lives from its forward to
+ * its gradients of weights. */
+double tri__schedule_held(const tri_pipeline *pipeline, const tri_actions *orders, int rank);
 /* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In
  * the arena. */
 const char *tri__schedule_csv(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders);

@@ -1,6 +1,17 @@
-/* dry.c - runs the orders of a pipeline's ranks with given times: span, bubble, peak, or the proof that they wait for
- * ever. */
+/* dry_run.h - runs the orders of a pipeline's ranks with given times, without programs: what the closed forms of
+ * schedules are compared with, and what the simulator is, so that each has a second witness. */
+#ifndef TRI_TESTS_DRY_RUN_H
+#define TRI_TESTS_DRY_RUN_H
+
 #include "plan/schedule/schedule.h"
+
+/* An action begins when its rank is free and all it needs is there, `edge` after a stage of another rank computed it.
+ */
+typedef struct dry_times {
+    double span;            /* from the first action's begin to the last one's end */
+    double *busy;           /* [n_ranks] */
+    double **begin;         /* [n_ranks][actions] when each action begins */
+} dry_times;
 
 typedef struct dry {
     const tri_pipeline *pipeline;
@@ -15,16 +26,7 @@ static double arrival(const dry *d, const double *ended, int from, int to, int m
     return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->edge;
 }
 
-/* How long a stage goes on without what feed `i` brings forward, or after it handed back what that one's stage
- * needs. */
-static double slack_of(const tri_pipeline *p, int i, tri_act act) {
-    if (!p->slack) return 0;
-    return act == TRI_ACT_F   ? p->slack[i].forward
-           : act == TRI_ACT_B ? p->slack[i].input
-                              : p->slack[i].input + p->slack[i].weight;
-}
-
-/* When an action can begin so that all it needs is there in time; < 0: not yet known. */
+/* When an action can begin; < 0: not yet known. */
 static double ready(const dry *d, const tri_action *a) {
     const tri_pipeline *p = d->pipeline;
     int own = a->stage * p->n_mb + a->mb;
@@ -35,7 +37,7 @@ static double ready(const dry *d, const tri_action *a) {
         if (taker != a->stage) continue;
         double there = arrival(d, a->act == TRI_ACT_F ? d->forward : d->backward, giver, taker, a->mb);
         if (there < 0) return there;
-        if (there - slack_of(p, i, a->act) > at) at = there - slack_of(p, i, a->act);
+        if (there > at) at = there;
     }
     return at;
 }
@@ -63,17 +65,6 @@ static void run_rank(const dry *d, const tri_actions *order, int *at, double *fr
     }
 }
 
-/* Activations live from the forward to the gradient of weights. */
-static double peak_of(const tri_actions *order, int n_own_stages) {
-    int held = 0, most = 0;
-    for (int i = 0; i < order->n; i++) {
-        held += order->at[i].act == TRI_ACT_F;
-        if (held > most) most = held;
-        held -= order->at[i].act == TRI_ACT_W || order->at[i].act == TRI_ACT_BW;
-    }
-    return n_own_stages ? (double)most / n_own_stages : 0;
-}
-
 static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders, const int *at) {
     for (int rank = 0; rank < pipeline->n_ranks; rank++) {
         if (at[rank] == orders[rank].n) continue;
@@ -86,22 +77,20 @@ static tri_status stuck(const tri_pipeline *pipeline, const tri_actions *orders,
     return TRI_OK;
 }
 
-tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders,
-                             const tri_stage_time *times, double edge, tri_dry *out) {
+/* times: [n_stages]. TRI_INTERNAL when the orders deadlock. */
+static tri_status dry_run(tri_arena *arena, const tri_pipeline *pipeline, const tri_actions *orders,
+                          const tri_stage_time *times, double edge, dry_times *out) {
     int n = pipeline->n_ranks, cells = pipeline->n_stages * pipeline->n_mb, moved = 1;
     dry d = {.pipeline = pipeline, .time = times, .edge = edge};
     d.forward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.forward);
     d.backward = tri__arena_alloc(arena, (size_t)cells * sizeof *d.backward);
     for (int i = 0; i < cells; i++) d.forward[i] = d.backward[i] = -1;
-    *out = (tri_dry){.busy = tri__arena_alloc(arena, (size_t)n * sizeof *out->busy),
-                     .peak = tri__arena_alloc(arena, (size_t)n * sizeof *out->peak),
-                     .begin = tri__arena_alloc(arena, (size_t)n * sizeof *out->begin)};
+    *out = (dry_times){.busy = tri__arena_alloc(arena, (size_t)n * sizeof *out->busy),
+                       .begin = tri__arena_alloc(arena, (size_t)n * sizeof *out->begin)};
     int *at = tri__arena_alloc(arena, (size_t)n * sizeof *at);
     double *free = tri__arena_alloc(arena, (size_t)n * sizeof *free);
-    for (int rank = 0; rank < n; rank++) {
+    for (int rank = 0; rank < n; rank++)
         out->begin[rank] = tri__arena_alloc(arena, (size_t)orders[rank].n * sizeof **out->begin);
-        out->peak[rank] = peak_of(&orders[rank], tri__rank_stages(pipeline, rank, NULL));
-    }
     while (moved) {
         moved = 0;
         for (int rank = 0; rank < n; rank++) {
@@ -115,8 +104,11 @@ tri_status tri__schedule_dry(tri_arena *arena, const tri_pipeline *pipeline, con
     return stuck(pipeline, orders, at);
 }
 
-double tri__dry_bubble(const tri_pipeline *pipeline, const tri_dry *dry) {
+/* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
+static inline double dry_bubble(const tri_pipeline *pipeline, const dry_times *dry) {
     double busy = 0;
     for (int rank = 0; rank < pipeline->n_ranks; rank++) busy += dry->busy[rank];
     return dry->span > 0 ? 1 - busy / (pipeline->n_ranks * dry->span) : 0;
 }
+
+#endif
