@@ -4,6 +4,7 @@
 
 #include "layout/dtype.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum tri_op {
@@ -12,6 +13,31 @@ typedef enum tri_op {
 #undef TRI_OP
     TRI_OP_COUNT
 } tri_op;
+
+/* TRI_ARG(norm, x): the index of operand x of operation norm, a constant. A struct of one byte an operand, in the order
+ * of the operation's row, makes it. */
+#define TRI_ARG(op, name) ((int)offsetof(struct tri_args_##op, name))
+#define R(name, ...) name
+#define Ro(name, ...) name
+#define G(name, ...) name
+#define Go(name, ...) name
+#define W(name, ...) name
+#define Wo(name, ...) name
+#define A(name, ...) name
+#define Ao(name, ...) name
+#define U(name, ...) name
+#define TRI_OP(op, phase, flops, adjoint, formula, ...) struct tri_args_##op { char __VA_ARGS__; };
+#include "program/ops.def"
+#undef TRI_OP
+#undef R
+#undef Ro
+#undef G
+#undef Go
+#undef W
+#undef Wo
+#undef A
+#undef Ao
+#undef U
 
 typedef enum tri_op_phase {
     TRI_PHASE_I,

@@ -73,30 +73,30 @@ static void through_f32(const tri_call *call) {
 }
 
 static void cast(const tri_call *call) {
-    enum { Y, X };
-    int64_t n = elements(call, Y);
+    OPERANDS(cast);
+    int64_t n = elements(call, ARG(y));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += PIECE) {
         float wide[PIECE];
-        widen(call->dtype[X], piece_size(n, i), at_element(call, X, i), wide);
-        narrow(call->dtype[Y], piece_size(n, i), wide, at_element(call, Y, i));
+        widen(call->dtype[ARG(x)], piece_size(n, i), at_element(call, ARG(x), i), wide);
+        narrow(call->dtype[ARG(y)], piece_size(n, i), wide, at_element(call, ARG(y), i));
     }
 }
 
 /* h is rounded before the activation, as if both were written apart: gelu may be repeated from h alone. */
 static void linear_gelu(const tri_call *call) {
-    enum { Y, H, X, W, B };
+    OPERANDS(linear_gelu);
     char *scratch = call->work;
-    tri_tensor h = {call->t[H].data, call->t[Y].rows, call->t[Y].cols};
+    tri_tensor h = {call->t[ARG(h)].data, call->t[ARG(y)].rows, call->t[ARG(y)].cols};
     if (!h.data) {
         h.data = scratch;
-        scratch += aligned((size_t)elements(call, Y) * sizeof(uint16_t));
+        scratch += aligned((size_t)elements(call, ARG(y)) * sizeof(uint16_t));
     }
     tri_call linear = *call, gelu = *call;
-    int type = call->dtype[Y];
+    int type = call->dtype[ARG(y)];
     linear.op = TRI_OP_linear, gelu.op = TRI_OP_gelu;
     linear.work = gelu.work = scratch;
-    tri_tensor factors[] = {h, call->t[X], call->t[W], call->t[B]}, activation[] = {call->t[Y], h};
+    tri_tensor factors[] = {h, call->t[ARG(x)], call->t[ARG(w)], call->t[ARG(b)]}, activation[] = {call->t[ARG(y)], h};
     memcpy(linear.t, factors, sizeof factors);
     memcpy(gelu.t, activation, sizeof activation);
     memset(linear.dtype, type, sizeof linear.dtype);
@@ -121,30 +121,31 @@ static void run_part(const tri_call *call, tri_op op, int n, const int *operand)
 
 /* A sum of gradients is of what they were rounded to, as if both were written apart. */
 static void gelu_din_db(const tri_call *call) {
-    enum { DX, DB, DY, X };
-    run_part(call, TRI_OP_gelu_din, 3, (int[]){DX, DY, X});
-    run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DX});
+    OPERANDS(gelu_din_db);
+    run_part(call, TRI_OP_gelu_din, 3, (int[]){ARG(dx), ARG(dy), ARG(x)});
+    run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(db), ARG(dx)});
 }
 
 /* The next two in any type. The product lies where dx will be. */
 static void linear_gelu_din(const tri_call *call) {
-    enum { DX, DB, DY, W, X };
-    run_part(call, TRI_OP_linear_din, 3, (int[]){DX, DY, W});
-    run_part(call, TRI_OP_gelu_din_db, 4, (int[]){DX, DB, DX, X});
+    OPERANDS(linear_gelu_din);
+    run_part(call, TRI_OP_linear_din, 3, (int[]){ARG(dx), ARG(dy), ARG(w)});
+    run_part(call, TRI_OP_gelu_din_db, 4, (int[]){ARG(dx), ARG(db), ARG(dx), ARG(x)});
 }
 
 static void attention_din_db(const tri_call *call) {
-    enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    run_part(call, TRI_OP_attention_din, 7, (int[]){DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY});
-    run_part(call, TRI_OP_bias_dw, 2, (int[]){DB, DQKV});
+    OPERANDS(attention_din_db);
+    run_part(call, TRI_OP_attention_din, 7,
+             (int[]){ARG(dqkv), ARG(dctx), ARG(qkv), ARG(ctx), ARG(lse), ARG(seq), ARG(key)});
+    run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(db), ARG(dqkv)});
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DG, DB, DBIAS };
+    OPERANDS(dropout_add_norm_din);
     tri_call rest = *call;
-    rest.t[DBIAS].data = NULL;
+    rest.t[ARG(dbias)].data = NULL;
     through_f32(&rest);
-    if (call->t[DBIAS].data) run_part(call, TRI_OP_bias_dw, 2, (int[]){DBIAS, DX});
+    if (call->t[ARG(dbias)].data) run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(dbias), ARG(dx)});
 }
 
 /* n columns of a table's row from column c on, as fp32; zeros where there is no such row. */
@@ -154,19 +155,19 @@ static void table_row(const tri_call *call, int table, int64_t row, int64_t c, i
 }
 
 static void embed(const tri_call *call) {
-    enum { Y, IDS, POS, WORD, POSITION, TYPE };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS); /* [T] */
-    int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
+    OPERANDS(embed);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
+    int64_t rows = call->t[ARG(y)].rows, h = call->t[ARG(y)].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++)
         for (int64_t c = 0; c < h; c += PIECE) {
             float word[PIECE], position[PIECE], sort[PIECE];
             int64_t n = piece_size(h, c);
-            table_row(call, WORD, (int64_t)ids[t] - call->attr->row0, c, n, word);
-            table_row(call, POSITION, pos[t], c, n, position);
-            table_row(call, TYPE, 0, c, n, sort);
+            table_row(call, ARG(word), (int64_t)ids[t] - call->attr->row0, c, n, word);
+            table_row(call, ARG(position), pos[t], c, n, position);
+            table_row(call, ARG(type), 0, c, n, sort);
             for (int64_t i = 0; i < n; i++) word[i] += position[i] + sort[i];
-            narrow(call->dtype[Y], n, word, at_element(call, Y, t * h + c));
+            narrow(call->dtype[ARG(y)], n, word, at_element(call, ARG(y), t * h + c));
         }
 }
 
@@ -192,94 +193,90 @@ static void scatter(const tri_call *call, int dy, const int32_t *index, int32_t 
 }
 
 static void embed_dw(const tri_call *call) {
-    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
-    const int32_t *index[] = {i32(call, IDS), i32(call, POS), NULL}; /* [T] */
+    OPERANDS(embed_dw);
+    const int32_t *index[] = {i32(call, ARG(ids)), i32(call, ARG(pos)), NULL}; /* [T] */
     const int32_t pad[] = {call->attr->pad, call->attr->pad_position, 0};
-    int64_t h = call->t[DY].cols;
-    for (int k = DWORD; k <= DTYPE; k++)
+    int64_t h = call->t[ARG(dy)].cols;
+    for (int k = ARG(dword); k <= ARG(dtype); k++)
         for (int64_t first = 0; first < call->t[k].rows; first += TABLE_ROWS) {
             int64_t n = call->t[k].rows - first < TABLE_ROWS ? call->t[k].rows - first : TABLE_ROWS;
             float *sum = call->work; /* [n,h] */
             if (adds(call, k)) widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
             else memset(sum, 0, (size_t)(n * h) * sizeof *sum);
-            scatter(call, DY, index[k], pad[k], first + (k == DWORD ? call->attr->row0 : 0), n, sum);
+            scatter(call, ARG(dy), index[k], pad[k], first + (k == ARG(dword) ? call->attr->row0 : 0), n, sum);
             narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
         }
 }
 
 static void accumulate(const tri_call *call) {
-    enum { Y, X };
-    int64_t n = elements(call, Y);
+    OPERANDS(accumulate);
+    int64_t n = elements(call, ARG(y));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += PIECE) {
         float sum[PIECE], more[PIECE];
         int64_t size = piece_size(n, i);
-        widen(call->dtype[X], size, at_element(call, X, i), more);
-        if (adds(call, Y)) {
-            widen(call->dtype[Y], size, at_element(call, Y, i), sum);
+        widen(call->dtype[ARG(x)], size, at_element(call, ARG(x), i), more);
+        if (adds(call, ARG(y))) {
+            widen(call->dtype[ARG(y)], size, at_element(call, ARG(y), i), sum);
             for (int64_t j = 0; j < size; j++) more[j] += sum[j];
         }
-        narrow(call->dtype[Y], size, more, at_element(call, Y, i));
+        narrow(call->dtype[ARG(y)], size, more, at_element(call, ARG(y), i));
     }
 }
 
 enum { SUM_BLOCKS = 64 };
 
 static void sumsq(const tri_call *call) {
-    enum { SUM, X };
-    int64_t n = elements(call, X), size = (n + SUM_BLOCKS - 1) / SUM_BLOCKS;
-    double *part = call->work, total = adds(call, SUM) ? *f64(call, SUM) : 0; /* part [SUM_BLOCKS] */
+    OPERANDS(sumsq);
+    int64_t n = elements(call, ARG(x)), size = (n + SUM_BLOCKS - 1) / SUM_BLOCKS;
+    double *part = call->work, total = adds(call, ARG(sum)) ? *f64(call, ARG(sum)) : 0; /* part [SUM_BLOCKS] */
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t block = 0; block < SUM_BLOCKS; block++) {
         int64_t end = (block + 1) * size < n ? (block + 1) * size : n;
         part[block] = 0;
         for (int64_t i = block * size; i < end; i += PIECE) {
             float wide[PIECE];
-            widen(call->dtype[X], piece_size(end, i), at_element(call, X, i), wide);
+            widen(call->dtype[ARG(x)], piece_size(end, i), at_element(call, ARG(x), i), wide);
             for (int64_t j = 0; j < piece_size(end, i); j++) part[block] += (double)wide[j] * wide[j];
         }
     }
     for (int64_t block = 0; block < SUM_BLOCKS; block++) total += part[block];
-    *f64(call, SUM) = total;
+    *f64(call, ARG(sum)) = total;
 }
 
 enum { UPDATE_PIECE = 1 << 18 }; /* elements: their gradients as fp32 are the scratch */
 
-/* The fp32 update piece by piece; `copy` is the operand that takes the new weights, -1 none, and the gradient follows
- * it. */
-static void update(const tri_call *call, int copy) {
-    enum { P, M, V, AFTER };
-    int gradient = copy < 0 ? AFTER : copy + 1;
-    int64_t n = elements(call, P);
-    if (!*i32(call, gradient + 3)) return; /* apply */
+/* The fp32 update piece by piece. `gradient` is the operand g, which hyper, coef and apply follow; `copy` the one that
+ * takes the new weights, -1 none. */
+static void update(const tri_call *call, int gradient, int copy) {
+    OPERANDS(adamw);
+    int64_t n = elements(call, ARG(p));
+    if (!*i32(call, gradient + ARG(apply) - ARG(g))) return;
     for (int64_t i = 0; i < n; i += UPDATE_PIECE) {
         int64_t size = n - i < UPDATE_PIECE ? n - i : UPDATE_PIECE;
         tri_call part = *call;
         part.op = TRI_OP_adamw;
-        for (int k = P; k <= V; k++) part.t[k] = (tri_tensor){f32(call, k) + i, 1, size};
-        part.t[AFTER] = (tri_tensor){at_element(call, gradient, i), 1, size};
-        part.dtype[AFTER] = TRI_F32;
+        for (int k = ARG(p); k <= ARG(v); k++) part.t[k] = (tri_tensor){f32(call, k) + i, 1, size};
+        part.t[ARG(g)] = (tri_tensor){at_element(call, gradient, i), 1, size};
+        part.dtype[ARG(g)] = TRI_F32;
         if (is_half(call->dtype[gradient])) {
-            part.t[AFTER].data = call->work; /* [size] */
+            part.t[ARG(g)].data = call->work; /* [size] */
             widen_operand(&(tri_call){.t = {{at_element(call, gradient, i), 1, size}}, .dtype = {call->dtype[gradient]},
                                       .threads = call->threads}, 0, call->work);
         }
-        for (int k = 1; k <= 3; k++) part.t[AFTER + k] = call->t[gradient + k];
+        for (int k = ARG(hyper); k <= ARG(apply); k++) part.t[k] = call->t[gradient + k - ARG(g)];
         call->table->run[TRI_OP_adamw][TRI_F32](&part);
         if (copy < 0) continue;
         narrow_operand(&(tri_call){.t = {{at_element(call, copy, i), 1, size}},
                                    .dtype = {call->dtype[copy]},
                                    .threads = call->threads},
-                       0, f32(call, P) + i);
+                       0, f32(call, ARG(p)) + i);
     }
 }
 
-static void adamw(const tri_call *call) { update(call, -1); }
+static void adamw(const tri_call *call) { update(call, TRI_ARG(adamw, g), -1); }
 
-static void adamw_copy(const tri_call *call) {
-    enum { COPY = 3 };
-    update(call, COPY);
-}
+static void adamw_copy(const tri_call *call) { update(call, TRI_ARG(adamw_copy, g), TRI_ARG(adamw_copy, copy)); }
 
 static const tri_kernel_row any_width[] = {
     {.op = TRI_OP_cast, .run = cast},

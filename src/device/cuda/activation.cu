@@ -39,18 +39,28 @@ template <typename T> struct gelu_din_sum {
 };
 
 template <typename T> static void gelu_din_db(const tri_call *call) {
-    enum { DX, DB, DY, X };
-    gelu_din_sum<T> of = {data<T>(call, DY), data<T>(call, X), data<T>(call, DX), adds(call, DX)};
-    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    sum_columns(call, call->t[DX].rows, call->t[DX].cols, of, aligned(of.dy) && aligned(of.x) && aligned(of.dx), to);
+    OPERANDS(gelu_din_db);
+    gelu_din_sum<T> of = {data<T>(call, ARG(dy)), data<T>(call, ARG(x)), data<T>(call, ARG(dx)), adds(call, ARG(dx))};
+    column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
+    sum_columns(call, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols, of,
+                aligned(of.dy) && aligned(of.x) && aligned(of.dx), to);
     launched(call, "gelu_din_db");
 }
 
-template <typename T> static void gelu(const tri_call *call) { map1<gelu_op<T>, T, T>(call, 0, 1, "gelu"); }
+template <typename T> static void gelu(const tri_call *call) {
+    OPERANDS(gelu);
+    map1<gelu_op<T>, T, T>(call, ARG(y), ARG(x), "gelu");
+}
 template <typename T> static void gelu_din(const tri_call *call) { map2<gelu_din_op<T>, T>(call, "gelu_din"); }
-template <typename T> static void tanh_(const tri_call *call) { map1<tanh_op, T, T>(call, 0, 1, "tanh"); }
+template <typename T> static void tanh_(const tri_call *call) {
+    OPERANDS(tanh);
+    map1<tanh_op, T, T>(call, ARG(y), ARG(x), "tanh");
+}
 template <typename T> static void tanh_din(const tri_call *call) { map2<tanh_din_op, T>(call, "tanh_din"); }
-template <typename T> static void relu(const tri_call *call) { map1<relu_op, T, T>(call, 0, 1, "relu"); }
+template <typename T> static void relu(const tri_call *call) {
+    OPERANDS(relu);
+    map1<relu_op, T, T>(call, ARG(y), ARG(x), "relu");
+}
 template <typename T> static void relu_din(const tri_call *call) { map2<relu_din_op, T>(call, "relu_din"); }
 
 const tri_kernel_row tri__cuda_activation[] = {

@@ -140,9 +140,9 @@ static attention_args args_of(const tri_call *call, int seq, int key, int64_t co
 static unsigned plain_blocks(const attention_args &a) { return blocks_for(a.rows * a.heads, THREADS / WARP); }
 
 template <typename T> static void attention(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
-    attention_args a = args_of(call, SEQ, KEY, call->t[CTX].cols);
-    a.qkv = call->t[QKV].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    OPERANDS(attention);
+    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    a.qkv = call->t[ARG(qkv)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     if (a.rows == 0 || tri__cuda_flash(call, &a)) return;
     if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention: heads of more than 256 columns");
     else plain_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
@@ -167,14 +167,16 @@ static void share_scratch(const tri_call *call, attention_args *a, int sums) {
     a->statistic = a->dq + a->rows * H;
 }
 
-/* The gradient; `inputs` is the number of its first operand that is read. Returns whether parts of the sums over its
- * rows are in scratch space. */
-template <typename T> static int form_din(const tri_call *call, int inputs) {
-    int dctx = inputs, qkv = inputs + 1, ctx = inputs + 2, lse = inputs + 3;
-    attention_args a = args_of(call, inputs + 4, inputs + 5, call->t[dctx].cols);
+/* The gradient; of attention_din_db the operands that are read stand `later` places after attention_din's. Returns
+ * whether parts of the sums over its rows are in scratch space. */
+template <typename T> static int form_din(const tri_call *call, int later) {
+    OPERANDS(attention_din);
+    int dctx = ARG(dctx) + later, qkv = ARG(qkv) + later, ctx = ARG(ctx) + later, lse = ARG(lse) + later;
+    attention_args a = args_of(call, ARG(seq) + later, ARG(key) + later, call->t[dctx].cols);
     a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
-    a.dqkv = call->t[0].data, a.add = adds(call, 0);
-    if (call->dtype[0] != TRI_F32) share_scratch(call, &a, inputs > 1 && flash_sums(call, &a, call->dtype[0]));
+    a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
+    int dtype = call->dtype[ARG(dqkv)];
+    if (dtype != TRI_F32) share_scratch(call, &a, later && flash_sums(call, &a, dtype));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
     if (a.width > MOST_COLS * WARP)
         record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
@@ -183,17 +185,17 @@ template <typename T> static int form_din(const tri_call *call, int inputs) {
 }
 
 template <typename T> static void attention_din(const tri_call *call) {
-    form_din<T>(call, 1);
+    form_din<T>(call, 0);
     launched(call, "attention_din");
 }
 
 template <typename T> static void attention_din_db(const tri_call *call) {
-    enum { DQKV, DB, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    int64_t rows = call->t[DQKV].rows, cols = call->t[DQKV].cols;
-    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    if (form_din<T>(call, DCTX))
-        end_columns(call, cols, ((int)call->t[SEQ].rows - 1) * PARTS, 1, to);
-    else sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DQKV)}, aligned(call->t[DQKV].data), to);
+    OPERANDS(attention_din_db);
+    int64_t rows = call->t[ARG(dqkv)].rows, cols = call->t[ARG(dqkv)].cols;
+    column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
+    if (form_din<T>(call, ARG(dctx) - TRI_ARG(attention_din, dctx)))
+        end_columns(call, cols, ((int)call->t[ARG(seq)].rows - 1) * PARTS, 1, to);
+    else sum_columns(call, rows, cols, sum_of<T>{data<T>(call, ARG(dqkv))}, aligned(call->t[ARG(dqkv)].data), to);
     launched(call, "attention_din_db");
 }
 

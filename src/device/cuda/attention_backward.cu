@@ -532,7 +532,7 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
 }
 
 int tri__cuda_flash_din(const tri_call *call, const attention_args *a) {
-    int dtype = call->dtype[0];
+    int dtype = call->dtype[TRI_ARG(attention_din, dqkv)];
     if (!flash_fits(call, a, dtype)) return 0;
     if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
     else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);

@@ -266,9 +266,9 @@ static int fits(const tri_call *call, const first_args &a, const char *where) {
 }
 
 template <typename T> static void attention_first(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
-    first_args a = args_of(call, QKV, SEQ, KEY, call->t[CTX].cols);
-    a.out = call->t[CTX].data, a.lse = data<float>(call, LSE);
+    OPERANDS(attention_first);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     unsigned blocks = (unsigned)(a.n * a.heads);
     if (!blocks || !fits(call, a, "attention_first: heads of more than 256 columns")) return;
     if (is_wide(a)) first_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
@@ -277,10 +277,11 @@ template <typename T> static void attention_first(const tri_call *call) {
 }
 
 template <typename T> static void attention_first_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    first_args a = args_of(call, QKV, SEQ, KEY, call->t[DCTX].cols);
-    a.dqkv = call->t[DQKV].data, a.dctx = call->t[DCTX].data, a.ctx = call->t[CTX].data, a.lse = data<float>(call, LSE);
-    a.add = adds(call, DQKV);
+    OPERANDS(attention_first_din);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
+    a.lse = data<float>(call, ARG(lse));
+    a.add = adds(call, ARG(dqkv));
     unsigned blocks = (unsigned)((a.n + 1) * a.heads);
     if (!a.rows || !fits(call, a, "attention_first_din: heads of more than 256 columns")) return;
     if (is_wide(a)) first_din_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);

@@ -2,15 +2,16 @@
 #include "device/cuda/map.cuh"
 
 template <typename Y> static void cast_to(const tri_call *call) {
-    enum { TO, FROM };
-    if (call->dtype[FROM] == TRI_F32) map1<same_op, Y, float>(call, TO, FROM, "cast");
-    else if (call->dtype[FROM] == TRI_BF16) map1<same_op, Y, bf16>(call, TO, FROM, "cast");
-    else map1<same_op, Y, f16>(call, TO, FROM, "cast");
+    OPERANDS(cast);
+    if (call->dtype[ARG(x)] == TRI_F32) map1<same_op, Y, float>(call, ARG(y), ARG(x), "cast");
+    else if (call->dtype[ARG(x)] == TRI_BF16) map1<same_op, Y, bf16>(call, ARG(y), ARG(x), "cast");
+    else map1<same_op, Y, f16>(call, ARG(y), ARG(x), "cast");
 }
 
 static void cast(const tri_call *call) {
-    if (call->dtype[0] == TRI_F32) cast_to<float>(call);
-    else if (call->dtype[0] == TRI_BF16) cast_to<bf16>(call);
+    OPERANDS(cast);
+    if (call->dtype[ARG(y)] == TRI_F32) cast_to<float>(call);
+    else if (call->dtype[ARG(y)] == TRI_BF16) cast_to<bf16>(call);
     else cast_to<f16>(call);
 }
 

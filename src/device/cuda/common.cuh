@@ -15,6 +15,7 @@
 extern "C" {
 #include "base/random.h"
 #include "device/cuda/cuda.h"
+#include "device/operands.h"
 }
 
 typedef __nv_bfloat16 bf16;

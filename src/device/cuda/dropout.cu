@@ -21,27 +21,27 @@ static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T 
 
 /* Both directions: y = x * keep, dx = dy * keep. */
 template <typename T> static void dropout(const tri_call *call) {
-    enum { Y, X, KEY };
-    T *y = data<T>(call, Y);       /* [T,H] */
-    const T *x = data<T>(call, X); /* [T,H] */
-    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols, groups = (cols + WIDE - 1) / WIDE;
+    OPERANDS(dropout);
+    T *y = data<T>(call, ARG(y));       /* [T,H] */
+    const T *x = data<T>(call, ARG(x)); /* [T,H] */
+    int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, groups = (cols + WIDE - 1) / WIDE;
     if (rows * cols == 0) return;
     dropper d = dropper_of(call);
-    const int32_t *key = data<int32_t>(call, KEY); /* [T,2] */
+    const int32_t *key = data<int32_t>(call, ARG(key)); /* [T,2] */
     unsigned blocks = blocks_for(rows * groups, MAP_THREADS);
     if (cols % WIDE == 0 && aligned(x) && aligned(y))
-        dropout_kernel<T, WIDE><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, Y));
+        dropout_kernel<T, WIDE><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, ARG(y)));
     else
-        dropout_kernel<T, 1><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, Y));
+        dropout_kernel<T, 1><<<blocks, MAP_THREADS, 0, stream(call)>>>(rows, cols, y, x, key, d, adds(call, ARG(y)));
     launched(call, "dropout");
 }
 
 template <typename T> static void add(const tri_call *call) { map2<sum_op, T>(call, "add"); }
 
 template <typename T> static void add_din(const tri_call *call) {
-    enum { DA, DB, DY };
-    map1<same_op, T, T>(call, DA, DY, "add_din");
-    map1<same_op, T, T>(call, DB, DY, "add_din");
+    OPERANDS(add_din);
+    map1<same_op, T, T>(call, ARG(da), ARG(dy), "add_din");
+    map1<same_op, T, T>(call, ARG(db), ARG(dy), "add_din");
 }
 
 const tri_kernel_row tri__cuda_dropout[] = {

@@ -36,13 +36,13 @@ static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, cons
 }
 
 template <typename T> static void embed(const tri_call *call) {
-    enum { Y, IDS, POS, WORD, POSITION, TYPE };
-    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols;
-    T *y = data<T>(call, Y);                                                                             /* [T,H] */
-    const int32_t *ids = data<int32_t>(call, IDS), *pos = data<int32_t>(call, POS);                      /* [T] */
-    const T *word = data<T>(call, WORD), *position = data<T>(call, POSITION),
-            *type = data<T>(call, TYPE); /* [V,H] [P,H] [Y,H] */
-    held words = {call->attr->row0, call->t[WORD].rows};
+    OPERANDS(embed);
+    int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
+    T *y = data<T>(call, ARG(y));                                                             /* [T,H] */
+    const int32_t *ids = data<int32_t>(call, ARG(ids)), *pos = data<int32_t>(call, ARG(pos)); /* [T] */
+    const T *word = data<T>(call, ARG(word)), *position = data<T>(call, ARG(position)),
+            *type = data<T>(call, ARG(type)); /* [V,H] [P,H] [Y,H] */
+    held words = {call->attr->row0, call->t[ARG(word)].rows};
     if (rows * cols == 0) return;
     if (cols % WIDE == 0 && aligned(y) && aligned(word) && aligned(position) && aligned(type))
         embed_kernel<T, WIDE>
@@ -148,14 +148,14 @@ static void clear(const tri_call *call, int k) {
 }
 
 template <typename T> static void embed_dw(const tri_call *call) {
-    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
-    const T *dy = data<T>(call, DY); /* [T,H] */
-    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
-    for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
+    OPERANDS(embed_dw);
+    const T *dy = data<T>(call, ARG(dy)); /* [T,H] */
+    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
+    for (int k = ARG(dword); k <= ARG(dtype); k++) clear(call, k);
     if (rows * cols == 0) return;
-    scatter<T>(call, DWORD, data<int32_t>(call, IDS), call->attr->row0, call->attr->pad, dy, rows, cols);
-    scatter<T>(call, DPOSITION, data<int32_t>(call, POS), 0, call->attr->pad_position, dy, rows, cols);
-    column_sums to = {{operand(call, DTYPE)}, {adds(call, DTYPE)}};
+    scatter<T>(call, ARG(dword), data<int32_t>(call, ARG(ids)), call->attr->row0, call->attr->pad, dy, rows, cols);
+    scatter<T>(call, ARG(dposition), data<int32_t>(call, ARG(pos)), 0, call->attr->pad_position, dy, rows, cols);
+    column_sums to = {{operand(call, ARG(dtype))}, {adds(call, ARG(dtype))}};
     sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
     launched(call, "embed_dw");
 }

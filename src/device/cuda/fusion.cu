@@ -15,13 +15,13 @@ static __global__ void move_columns(int64_t rows, int64_t cols, int64_t first, i
 }
 
 template <typename T> static void concat(const tri_call *call) {
-    enum { Y, A, B, C };
-    int64_t rows = call->t[Y].rows, cols = call->t[Y].cols, first = 0;
-    for (int k = A; k <= C; k++) {
+    OPERANDS(concat);
+    int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, first = 0;
+    for (int k = ARG(a); k <= ARG(c); k++) {
         int64_t width = call->t[k].data ? call->t[k].cols : 0;
         if (rows * width > 0)
             move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
-                rows, cols, first, width, data<T>(call, Y), data<T>(call, k), 1, 0);
+                rows, cols, first, width, data<T>(call, ARG(y)), data<T>(call, k), 1, 0);
         first += width;
     }
     launched(call, "concat");
@@ -29,13 +29,13 @@ template <typename T> static void concat(const tri_call *call) {
 
 /* A part whose gradient is left out keeps its columns in dy, so its width is given. */
 template <typename T> static void concat_din(const tri_call *call) {
-    enum { DA, DB, DC, DY };
-    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols, first = 0;
-    for (int k = DA; k <= DC; k++) {
+    OPERANDS(concat_din);
+    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols, first = 0;
+    for (int k = ARG(da); k <= ARG(dc); k++) {
         int64_t width = call->t[k].cols;
         if (rows * width > 0 && call->t[k].data)
             move_columns<T><<<blocks_for(rows * width, THREADS), THREADS, 0, stream(call)>>>(
-                rows, cols, first, width, data<T>(call, DY), data<T>(call, k), 0, adds(call, k));
+                rows, cols, first, width, data<T>(call, ARG(dy)), data<T>(call, k), 0, adds(call, k));
         first += width;
     }
     launched(call, "concat_din");

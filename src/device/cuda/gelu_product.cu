@@ -400,20 +400,21 @@ static int run(const tri_call *call, product_args a, const tri_tensor *x, const 
 
 /* h [T,O] = x [T,I] w [O,I]^T + b [O]; y [T,O] = gelu(h), of h as rounded */
 int gelu_product(const tri_call *call) {
-    enum { Y, H, X, W, B };
+    OPERANDS(linear_gelu);
     product_args a = {};
-    a.y = call->t[Y].data, a.h = call->t[H].data, a.b = call->t[B].data;
-    return run<false>(call, a, &call->t[X], &call->t[W], "linear_gelu");
+    a.y = call->t[ARG(y)].data, a.h = call->t[ARG(h)].data, a.b = call->t[ARG(b)].data;
+    return run<false>(call, a, &call->t[ARG(x)], &call->t[ARG(w)], "linear_gelu");
 }
 
 /* dx [T,I] = gelu_din(dy [T,O] w [O,I], x [T,I]), the product as rounded; db [I] */
 int gelu_din_product(const tri_call *call) {
-    enum { DX, DB, DY, W, X };
+    OPERANDS(linear_gelu_din);
     product_args a = {};
-    a.y = call->t[DX].data, a.h = call->t[X].data, a.part = static_cast<float *>(call->work);
-    if (!run<true>(call, a, &call->t[DY], &call->t[W], "linear_gelu_din")) return 0;
+    a.y = call->t[ARG(dx)].data, a.h = call->t[ARG(x)].data, a.part = static_cast<float *>(call->work);
+    if (!run<true>(call, a, &call->t[ARG(dy)], &call->t[ARG(w)], "linear_gelu_din")) return 0;
     if (!only_timed(call))
-        end_columns(call, call->t[DX].cols, parts_of(call->t[DX].rows), 1, {{operand(call, DB)}, {adds(call, DB)}});
+        end_columns(call, call->t[ARG(dx)].cols, parts_of(call->t[ARG(dx)].rows), 1,
+                    {{operand(call, ARG(db))}, {adds(call, ARG(db))}});
     launched(call, "linear_gelu_din");
     return 1;
 }

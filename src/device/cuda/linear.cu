@@ -6,9 +6,10 @@
 #include "device/cuda/map.cuh"
 #include "device/cuda/product.cuh"
 
-/* y [T,O] = x [T,I] w [O,I]^T + b [O] */
+/* y [T,O] = x [T,I] w [O,I]^T + b [O]; the operands w and b follow x, as those of linear do */
 static void forward(const tri_call *call, void *y, int x, const char *where) {
-    int w = x + 1, b = x + 2;
+    OPERANDS(linear);
+    int w = x + ARG(w) - ARG(x), b = x + ARG(b) - ARG(x);
     int64_t rows = call->t[x].rows, out = call->t[w].rows, in = call->t[w].cols;
     if (rows == 0) return;
     product p = new_product(out, rows, in, call->dtype[w], call->dtype[w]);
@@ -18,68 +19,74 @@ static void forward(const tri_call *call, void *y, int x, const char *where) {
 }
 
 static void linear(const tri_call *call) {
-    enum { Y, X };
-    forward(call, call->t[Y].data, X, "linear");
+    OPERANDS(linear);
+    forward(call, call->t[ARG(y)].data, ARG(x), "linear");
 }
 
 /* Without h the product lies in y and is overwritten there. */
 template <typename T> static void linear_gelu(const tri_call *call) {
-    enum { Y, H, X };
-    T *h = data<T>(call, call->t[H].data ? H : Y); /* [T,O] */
+    OPERANDS(linear_gelu);
+    T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
     if (gelu_product(call)) return;
-    forward(call, h, X, "linear_gelu");
+    forward(call, h, ARG(x), "linear_gelu");
     if (only_timed(call)) return;
-    map1_on<gelu_op<T>, T, T>(call, elements(call, Y), data<T>(call, Y), h, 0, "linear_gelu");
+    map1_on<gelu_op<T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0, "linear_gelu");
 }
 
 /* dx [T,I] = dy [T,O] w [O,I] */
 static void linear_din(const tri_call *call) {
-    enum { DX, DY, W };
-    int64_t rows = call->t[DY].rows, out = call->t[W].rows, in = call->t[W].cols;
+    OPERANDS(linear_din);
+    int64_t rows = call->t[ARG(dy)].rows, out = call->t[ARG(w)].rows, in = call->t[ARG(w)].cols;
     if (rows == 0) return;
-    product p = new_product(in, rows, out, call->dtype[W], call->dtype[DX]);
-    p.a = call->t[W].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DX].data,
-    p.shape.add = adds(call, DX);
+    product p = new_product(in, rows, out, call->dtype[ARG(w)], call->dtype[ARG(dx)]);
+    p.a = call->t[ARG(w)].data, p.lda = in, p.b = call->t[ARG(dy)].data, p.ldb = out, p.d = call->t[ARG(dx)].data,
+    p.shape.add = adds(call, ARG(dx));
     multiply(call, &p, "linear_din");
 }
 
+/* Operand k of `to` becomes operand `from` of `call`. */
+static void put(tri_call *to, int k, const tri_call *call, int from) {
+    to->t[k] = call->t[from], to->dtype[k] = call->dtype[from];
+}
+
 template <typename T> static void linear_gelu_din(const tri_call *call) {
-    enum { DX, DB, DY, W, X };
+    OPERANDS(linear_gelu_din);
     if (gelu_din_product(call)) return;
     tri_call product = *call, gelu = *call;
-    product.acc = 0, product.t[1] = call->t[DY], product.t[2] = call->t[W];
-    product.dtype[1] = call->dtype[DY], product.dtype[2] = call->dtype[W];
+    product.acc = 0;
+    put(&product, TRI_ARG(linear_din, dy), call, ARG(dy));
+    put(&product, TRI_ARG(linear_din, w), call, ARG(w));
     linear_din(&product);
     if (only_timed(call)) return;
-    gelu.t[2] = call->t[DX], gelu.t[3] = call->t[X];
-    gelu.dtype[2] = call->dtype[DX], gelu.dtype[3] = call->dtype[X];
-    call->table->run[TRI_OP_gelu_din_db][call->dtype[DX]](&gelu);
+    put(&gelu, TRI_ARG(gelu_din_db, dy), call, ARG(dx));
+    put(&gelu, TRI_ARG(gelu_din_db, x), call, ARG(x));
+    call->table->run[TRI_OP_gelu_din_db][call->dtype[ARG(dx)]](&gelu);
 }
 
 /* dw [O,I] = dy [T,O]^T x [T,I] */
 static void linear_dw(const tri_call *call) {
-    enum { DW, DY, X };
-    int64_t rows = call->t[DY].rows, out = call->t[DW].rows, in = call->t[DW].cols;
+    OPERANDS(linear_dw);
+    int64_t rows = call->t[ARG(dy)].rows, out = call->t[ARG(dw)].rows, in = call->t[ARG(dw)].cols;
     if (rows == 0) {
-        if (!adds(call, DW))
+        if (!adds(call, ARG(dw)))
             record(call,
-                   cudaMemsetAsync(call->t[DW].data, 0, (size_t)(out * in) * (call->dtype[DW] == TRI_F32 ? 4 : 2),
-                                   stream(call)),
+                   cudaMemsetAsync(call->t[ARG(dw)].data, 0,
+                                   (size_t)(out * in) * (call->dtype[ARG(dw)] == TRI_F32 ? 4 : 2), stream(call)),
                    "linear_dw");
         return;
     }
-    product p = new_product(in, out, rows, call->dtype[X], call->dtype[DW]);
+    product p = new_product(in, out, rows, call->dtype[ARG(x)], call->dtype[ARG(dw)]);
     p.shape.b_turned = 1, p.tokens_in_k = 1;
-    p.a = call->t[X].data, p.lda = in, p.b = call->t[DY].data, p.ldb = out, p.d = call->t[DW].data,
-    p.shape.add = adds(call, DW);
+    p.a = call->t[ARG(x)].data, p.lda = in, p.b = call->t[ARG(dy)].data, p.ldb = out, p.d = call->t[ARG(dw)].data,
+    p.shape.add = adds(call, ARG(dw));
     multiply(call, &p, "linear_dw");
 }
 
 template <typename T> static void bias_dw(const tri_call *call) {
-    enum { DB, DY };
-    int64_t rows = call->t[DY].rows, cols = call->t[DY].cols;
-    column_sums to = {{operand(call, DB)}, {adds(call, DB)}};
-    sum_columns(call, rows, cols, sum_of<T>{data<T>(call, DY)}, aligned(call->t[DY].data), to);
+    OPERANDS(bias_dw);
+    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
+    column_sums to = {{operand(call, ARG(db))}, {adds(call, ARG(db))}};
+    sum_columns(call, rows, cols, sum_of<T>{data<T>(call, ARG(dy))}, aligned(call->t[ARG(dy)].data), to);
     launched(call, "bias_dw");
 }
 

@@ -34,22 +34,22 @@ static __global__ void cross_entropy_din_kernel(int64_t n, int64_t classes, T *d
 }
 
 template <typename T> static void cross_entropy(const tri_call *call) {
-    enum { LOSS, PROBS, LOGITS, LABELS, CW, INV };
-    cross_entropy_kernel<T>
-        <<<1, THREADS, 0, stream(call)>>>(call->t[PROBS].rows, call->t[PROBS].cols, data<double>(call, LOSS),
-                                          data<float>(call, PROBS), data<T>(call, LOGITS), data<int32_t>(call, LABELS),
-                                          data<float>(call, CW), data<double>(call, INV), adds(call, LOSS));
+    OPERANDS(cross_entropy);
+    cross_entropy_kernel<T><<<1, THREADS, 0, stream(call)>>>(
+        call->t[ARG(probs)].rows, call->t[ARG(probs)].cols, data<double>(call, ARG(loss)),
+        data<float>(call, ARG(probs)), data<T>(call, ARG(logits)), data<int32_t>(call, ARG(labels)),
+        data<float>(call, ARG(cw)), data<double>(call, ARG(inv)), adds(call, ARG(loss)));
     launched(call, "cross_entropy");
 }
 
 template <typename T> static void cross_entropy_din(const tri_call *call) {
-    enum { DLOGITS, PROBS, LABELS, CW, INV, SCALE };
-    int64_t n = elements(call, DLOGITS);
+    OPERANDS(cross_entropy_din);
+    int64_t n = elements(call, ARG(dlogits));
     if (n == 0) return;
     cross_entropy_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
-        call->t[DLOGITS].rows, call->t[DLOGITS].cols, data<T>(call, DLOGITS), data<float>(call, PROBS),
-        data<int32_t>(call, LABELS), data<float>(call, CW), data<double>(call, INV), data<float>(call, SCALE),
-        adds(call, DLOGITS));
+        call->t[ARG(dlogits)].rows, call->t[ARG(dlogits)].cols, data<T>(call, ARG(dlogits)),
+        data<float>(call, ARG(probs)), data<int32_t>(call, ARG(labels)), data<float>(call, ARG(cw)),
+        data<double>(call, ARG(inv)), data<float>(call, ARG(scale)), adds(call, ARG(dlogits)));
     launched(call, "cross_entropy_din");
 }
 

@@ -123,7 +123,8 @@ static int warps_for(int64_t cols, int all_aligned) {
     }
 
 template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
-    a.rows = call->t[0].rows, a.cols = call->t[0].cols, a.eps = call->attr->eps;
+    OPERANDS(norm); /* dropout_add_norm has y first, too */
+    a.rows = call->t[ARG(y)].rows, a.cols = call->t[ARG(y)].cols, a.eps = call->attr->eps;
     if (a.rows * a.cols == 0) return;
     int warps = warps_for(a.cols, aligned(a.x) && aligned(a.res) && aligned(a.g) && aligned(a.b) && aligned(a.y) &&
                                       aligned(a.xhat));
@@ -137,19 +138,19 @@ template <typename T> static void norm_rows(const tri_call *call, norm_args a) {
 }
 
 template <typename T> static void norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, G, B };
+    OPERANDS(norm);
     norm_args a = {};
-    a.x = call->t[X].data, a.g = call->t[G].data, a.b = call->t[B].data;
-    a.y = call->t[Y].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD);
+    a.x = call->t[ARG(x)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
+    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
     norm_rows<T>(call, a);
 }
 
 template <typename T> static void dropout_add_norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
+    OPERANDS(dropout_add_norm);
     norm_args a = {};
-    a.x = call->t[X].data, a.res = call->t[RES].data, a.g = call->t[G].data, a.b = call->t[B].data;
-    a.y = call->t[Y].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD);
-    a.key = data<int32_t>(call, KEY), a.drop = dropper_of(call);
+    a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
+    a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
+    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call);
     norm_rows<T>(call, a);
 }
 

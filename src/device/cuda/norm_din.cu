@@ -138,11 +138,12 @@ template <typename T> static int launch_din(const tri_call *call, const norm_din
 }
 
 template <typename T> static void norm_din(const tri_call *call) {
-    enum { DX, DY, XHAT, RSTD, G };
+    OPERANDS(norm_din);
     norm_din_args a = {};
-    a.dx = call->t[DX].data, a.add_dx = adds(call, DX);
-    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
-    a.rows = call->t[DX].rows, a.cols = call->t[DX].cols;
+    a.dx = call->t[ARG(dx)].data, a.add_dx = adds(call, ARG(dx));
+    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
+    a.g = call->t[ARG(g)].data;
+    a.rows = call->t[ARG(dx)].rows, a.cols = call->t[ARG(dx)].cols;
     if (a.rows * a.cols == 0) return;
     if (!launch_din<T>(call, a, column_runs(a.rows, a.cols)))
         norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
@@ -150,34 +151,37 @@ template <typename T> static void norm_din(const tri_call *call) {
 }
 
 template <typename T> static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
+    OPERANDS(dropout_add_norm_din);
     norm_din_args a = {};
-    a.dx = call->t[DX].data, a.dres = call->t[DRES].data, a.add_dx = adds(call, DX), a.add_dres = adds(call, DRES);
-    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rstd = data<float>(call, RSTD), a.g = call->t[G].data;
-    a.key = data<int32_t>(call, KEY), a.drop = dropper_of(call);
-    a.rows = call->t[DX].rows, a.cols = call->t[DX].cols;
-    int norm_sums = call->t[DG].data || call->t[DB].data, bias_sums = call->t[DBIAS].data != NULL;
+    a.dx = call->t[ARG(dx)].data, a.dres = call->t[ARG(dres)].data, a.add_dx = adds(call, ARG(dx)),
+    a.add_dres = adds(call, ARG(dres));
+    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
+    a.g = call->t[ARG(g)].data;
+    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call);
+    a.rows = call->t[ARG(dx)].rows, a.cols = call->t[ARG(dx)].cols;
+    int norm_sums = call->t[ARG(dg)].data || call->t[ARG(db)].data, bias_sums = call->t[ARG(dbias)].data != NULL;
     if (norm_sums || bias_sums) a.part = static_cast<float *>(call->work);
     int runs = column_runs(a.rows, a.cols);
     if (a.cols == 0) return;
     if (launch_din<T>(call, a, runs)) {
-        column_sums to = {{operand(call, DB), operand(call, DG), operand(call, DBIAS)},
-                          {adds(call, DB), adds(call, DG), adds(call, DBIAS)}};
+        column_sums to = {{operand(call, ARG(db)), operand(call, ARG(dg)), operand(call, ARG(dbias))},
+                          {adds(call, ARG(db)), adds(call, ARG(dg)), adds(call, ARG(dbias))}};
         if (a.part) end_columns(call, a.cols, runs, COLUMN_SUMS, to);
     } else {
-        column_sums to = {{operand(call, DBIAS)}, {adds(call, DBIAS)}};
+        column_sums to = {{operand(call, ARG(dbias))}, {adds(call, ARG(dbias))}};
         if (a.rows) norm_din_any_kernel<T><<<(unsigned)a.rows, 128, 0, stream(call)>>>(a);
-        if (norm_sums) norm_dw_on<T>(call, DG, DB, a);
+        if (norm_sums) norm_dw_on<T>(call, ARG(dg), ARG(db), a);
         if (bias_sums) sum_columns(call, a.rows, a.cols, sum_of<T>{(const T *)a.dx}, aligned(a.dx), to);
     }
     launched(call, "dropout_add_norm_din");
 }
 
 template <typename T> static void norm_dw(const tri_call *call) {
-    enum { DG, DB, DY, XHAT };
+    OPERANDS(norm_dw);
     norm_din_args a = {};
-    a.dy = call->t[DY].data, a.xhat = call->t[XHAT].data, a.rows = call->t[DY].rows, a.cols = call->t[DY].cols;
-    norm_dw_on<T>(call, DG, DB, a);
+    a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rows = call->t[ARG(dy)].rows,
+    a.cols = call->t[ARG(dy)].cols;
+    norm_dw_on<T>(call, ARG(dg), ARG(db), a);
     launched(call, "norm_dw");
 }
 

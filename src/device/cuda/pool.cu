@@ -34,27 +34,28 @@ static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *
 }
 
 template <typename T> static void pool(const tri_call *call) {
-    enum { Y, X, SEQ };
-    if (elements(call, Y) == 0) return;
-    pool_kernel<T><<<(unsigned)call->t[Y].rows, THREADS, 0, stream(call)>>>(
-        call->t[Y].cols, data<T>(call, Y), data<T>(call, X), data<int32_t>(call, SEQ), call->op == TRI_OP_pool_mean);
+    OPERANDS(pool_first); /* as those of pool_mean */
+    if (elements(call, ARG(y)) == 0) return;
+    pool_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
+        call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)),
+        call->op == TRI_OP_pool_mean);
     launched(call, "pool");
 }
 
 template <typename T> static void pool_din(const tri_call *call) {
-    enum { DX, DY, SEQ };
-    if (elements(call, DX) == 0) return;
-    pool_din_kernel<T><<<(unsigned)call->t[DX].rows, THREADS, 0, stream(call)>>>(
-        call->t[DY].rows, call->t[DX].cols, data<T>(call, DX), data<T>(call, DY), data<int32_t>(call, SEQ),
-        call->op == TRI_OP_pool_mean_din, adds(call, DX));
+    OPERANDS(pool_first_din); /* as those of pool_mean_din */
+    if (elements(call, ARG(dx)) == 0) return;
+    pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
+        call->t[ARG(dy)].rows, call->t[ARG(dx)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
+        data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
     launched(call, "pool_din");
 }
 
 template <typename T> static void tokens_whole_din(const tri_call *call) {
-    enum { DX, DY };
-    int64_t n = elements(call, DX);
-    map1_on<same_op, T, T>(call, n, data<T>(call, DX), data<T>(call, DY) + call->attr->part * n, adds(call, DX),
-                           "tokens_whole_din");
+    OPERANDS(tokens_whole_din);
+    int64_t n = elements(call, ARG(dx));
+    map1_on<same_op, T, T>(call, n, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)) + call->attr->part * n,
+                           adds(call, ARG(dx)), "tokens_whole_din");
 }
 
 const tri_kernel_row tri__cuda_pool[] = {

@@ -34,17 +34,18 @@ static __global__ void sumsq_end(double *sum, const double *part, int add) {
 }
 
 template <typename T> static void sumsq_of(const tri_call *call) {
-    enum { SUM, X };
-    const T *x = data<T>(call, X);                   /* [K] */
+    OPERANDS(sumsq);
+    const T *x = data<T>(call, ARG(x));               /* [K] */
     double *part = static_cast<double *>(call->work); /* [SUM_BLOCKS] */
-    sumsq_parts<T><<<SUM_BLOCKS, THREADS, 0, stream(call)>>>(elements(call, X), part, x, aligned(x));
-    sumsq_end<<<1, THREADS, 0, stream(call)>>>(data<double>(call, SUM), part, adds(call, SUM));
+    sumsq_parts<T><<<SUM_BLOCKS, THREADS, 0, stream(call)>>>(elements(call, ARG(x)), part, x, aligned(x));
+    sumsq_end<<<1, THREADS, 0, stream(call)>>>(data<double>(call, ARG(sum)), part, adds(call, ARG(sum)));
     launched(call, "sumsq");
 }
 
 static void sumsq(const tri_call *call) {
-    if (call->dtype[1] == TRI_F32) sumsq_of<float>(call);
-    else if (call->dtype[1] == TRI_BF16) sumsq_of<bf16>(call);
+    OPERANDS(sumsq);
+    if (call->dtype[ARG(x)] == TRI_F32) sumsq_of<float>(call);
+    else if (call->dtype[ARG(x)] == TRI_BF16) sumsq_of<bf16>(call);
     else sumsq_of<f16>(call);
 }
 
@@ -60,10 +61,10 @@ static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, co
 }
 
 static void clip(const tri_call *call) {
-    enum { COEF, APPLY, NORM, SUMS, SCALE };
-    clip_kernel<<<1, 1, 0, stream(call)>>>(data<float>(call, COEF), data<int32_t>(call, APPLY),
-                                           data<double>(call, NORM), data<double>(call, SUMS), call->t[SUMS].cols,
-                                           data<float>(call, SCALE), call->attr->max_norm);
+    OPERANDS(clip);
+    clip_kernel<<<1, 1, 0, stream(call)>>>(
+        data<float>(call, ARG(coef)), data<int32_t>(call, ARG(apply)), data<double>(call, ARG(norm)),
+        data<double>(call, ARG(sums)), call->t[ARG(sums)].cols, data<float>(call, ARG(scale)), call->attr->max_norm);
     launched(call, "clip");
 }
 
@@ -102,17 +103,18 @@ static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *
 
 enum { UPDATE_WIDE = 4 };
 
-/* `copy` is the operand that takes the new weights, 0 none; gradient is the one of g, and hyper, coef and apply follow
- * it. */
+/* `gradient` is the operand g, which hyper, coef and apply follow; `copy` the one that takes the new weights, 0 none.
+ */
 template <typename G, typename C> static void update(const tri_call *call, int copy, int gradient) {
-    enum { P, M, V };
-    int64_t n = elements(call, P);
+    OPERANDS(adamw);
+    int64_t n = elements(call, ARG(p));
+    int after = gradient - ARG(g);
     if (n == 0) return;
-    float *p = data<float>(call, P), *m = data<float>(call, M), *v = data<float>(call, V); /* [K] */
-    const G *g = data<G>(call, gradient);                                                  /* [K] */
-    C *to = copy ? data<C>(call, copy) : nullptr;                                          /* [K] */
-    const float *hyper = data<float>(call, gradient + 1), *coef = data<float>(call, gradient + 2);
-    const int32_t *apply = data<int32_t>(call, gradient + 3);
+    float *p = data<float>(call, ARG(p)), *m = data<float>(call, ARG(m)), *v = data<float>(call, ARG(v)); /* [K] */
+    const G *g = data<G>(call, gradient);                                                                 /* [K] */
+    C *to = copy ? data<C>(call, copy) : nullptr;                                                         /* [K] */
+    const float *hyper = data<float>(call, after + ARG(hyper)), *coef = data<float>(call, after + ARG(coef));
+    const int32_t *apply = data<int32_t>(call, after + ARG(apply));
     moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay};
     int wide_ok = aligned(p) && aligned(m) && aligned(v) && aligned(g) && aligned(to);
     if (wide_ok)
@@ -131,20 +133,23 @@ template <typename G> static void update_copy(const tri_call *call, int copy, in
 }
 
 static void adamw(const tri_call *call) {
-    enum { G = 3 };
-    if (call->dtype[G] == TRI_F32) update<float, float>(call, 0, G);
-    else if (call->dtype[G] == TRI_BF16) update<bf16, float>(call, 0, G);
-    else update<f16, float>(call, 0, G);
+    OPERANDS(adamw);
+    if (call->dtype[ARG(g)] == TRI_F32) update<float, float>(call, 0, ARG(g));
+    else if (call->dtype[ARG(g)] == TRI_BF16) update<bf16, float>(call, 0, ARG(g));
+    else update<f16, float>(call, 0, ARG(g));
 }
 
 static void adamw_copy(const tri_call *call) {
-    enum { COPY = 3, G };
-    if (call->dtype[G] == TRI_F32) update_copy<float>(call, COPY, G);
-    else if (call->dtype[G] == TRI_BF16) update_copy<bf16>(call, COPY, G);
-    else update_copy<f16>(call, COPY, G);
+    OPERANDS(adamw_copy);
+    if (call->dtype[ARG(g)] == TRI_F32) update_copy<float>(call, ARG(copy), ARG(g));
+    else if (call->dtype[ARG(g)] == TRI_BF16) update_copy<bf16>(call, ARG(copy), ARG(g));
+    else update_copy<f16>(call, ARG(copy), ARG(g));
 }
 
-template <typename T> static void accumulate(const tri_call *call) { map1<same_op, T, T>(call, 0, 1, "accumulate"); }
+template <typename T> static void accumulate(const tri_call *call) {
+    OPERANDS(accumulate);
+    map1<same_op, T, T>(call, ARG(y), ARG(x), "accumulate");
+}
 
 #define ROWS(op, run, ...) \
     {op, TRI_F32, run, __VA_ARGS__}, {op, TRI_BF16, run, __VA_ARGS__}, { op, TRI_F16, run, __VA_ARGS__ }

@@ -17,7 +17,7 @@ static const double NAP =
     100e-6; /* seconds; what a system wakes up late. Shorter sleeps are put off to the next kernel */
 
 static void nothing(const tri_call *call) {
-    if (call->op == TRI_OP_clip) *(int32_t *)call->t[tri__op_arg(TRI_OP_clip, "apply")].data = 1;
+    if (call->op == TRI_OP_clip) *(int32_t *)call->t[TRI_ARG(clip, apply)].data = 1;
 }
 
 /* The sum over sequences of length squared, where the operation is told of sequences. */

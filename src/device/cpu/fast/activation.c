@@ -8,28 +8,29 @@ enum { CHUNK = 8192, ENOUGH = 1 << 14 }; /* elements */
 static int64_t chunk_size(int64_t n, int64_t i) { return n - i < CHUNK ? n - i : CHUNK; }
 
 static void gelu(const tri_call *call) {
-    enum { Y, X };
+    OPERANDS(gelu);
     const tri_simd *simd = tri__simd();
-    int64_t n = elements(call, X);
+    int64_t n = elements(call, ARG(x));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK) simd->gelu(chunk_size(n, i), f32(call, X) + i, f32(call, Y) + i);
+    for (int64_t i = 0; i < n; i += CHUNK) simd->gelu(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i);
 }
 
 static void gelu_din(const tri_call *call) {
-    enum { DX, DY, X };
+    OPERANDS(gelu_din);
     const tri_simd *simd = tri__simd();
-    int64_t n = elements(call, X);
+    int64_t n = elements(call, ARG(x));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK)
-        simd->gelu_din(chunk_size(n, i), f32(call, DY) + i, f32(call, X) + i, f32(call, DX) + i, adds(call, DX));
+        simd->gelu_din(chunk_size(n, i), f32(call, ARG(dy)) + i, f32(call, ARG(x)) + i, f32(call, ARG(dx)) + i,
+                       adds(call, ARG(dx)));
 }
 
 static void hyperbolic_tangent(const tri_call *call) {
-    enum { Y, X };
+    OPERANDS(tanh);
     const tri_simd *simd = tri__simd();
-    int64_t n = elements(call, X);
+    int64_t n = elements(call, ARG(x));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK) simd->tanh(chunk_size(n, i), f32(call, X) + i, f32(call, Y) + i);
+    for (int64_t i = 0; i < n; i += CHUNK) simd->tanh(chunk_size(n, i), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i);
 }
 
 static void sum_two(int64_t n, const float *a, const float *b, float *y) {
@@ -37,25 +38,25 @@ static void sum_two(int64_t n, const float *a, const float *b, float *y) {
 }
 
 static void add(const tri_call *call) {
-    enum { Y, A, B };
-    int64_t n = elements(call, A);
+    OPERANDS(add);
+    int64_t n = elements(call, ARG(a));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK)
-        sum_two(chunk_size(n, i), f32(call, A) + i, f32(call, B) + i, f32(call, Y) + i);
+        sum_two(chunk_size(n, i), f32(call, ARG(a)) + i, f32(call, ARG(b)) + i, f32(call, ARG(y)) + i);
 }
 
 static void add_din(const tri_call *call) {
-    enum { DA, DB, DY };
-    int64_t n = elements(call, DY);
+    OPERANDS(add_din);
+    int64_t n = elements(call, ARG(dy));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK)
-        for (int k = DA; k <= DB; k++) {
+        for (int k = ARG(da); k <= ARG(db); k++) {
             if (!f32(call, k)) continue;
             float *to = f32(call, k) + i;
             if (adds(call, k))
-                sum_two(chunk_size(n, i), to, f32(call, DY) + i, to);
+                sum_two(chunk_size(n, i), to, f32(call, ARG(dy)) + i, to);
             else
-                memmove(to, f32(call, DY) + i, (size_t)chunk_size(n, i) * 4);
+                memmove(to, f32(call, ARG(dy)) + i, (size_t)chunk_size(n, i) * 4);
         }
 }
 

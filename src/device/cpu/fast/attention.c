@@ -63,77 +63,77 @@ static int64_t bytes_of(const tri_call *call, tri_workspace w) {
 }
 
 static void attention(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
+    OPERANDS(attention);
     const tri_simd *simd = tri__simd();
-    int64_t h = call->t[CTX].cols;
-    span s = span_of(call, SEQ, h);
+    int64_t h = call->t[ARG(ctx)].cols;
+    span s = span_of(call, ARG(seq), h);
     fit_threads(&s, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
-        head.ctx = f32(call, CTX) + t0 * h + a * s.d;
-        head.lse = f32(call, LSE) ? f32(call, LSE) + t0 * s.heads + a : NULL;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
         if (head.len > 0) simd->head(&head);
     }
-    clear_rest(call, CTX, s.seq[s.sequences]);
-    clear_rest(call, LSE, s.seq[s.sequences]);
+    clear_rest(call, ARG(ctx), s.seq[s.sequences]);
+    clear_rest(call, ARG(lse), s.seq[s.sequences]);
 }
 
 static void attention_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    OPERANDS(attention_din);
     const tri_simd *simd = tri__simd();
-    int64_t h = call->t[DCTX].cols;
-    span s = span_of(call, SEQ, h);
+    int64_t h = call->t[ARG(dctx)].cols;
+    span s = span_of(call, ARG(seq), h);
     fit_threads(&s, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, QKV, KEY, h);
+        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
-        head.ctx = f32(call, CTX) + t0 * h + a * s.d;
-        head.dctx = f32(call, DCTX) + t0 * h + a * s.d;
-        head.lse = f32(call, LSE) + t0 * s.heads + a;
-        head.dq = f32(call, DQKV) + t0 * 3 * h + a * s.d;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
+        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * s.d;
+        head.lse = f32(call, ARG(lse)) + t0 * s.heads + a;
+        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * s.d;
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
-        head.acc = adds(call, DQKV);
+        head.acc = adds(call, ARG(dqkv));
         if (head.len > 0) simd->head_din(&head);
     }
-    clear_rest(call, DQKV, s.seq[s.sequences]);
+    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
 static void attention_first(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
+    OPERANDS(attention_first);
     const tri_simd *simd = tri__simd();
-    int64_t h = call->t[CTX].cols;
-    span s = span_of(call, SEQ, h);
+    int64_t h = call->t[ARG(ctx)].cols;
+    span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, QKV, KEY, h);
-        head.ctx = f32(call, CTX) + i * s.d;
-        head.lse = f32(call, LSE) ? f32(call, LSE) + i : NULL;
+        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        head.ctx = f32(call, ARG(ctx)) + i * s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
         simd->head_first(&head);
     }
 }
 
 static void attention_first_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
+    OPERANDS(attention_first_din);
     const tri_simd *simd = tri__simd();
-    int64_t h = call->t[DCTX].cols;
-    span s = span_of(call, SEQ, h);
+    int64_t h = call->t[ARG(dctx)].cols;
+    span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, QKV, KEY, h);
-        head.ctx = f32(call, CTX) + i * s.d;
-        head.dctx = f32(call, DCTX) + i * s.d;
-        head.lse = f32(call, LSE) + i;
-        head.dq = f32(call, DQKV) + (head.q - f32(call, QKV));
+        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        head.ctx = f32(call, ARG(ctx)) + i * s.d;
+        head.dctx = f32(call, ARG(dctx)) + i * s.d;
+        head.lse = f32(call, ARG(lse)) + i;
+        head.dq = f32(call, ARG(dqkv)) + (head.q - f32(call, ARG(qkv)));
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
-        head.acc = adds(call, DQKV);
+        head.acc = adds(call, ARG(dqkv));
         simd->head_first_din(&head);
     }
-    clear_rest(call, DQKV, s.seq[s.sequences]);
+    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
 const tri_kernel_row tri__cpu_attention_fast[] = {

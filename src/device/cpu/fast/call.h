@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 #include "device/device.h"
+#include "device/operands.h"
 
 static inline float *f32(const tri_call *call, int k) { return call->t[k].data; }
 static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k].data; }

@@ -25,14 +25,14 @@ static void add_rows(int64_t h, const float *word, const float *position, const 
 }
 
 static void embed(const tri_call *call) {
-    enum { Y, IDS, POS, WORD, POSITION, TYPE };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);             /* [T] */
-    const float *positions = f32(call, POSITION), *type = f32(call, TYPE);  /* [P,H], [Y,H] or NULL */
-    int64_t rows = call->t[Y].rows, h = call->t[Y].cols;
+    OPERANDS(embed);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos));            /* [T] */
+    const float *positions = f32(call, ARG(position)), *type = f32(call, ARG(type)); /* [P,H], [Y,H] or NULL */
+    int64_t rows = call->t[ARG(y)].rows, h = call->t[ARG(y)].cols;
 #pragma omp parallel for schedule(static, ROWS) num_threads(threads_for(call, rows * h, ENOUGH))
     for (int64_t t = 0; t < rows; t++)
-        add_rows(h, word_at(call, WORD, ids[t], h), positions ? positions + pos[t] * h : NULL, type,
-                 f32(call, Y) + t * h);
+        add_rows(h, word_at(call, ARG(word), ids[t], h), positions ? positions + pos[t] * h : NULL, type,
+                 f32(call, ARG(y)) + t * h);
 }
 
 static void clear(const tri_call *call, int k) {
@@ -45,15 +45,15 @@ static void clear(const tri_call *call, int k) {
 
 /* Columns j to j + n - 1 of all tables; rows of padding get nothing. */
 static void scatter(const tri_call *call, int64_t j, int64_t n) {
-    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);
-    int64_t rows = call->t[DY].rows, h = call->t[DY].cols;
-    float *restrict dtype = f32(call, DTYPE) + j;
+    OPERANDS(embed_dw);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos));
+    int64_t rows = call->t[ARG(dy)].rows, h = call->t[ARG(dy)].cols;
+    float *restrict dtype = f32(call, ARG(dtype)) + j;
     for (int64_t t = 0; t < rows; t++) {
-        const float *restrict dy = f32(call, DY) + t * h + j;
-        float *restrict dword = ids[t] + 1 == call->attr->pad ? NULL : word_at(call, DWORD, ids[t], h);
+        const float *restrict dy = f32(call, ARG(dy)) + t * h + j;
+        float *restrict dword = ids[t] + 1 == call->attr->pad ? NULL : word_at(call, ARG(dword), ids[t], h);
         int no_position = pos[t] + 1 == call->attr->pad_position;
-        float *restrict dposition = no_position ? NULL : f32(call, DPOSITION) + pos[t] * h + j;
+        float *restrict dposition = no_position ? NULL : f32(call, ARG(dposition)) + pos[t] * h + j;
         for (int64_t i = 0; dword && i < n; i++) dword[j + i] += dy[i];
         for (int64_t i = 0; dposition && i < n; i++) dposition[i] += dy[i];
         for (int64_t i = 0; i < n; i++) dtype[i] += dy[i];
@@ -61,11 +61,11 @@ static void scatter(const tri_call *call, int64_t j, int64_t n) {
 }
 
 static void embed_dw(const tri_call *call) {
-    enum { DWORD, DPOSITION, DTYPE, DY };
-    int64_t h = call->t[DY].cols;
-#pragma omp parallel num_threads(threads_for(call, elements(call, DY) + elements(call, DWORD), ENOUGH))
+    OPERANDS(embed_dw);
+    int64_t h = call->t[ARG(dy)].cols;
+#pragma omp parallel num_threads(threads_for(call, elements(call, ARG(dy)) + elements(call, ARG(dword)), ENOUGH))
     {
-        for (int k = DWORD; k <= DTYPE; k++) clear(call, k);
+        for (int k = ARG(dword); k <= ARG(dtype); k++) clear(call, k);
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j += COLUMNS) scatter(call, j, h - j < COLUMNS ? h - j : COLUMNS);
     }

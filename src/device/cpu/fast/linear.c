@@ -15,31 +15,54 @@ static void gemm(const tri_call *call, tri_gemm g) {
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */
 static void linear(const tri_call *call) {
-    enum { Y, X, W, B };
-    gemm(call, (tri_gemm){.m = call->t[X].rows, .n = call->t[W].rows, .k = call->t[X].cols, .a = f32(call, X),
-                          .b = f32(call, W), .b_turned = 1, .bias = f32(call, B), .c = f32(call, Y)});
+    OPERANDS(linear);
+    gemm(call, (tri_gemm){.m = call->t[ARG(x)].rows,
+                          .n = call->t[ARG(w)].rows,
+                          .k = call->t[ARG(x)].cols,
+                          .a = f32(call, ARG(x)),
+                          .b = f32(call, ARG(w)),
+                          .b_turned = 1,
+                          .bias = f32(call, ARG(b)),
+                          .c = f32(call, ARG(y))});
 }
 
 /* h as above, kept where wanted; y = gelu(h) */
 static void linear_gelu(const tri_call *call) {
-    enum { Y, H, X, W, B };
-    gemm(call, (tri_gemm){.m = call->t[X].rows, .n = call->t[W].rows, .k = call->t[X].cols, .a = f32(call, X),
-                          .b = f32(call, W), .b_turned = 1, .bias = f32(call, B),
-                          .c = f32(call, H) ? f32(call, H) : f32(call, Y), .activated = f32(call, Y)});
+    OPERANDS(linear_gelu);
+    gemm(call, (tri_gemm){.m = call->t[ARG(x)].rows,
+                          .n = call->t[ARG(w)].rows,
+                          .k = call->t[ARG(x)].cols,
+                          .a = f32(call, ARG(x)),
+                          .b = f32(call, ARG(w)),
+                          .b_turned = 1,
+                          .bias = f32(call, ARG(b)),
+                          .c = f32(call, ARG(h)) ? f32(call, ARG(h)) : f32(call, ARG(y)),
+                          .activated = f32(call, ARG(y))});
 }
 
 /* dx[T,I] = dy[T,O] w[O,I] */
 static void linear_din(const tri_call *call) {
-    enum { DX, DY, W };
-    gemm(call, (tri_gemm){.m = call->t[DY].rows, .n = call->t[W].cols, .k = call->t[DY].cols, .a = f32(call, DY),
-                          .b = f32(call, W), .c = f32(call, DX), .add = adds(call, DX)});
+    OPERANDS(linear_din);
+    gemm(call, (tri_gemm){.m = call->t[ARG(dy)].rows,
+                          .n = call->t[ARG(w)].cols,
+                          .k = call->t[ARG(dy)].cols,
+                          .a = f32(call, ARG(dy)),
+                          .b = f32(call, ARG(w)),
+                          .c = f32(call, ARG(dx)),
+                          .add = adds(call, ARG(dx))});
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
-    enum { DW, DY, X };
-    gemm(call, (tri_gemm){.m = call->t[DY].cols, .n = call->t[X].cols, .k = call->t[DY].rows, .a = f32(call, DY),
-                          .a_turned = 1, .b = f32(call, X), .c = f32(call, DW), .add = adds(call, DW)});
+    OPERANDS(linear_dw);
+    gemm(call, (tri_gemm){.m = call->t[ARG(dy)].cols,
+                          .n = call->t[ARG(x)].cols,
+                          .k = call->t[ARG(dy)].rows,
+                          .a = f32(call, ARG(dy)),
+                          .a_turned = 1,
+                          .b = f32(call, ARG(x)),
+                          .c = f32(call, ARG(dw)),
+                          .add = adds(call, ARG(dw))});
 }
 
 const tri_kernel_row tri__cpu_linear_fast[] = {

@@ -25,55 +25,55 @@ static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */
 static void linear(const tri_call *call) {
-    enum { Y, X, W, B };
+    OPERANDS(linear);
     gemm(call,
-         (tri_half_gemm){.m = call->t[X].rows,
-                         .n = call->t[W].rows,
-                         .k = call->t[X].cols,
+         (tri_half_gemm){.m = call->t[ARG(x)].rows,
+                         .n = call->t[ARG(w)].rows,
+                         .k = call->t[ARG(x)].cols,
                          .b_turned = 1,
-                         .bias = call->t[B].data,
-                         .c = call->t[Y].data},
-         X, W);
+                         .bias = call->t[ARG(b)].data,
+                         .c = call->t[ARG(y)].data},
+         ARG(x), ARG(w));
 }
 
 /* h as above, kept where wanted; y = gelu(h rounded) */
 static void linear_gelu(const tri_call *call) {
-    enum { Y, H, X, W, B };
+    OPERANDS(linear_gelu);
     gemm(call,
-         (tri_half_gemm){.m = call->t[X].rows,
-                         .n = call->t[W].rows,
-                         .k = call->t[X].cols,
+         (tri_half_gemm){.m = call->t[ARG(x)].rows,
+                         .n = call->t[ARG(w)].rows,
+                         .k = call->t[ARG(x)].cols,
                          .b_turned = 1,
-                         .bias = call->t[B].data,
-                         .c = call->t[H].data,
-                         .activated = call->t[Y].data},
-         X, W);
+                         .bias = call->t[ARG(b)].data,
+                         .c = call->t[ARG(h)].data,
+                         .activated = call->t[ARG(y)].data},
+         ARG(x), ARG(w));
 }
 
 /* dx[T,I] = dy[T,O] w[O,I] */
 static void linear_din(const tri_call *call) {
-    enum { DX, DY, W };
+    OPERANDS(linear_din);
     gemm(call,
-         (tri_half_gemm){.m = call->t[DY].rows,
-                         .n = call->t[W].cols,
-                         .k = call->t[DY].cols,
-                         .c = call->t[DX].data,
-                         .add = adds(call, DX)},
-         DY, W);
+         (tri_half_gemm){.m = call->t[ARG(dy)].rows,
+                         .n = call->t[ARG(w)].cols,
+                         .k = call->t[ARG(dy)].cols,
+                         .c = call->t[ARG(dx)].data,
+                         .add = adds(call, ARG(dx))},
+         ARG(dy), ARG(w));
 }
 
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
-    enum { DW, DY, X };
+    OPERANDS(linear_dw);
     gemm(call,
-         (tri_half_gemm){.m = call->t[DY].cols,
-                         .n = call->t[X].cols,
-                         .k = call->t[DY].rows,
+         (tri_half_gemm){.m = call->t[ARG(dy)].cols,
+                         .n = call->t[ARG(x)].cols,
+                         .k = call->t[ARG(dy)].rows,
                          .a_turned = 1,
-                         .c = call->t[DW].data,
-                         .wide = call->dtype[DW] == TRI_F32,
-                         .add = adds(call, DW)},
-         DY, X);
+                         .c = call->t[ARG(dw)].data,
+                         .wide = call->dtype[ARG(dw)] == TRI_F32,
+                         .add = adds(call, ARG(dw))},
+         ARG(dy), ARG(x));
 }
 
 void tri__cpu_fast_half_rows(tri_kernel_table *table) {

@@ -22,53 +22,58 @@ static void run_dropout(const tri_call *call, int to, int from, int key) {
 }
 
 static void norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, G, B };
+    OPERANDS(norm);
     run_norm(call,
-             &(tri_norm_rows){.h = call->t[X].cols,
-                              .x = f32(call, X),
-                              .g = f32(call, G),
-                              .b = f32(call, B),
-                              .y = f32(call, Y),
-                              .xhat = f32(call, XHAT),
-                              .rstd = f32(call, RSTD),
+             &(tri_norm_rows){.h = call->t[ARG(x)].cols,
+                              .x = f32(call, ARG(x)),
+                              .g = f32(call, ARG(g)),
+                              .b = f32(call, ARG(b)),
+                              .y = f32(call, ARG(y)),
+                              .xhat = f32(call, ARG(xhat)),
+                              .rstd = f32(call, ARG(rstd)),
                               .eps = call->attr->eps},
-             call->t[X].rows);
+             call->t[ARG(x)].rows);
 }
 
 static void norm_din(const tri_call *call) {
-    enum { DX, DY, XHAT, RSTD, G };
+    OPERANDS(norm_din);
     const tri_simd *simd = tri__simd();
-    tri_norm_din norm = {.h = call->t[DY].cols, .dy = f32(call, DY), .xhat = f32(call, XHAT), .rstd = f32(call, RSTD),
-                         .g = f32(call, G), .dres = f32(call, DX), .acc_dres = adds(call, DX)};
-    int64_t rows = call->t[DY].rows;
+    tri_norm_din norm = {.h = call->t[ARG(dy)].cols,
+                         .dy = f32(call, ARG(dy)),
+                         .xhat = f32(call, ARG(xhat)),
+                         .rstd = f32(call, ARG(rstd)),
+                         .g = f32(call, ARG(g)),
+                         .dres = f32(call, ARG(dx)),
+                         .acc_dres = adds(call, ARG(dx))};
+    int64_t rows = call->t[ARG(dy)].rows;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * norm.h, ENOUGH))
     for (int64_t t = 0; t < rows; t += ROWS) simd->norm_din(&norm, t, range_end(rows, t));
 }
 
 static void dropout(const tri_call *call) {
-    enum { Y, X, KEY };
-    run_dropout(call, Y, X, KEY);
+    OPERANDS(dropout);
+    run_dropout(call, ARG(y), ARG(x), ARG(key));
 }
 
 static void dropout_din(const tri_call *call) {
-    enum { DX, DY, KEY };
-    run_dropout(call, DX, DY, KEY);
+    OPERANDS(dropout_din);
+    run_dropout(call, ARG(dx), ARG(dy), ARG(key));
 }
 
 static void dropout_add_norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
+    OPERANDS(dropout_add_norm);
     run_norm(call,
-             &(tri_norm_rows){.drop = drop_of(call, KEY),
-                              .h = call->t[X].cols,
-                              .x = f32(call, X),
-                              .res = f32(call, RES),
-                              .g = f32(call, G),
-                              .b = f32(call, B),
-                              .y = f32(call, Y),
-                              .xhat = f32(call, XHAT),
-                              .rstd = f32(call, RSTD),
+             &(tri_norm_rows){.drop = drop_of(call, ARG(key)),
+                              .h = call->t[ARG(x)].cols,
+                              .x = f32(call, ARG(x)),
+                              .res = f32(call, ARG(res)),
+                              .g = f32(call, ARG(g)),
+                              .b = f32(call, ARG(b)),
+                              .y = f32(call, ARG(y)),
+                              .xhat = f32(call, ARG(xhat)),
+                              .rstd = f32(call, ARG(rstd)),
                               .eps = call->attr->eps},
-             call->t[X].rows);
+             call->t[ARG(x)].rows);
 }
 
 const tri_kernel_row tri__cpu_norm_fast[] = {

@@ -59,36 +59,37 @@ static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const
 }
 
 static void bias_dw(const tri_call *call) {
-    enum { DB, DY };
-    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), NULL, DB, -1}, NULL, NULL);
+    OPERANDS(bias_dw);
+    sum_rows(call, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, 1, &(summed){f32(call, ARG(dy)), NULL, ARG(db), -1},
+             NULL, NULL);
 }
 
 static void norm_dw(const tri_call *call) {
-    enum { DG, DB, DY, XHAT };
-    sum_rows(call, call->t[DY].rows, call->t[DY].cols, 1, &(summed){f32(call, DY), f32(call, XHAT), DB, DG}, NULL,
-             NULL);
+    OPERANDS(norm_dw);
+    sum_rows(call, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, 1,
+             &(summed){f32(call, ARG(dy)), f32(call, ARG(xhat)), ARG(db), ARG(dg)}, NULL, NULL);
 }
 
 static void make_norm_din(const void *what, int64_t t0, int64_t t1) { tri__simd()->norm_din(what, t0, t1); }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
-    const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
-    tri_norm_din norm = {.drop = drop_of(call, KEY),
-                         .h = call->t[DY].cols,
+    OPERANDS(dropout_add_norm_din);
+    const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
+    tri_norm_din norm = {.drop = drop_of(call, ARG(key)),
+                         .h = call->t[ARG(dy)].cols,
                          .dy = dy,
                          .xhat = xhat,
-                         .rstd = f32(call, RSTD),
-                         .g = f32(call, G),
-                         .dx = f32(call, DX),
-                         .dres = f32(call, DRES),
-                         .acc_dx = adds(call, DX),
-                         .acc_dres = adds(call, DRES)};
+                         .rstd = f32(call, ARG(rstd)),
+                         .g = f32(call, ARG(g)),
+                         .dx = f32(call, ARG(dx)),
+                         .dres = f32(call, ARG(dres)),
+                         .acc_dx = adds(call, ARG(dx)),
+                         .acc_dres = adds(call, ARG(dres))};
     summed of[MOST_SUMS];
     int n = 0;
-    if (f32(call, DG) || f32(call, DB)) of[n++] = (summed){dy, xhat, DB, DG};
-    if (f32(call, DBIAS)) of[n++] = (summed){norm.dx, NULL, DBIAS, -1};
-    sum_rows(call, call->t[DY].rows, norm.h, n, of, make_norm_din, &norm);
+    if (f32(call, ARG(dg)) || f32(call, ARG(db))) of[n++] = (summed){dy, xhat, ARG(db), ARG(dg)};
+    if (f32(call, ARG(dbias))) of[n++] = (summed){norm.dx, NULL, ARG(dbias), -1};
+    sum_rows(call, call->t[ARG(dy)].rows, norm.h, n, of, make_norm_din, &norm);
 }
 
 typedef struct gelu_rows {
@@ -105,9 +106,10 @@ static void make_gelu_din(const void *what, int64_t t0, int64_t t1) {
 }
 
 static void gelu_din_db(const tri_call *call) {
-    enum { DX, DB, DY, X };
-    gelu_rows rows = {f32(call, DY), f32(call, X), f32(call, DX), call->t[DX].cols, adds(call, DX)};
-    sum_rows(call, call->t[DX].rows, rows.h, 1, &(summed){rows.dx, NULL, DB, -1}, make_gelu_din, &rows);
+    OPERANDS(gelu_din_db);
+    gelu_rows rows = {f32(call, ARG(dy)), f32(call, ARG(x)), f32(call, ARG(dx)), call->t[ARG(dx)].cols,
+                      adds(call, ARG(dx))};
+    sum_rows(call, call->t[ARG(dx)].rows, rows.h, 1, &(summed){rows.dx, NULL, ARG(db), -1}, make_gelu_din, &rows);
 }
 
 const tri_kernel_row tri__cpu_sums_fast[] = {

@@ -6,13 +6,13 @@
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14 }; /* floats */
 
 static void accumulate(const tri_call *call) {
-    enum { Y, X };
-    int64_t n = elements(call, Y);
-    int add = adds(call, Y);
+    OPERANDS(accumulate);
+    int64_t n = elements(call, ARG(y));
+    int add = adds(call, ARG(y));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK) {
-        float *y = f32(call, Y) + i;       /* [end] */
-        const float *x = f32(call, X) + i; /* [end] */
+        float *y = f32(call, ARG(y)) + i;       /* [end] */
+        const float *x = f32(call, ARG(x)) + i; /* [end] */
         int64_t end = n - i < CHUNK ? n - i : CHUNK;
         if (add)
             for (int64_t k = 0; k < end; k++) y[k] += x[k];
@@ -22,31 +22,40 @@ static void accumulate(const tri_call *call) {
 }
 
 static void sumsq(const tri_call *call) {
-    enum { SUM, X };
+    OPERANDS(sumsq);
     const tri_simd *simd = tri__simd();
-    int64_t n = elements(call, X), size = (n + BLOCKS - 1) / BLOCKS;
-    double *part = call->work, total = adds(call, SUM) ? *f64(call, SUM) : 0; /* part [BLOCKS] */
+    int64_t n = elements(call, ARG(x)), size = (n + BLOCKS - 1) / BLOCKS;
+    double *part = call->work, total = adds(call, ARG(sum)) ? *f64(call, ARG(sum)) : 0; /* part [BLOCKS] */
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < BLOCKS; i++) {
         int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
-        part[i] = simd->sumsq(end - begin, f32(call, X) + begin);
+        part[i] = simd->sumsq(end - begin, f32(call, ARG(x)) + begin);
     }
     for (int64_t i = 0; i < BLOCKS; i++) total += part[i];
-    *f64(call, SUM) = total;
+    *f64(call, ARG(sum)) = total;
 }
 
 static void adamw(const tri_call *call) {
-    enum { P, M, V, G, HYPER, COEF, APPLY };
-    if (!*i32(call, APPLY)) return;
+    OPERANDS(adamw);
+    if (!*i32(call, ARG(apply))) return;
     const tri_simd *simd = tri__simd();
     const tri_attr *attr = call->attr;
-    const float *hyper = f32(call, HYPER);
-    int64_t n = elements(call, P);
+    const float *hyper = f32(call, ARG(hyper));
+    int64_t n = elements(call, ARG(p));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += CHUNK) {
-        tri_adamw a = {.p = f32(call, P) + i, .m = f32(call, M) + i, .v = f32(call, V) + i, .g = f32(call, G) + i,
-                       .coef = *f32(call, COEF), .lr = hyper[0], .c1 = hyper[1], .c2 = hyper[2], .beta1 = attr->beta1,
-                       .beta2 = attr->beta2, .eps = attr->eps, .decay = attr->decay};
+        tri_adamw a = {.p = f32(call, ARG(p)) + i,
+                       .m = f32(call, ARG(m)) + i,
+                       .v = f32(call, ARG(v)) + i,
+                       .g = f32(call, ARG(g)) + i,
+                       .coef = *f32(call, ARG(coef)),
+                       .lr = hyper[0],
+                       .c1 = hyper[1],
+                       .c2 = hyper[2],
+                       .beta1 = attr->beta1,
+                       .beta2 = attr->beta2,
+                       .eps = attr->eps,
+                       .decay = attr->decay};
         simd->adamw(&a, n - i < CHUNK ? n - i : CHUNK);
     }
 }

@@ -6,46 +6,46 @@
 static int64_t count(const tri_call *call) { return call->t[0].rows * call->t[0].cols; }
 
 static void gelu(const tri_call *call) {
-    enum { Y, X };
-    const float *x = f32(call, X); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, gelu_at(x[i]));
+    OPERANDS(gelu);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, gelu_at(x[i]));
 }
 
 static void gelu_din(const tri_call *call) {
-    enum { DX, DY, X };
-    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * gelu_slope(x[i]));
+    OPERANDS(gelu_din);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_slope(x[i]));
 }
 
 static void gelu_din_db(const tri_call *call) {
-    enum { DX, DB, DY, X };
-    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * gelu_slope(x[i]));
-    sum_rows(call, DB, f32(call, DX), NULL, call->t[DX].rows, call->t[DX].cols);
+    OPERANDS(gelu_din_db);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_slope(x[i]));
+    sum_rows(call, ARG(db), f32(call, ARG(dx)), NULL, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols);
 }
 
 static void tanh_(const tri_call *call) {
-    enum { Y, X };
-    const float *x = f32(call, X); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, tanh(x[i]));
+    OPERANDS(tanh);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, tanh(x[i]));
 }
 
 static void tanh_din(const tri_call *call) {
-    enum { DX, DY, Y };
-    const float *dy = f32(call, DY), *y = f32(call, Y); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, dy[i] * (1 - (double)y[i] * y[i]));
+    OPERANDS(tanh_din);
+    const float *dy = f32(call, ARG(dy)), *y = f32(call, ARG(y)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * (1 - (double)y[i] * y[i]));
 }
 
 static void relu(const tri_call *call) {
-    enum { Y, X };
-    const float *x = f32(call, X); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, Y, i, x[i] < 0 ? 0 : x[i]);
+    OPERANDS(relu);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, x[i] < 0 ? 0 : x[i]);
 }
 
 static void relu_din(const tri_call *call) {
-    enum { DX, DY, Y };
-    const float *dy = f32(call, DY), *y = f32(call, Y); /* [T,H] */
-    for (int64_t i = 0; i < count(call); i++) store(call, DX, i, y[i] > 0 ? dy[i] : 0);
+    OPERANDS(relu_din);
+    const float *dy = f32(call, ARG(dy)), *y = f32(call, ARG(y)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, y[i] > 0 ? dy[i] : 0);
 }
 
 const tri_kernel_row tri__cpu_activation_reference[] = {

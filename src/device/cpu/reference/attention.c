@@ -36,7 +36,7 @@ static double kept(const head *a, int64_t query, int64_t other) {
 
 /* What `query` sees of the sequence, into row `to` of ctx and lse. */
 static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int64_t to) {
-    enum { CTX, LSE };
+    OPERANDS(attention);         /* as those of attention_first */
     double *out = a->call->work; /* [d] */
     double max = -INFINITY, sum = 0;
     for (int64_t t = begin; t < end; t++) {
@@ -49,29 +49,30 @@ static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int
         sum += p;
         for (int64_t c = 0; c < a->d; c++) out[c] += weight * a->qkv[column(a, t, 2, c)];
     }
-    store(a->call, LSE, to * a->call->attr->heads + a->h, max + log(sum));
-    for (int64_t c = 0; c < a->d; c++) store(a->call, CTX, to * a->H + a->h * a->d + c, out[c] / sum);
+    store(a->call, ARG(lse), to * a->call->attr->heads + a->h, max + log(sum));
+    for (int64_t c = 0; c < a->d; c++) store(a->call, ARG(ctx), to * a->H + a->h * a->d + c, out[c] / sum);
 }
 
 static void attention(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
-    const int32_t *seq = i32(call, SEQ); /* [S] */
-    int64_t S = call->t[SEQ].rows, T = call->t[CTX].rows, H = call->t[CTX].cols, heads = call->attr->heads;
+    OPERANDS(attention);
+    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
+    int64_t S = call->t[ARG(seq)].rows, T = call->t[ARG(ctx)].rows, H = call->t[ARG(ctx)].cols,
+            heads = call->attr->heads;
     for (int64_t s = 0; s + 1 < S; s++)
         for (int64_t h = 0; h < heads; h++) {
-            head a = head_at(call, QKV, KEY, H, h);
+            head a = head_at(call, ARG(qkv), ARG(key), H, h);
             for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend(&a, seq[s], seq[s + 1], t, t);
         }
-    for (int64_t i = seq[S - 1] * H; i < T * H; i++) store(call, CTX, i, 0);
-    for (int64_t i = seq[S - 1] * heads; i < T * heads; i++) store(call, LSE, i, 0);
+    for (int64_t i = seq[S - 1] * H; i < T * H; i++) store(call, ARG(ctx), i, 0);
+    for (int64_t i = seq[S - 1] * heads; i < T * heads; i++) store(call, ARG(lse), i, 0);
 }
 
 static void attention_first(const tri_call *call) {
-    enum { CTX, LSE, QKV, SEQ, KEY };
-    const int32_t *seq = i32(call, SEQ); /* [S] */
-    for (int64_t s = 0; s < call->t[CTX].rows; s++)
+    OPERANDS(attention_first);
+    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
+    for (int64_t s = 0; s < call->t[ARG(ctx)].rows; s++)
         for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, QKV, KEY, call->t[CTX].cols, h);
+            head a = head_at(call, ARG(qkv), ARG(key), call->t[ARG(ctx)].cols, h);
             attend(&a, seq[s], seq[s + 1], seq[s], s);
         }
 }
@@ -79,10 +80,10 @@ static void attention_first(const tri_call *call) {
 /* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. `row` is
  * what query has of dctx, ctx and lse. */
 static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t other, double *weight, double *ds) {
-    enum { DQKV, DCTX, QKV, CTX, LSE };
+    OPERANDS(attention_din); /* as those of attention_first_din */
     int64_t at = row * a->H + a->h * a->d;
-    const float *dctx = f32(a->call, DCTX) + at, *ctx = f32(a->call, CTX) + at; /* [d] */
-    double p = exp(score(a, query, other) - f32(a->call, LSE)[row * a->call->attr->heads + a->h]);
+    const float *dctx = f32(a->call, ARG(dctx)) + at, *ctx = f32(a->call, ARG(ctx)) + at; /* [d] */
+    double p = exp(score(a, query, other) - f32(a->call, ARG(lse))[row * a->call->attr->heads + a->h]);
     double m = kept(a, query, other), dp = 0, mean = 0; /* mean = sum_k p_k dp_k */
     for (int64_t c = 0; c < a->d; c++) {
         dp += m * dctx[c] * a->qkv[column(a, other, 2, c)];
@@ -94,7 +95,7 @@ static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t o
 
 /* The gradients of one row's query (it looks at all rows), key and value (all rows look at it). */
 static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
-    enum { DQKV, DCTX, QKV };
+    OPERANDS(attention_din);
     int64_t n = end - begin;
     double *out_ds = a->call->work, *in_ds = out_ds + n,
            *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
@@ -108,55 +109,55 @@ static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
         for (int64_t j = 0; j < n; j++) {
             dq += out_ds[j] * a->qkv[column(a, begin + j, 1, c)];
             dk += in_ds[j] * a->qkv[column(a, begin + j, 0, c)];
-            dv += in_weight[j] * f32(a->call, DCTX)[(begin + j) * a->H + a->h * a->d + c];
+            dv += in_weight[j] * f32(a->call, ARG(dctx))[(begin + j) * a->H + a->h * a->d + c];
         }
-        store(a->call, DQKV, column(a, row, 0, c), dq * scale);
-        store(a->call, DQKV, column(a, row, 1, c), dk * scale);
-        store(a->call, DQKV, column(a, row, 2, c), dv);
+        store(a->call, ARG(dqkv), column(a, row, 0, c), dq * scale);
+        store(a->call, ARG(dqkv), column(a, row, 1, c), dk * scale);
+        store(a->call, ARG(dqkv), column(a, row, 2, c), dv);
     }
 }
 
 static void attention_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    const int32_t *seq = i32(call, SEQ); /* [S] */
-    int64_t S = call->t[SEQ].rows, T = call->t[DQKV].rows, H = call->t[DCTX].cols;
+    OPERANDS(attention_din);
+    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
+    int64_t S = call->t[ARG(seq)].rows, T = call->t[ARG(dqkv)].rows, H = call->t[ARG(dctx)].cols;
     for (int64_t s = 0; s + 1 < S; s++)
         for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, QKV, KEY, H, h);
+            head a = head_at(call, ARG(qkv), ARG(key), H, h);
             for (int64_t t = seq[s]; t < seq[s + 1]; t++) attend_din(&a, seq[s], seq[s + 1], t);
         }
-    for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
+    for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
 }
 
 /* The gradients of a sequence's keys, values and first query, to which alone they are known. */
 static void attend_first_din(const head *a, int64_t begin, int64_t end, int64_t s) {
-    enum { DQKV, DCTX, QKV };
-    const float *dctx = f32(a->call, DCTX) + s * a->H + a->h * a->d; /* [d] */
-    double *dq = a->call->work;                                      /* [d] */
+    OPERANDS(attention_first_din);
+    const float *dctx = f32(a->call, ARG(dctx)) + s * a->H + a->h * a->d; /* [d] */
+    double *dq = a->call->work;                                           /* [d] */
     double scale = 1 / sqrt((double)a->d), weight, ds;
     for (int64_t c = 0; c < a->d; c++) dq[c] = 0;
     for (int64_t t = begin; t < end; t++) {
         weight_gradient(a, begin, s, t, &weight, &ds);
         for (int64_t c = 0; c < a->d; c++) {
             dq[c] += ds * a->qkv[column(a, t, 1, c)];
-            if (t > begin) store(a->call, DQKV, column(a, t, 0, c), 0);
-            store(a->call, DQKV, column(a, t, 1, c), ds * a->qkv[column(a, begin, 0, c)] * scale);
-            store(a->call, DQKV, column(a, t, 2, c), weight * dctx[c]);
+            if (t > begin) store(a->call, ARG(dqkv), column(a, t, 0, c), 0);
+            store(a->call, ARG(dqkv), column(a, t, 1, c), ds * a->qkv[column(a, begin, 0, c)] * scale);
+            store(a->call, ARG(dqkv), column(a, t, 2, c), weight * dctx[c]);
         }
     }
-    for (int64_t c = 0; c < a->d; c++) store(a->call, DQKV, column(a, begin, 0, c), dq[c] * scale);
+    for (int64_t c = 0; c < a->d; c++) store(a->call, ARG(dqkv), column(a, begin, 0, c), dq[c] * scale);
 }
 
 static void attention_first_din(const tri_call *call) {
-    enum { DQKV, DCTX, QKV, CTX, LSE, SEQ, KEY };
-    const int32_t *seq = i32(call, SEQ); /* [S] */
-    int64_t N = call->t[DCTX].rows, T = call->t[DQKV].rows, H = call->t[DCTX].cols;
+    OPERANDS(attention_first_din);
+    const int32_t *seq = i32(call, ARG(seq)); /* [S] */
+    int64_t N = call->t[ARG(dctx)].rows, T = call->t[ARG(dqkv)].rows, H = call->t[ARG(dctx)].cols;
     for (int64_t s = 0; s < N; s++)
         for (int64_t h = 0; h < call->attr->heads; h++) {
-            head a = head_at(call, QKV, KEY, H, h);
+            head a = head_at(call, ARG(qkv), ARG(key), H, h);
             attend_first_din(&a, seq[s], seq[s + 1], s);
         }
-    for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, DQKV, i, 0);
+    for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
 }
 
 /* Scratch: a double for each column of a head; or three for each row of the longest sequence, which all rows may belong

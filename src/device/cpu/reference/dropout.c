@@ -3,29 +3,29 @@
 
 /* Both directions multiply by the same mask: y = x * keep, dx = dy * keep. */
 static void dropout(const tri_call *call) {
-    enum { Y, X, KEY };
-    const float *x = f32(call, X);       /* [T,H] */
-    const int32_t *key = i32(call, KEY); /* [T,2] */
-    int64_t T = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(dropout);
+    const float *x = f32(call, ARG(x));       /* [T,H] */
+    const int32_t *key = i32(call, ARG(key)); /* [T,2] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t c = 0; c < H; c++)
-            store(call, Y, t * H + c, x[t * H + c] * keep(call, key, t, c));
+            store(call, ARG(y), t * H + c, x[t * H + c] * keep(call, key, t, c));
 }
 
 static void add(const tri_call *call) {
-    enum { Y, A, B };
-    const float *a = f32(call, A), *b = f32(call, B); /* [T,H] */
-    int64_t n = call->t[Y].rows * call->t[Y].cols;
-    for (int64_t i = 0; i < n; i++) store(call, Y, i, (double)a[i] + b[i]);
+    OPERANDS(add);
+    const float *a = f32(call, ARG(a)), *b = f32(call, ARG(b)); /* [T,H] */
+    int64_t n = call->t[ARG(y)].rows * call->t[ARG(y)].cols;
+    for (int64_t i = 0; i < n; i++) store(call, ARG(y), i, (double)a[i] + b[i]);
 }
 
 static void add_din(const tri_call *call) {
-    enum { DA, DB, DY };
-    const float *dy = f32(call, DY); /* [T,H] */
-    int64_t n = call->t[DY].rows * call->t[DY].cols;
+    OPERANDS(add_din);
+    const float *dy = f32(call, ARG(dy)); /* [T,H] */
+    int64_t n = call->t[ARG(dy)].rows * call->t[ARG(dy)].cols;
     for (int64_t i = 0; i < n; i++) {
-        store(call, DA, i, dy[i]);
-        store(call, DB, i, dy[i]);
+        store(call, ARG(da), i, dy[i]);
+        store(call, ARG(db), i, dy[i]);
     }
 }
 

@@ -8,18 +8,18 @@ static int64_t word_row(const tri_call *call, int32_t id, int64_t V) {
 }
 
 static void embed(const tri_call *call) {
-    enum { Y, IDS, POS, WORD, POSITION, TYPE };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
-    const float *word = f32(call, WORD), *position = f32(call, POSITION),
-                *type = f32(call, TYPE); /* [V,H] [P,H] [Y,H] */
-    int64_t T = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(embed);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
+    const float *word = f32(call, ARG(word)), *position = f32(call, ARG(position)),
+                *type = f32(call, ARG(type)); /* [V,H] [P,H] [Y,H] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t t = 0; t < T; t++) {
-        int64_t row = word_row(call, ids[t], call->t[WORD].rows);
+        int64_t row = word_row(call, ids[t], call->t[ARG(word)].rows);
         for (int64_t c = 0; c < H; c++) {
             double sum = row >= 0 ? word[row * H + c] : 0;
             if (position) sum += position[pos[t] * H + c];
             if (type) sum += type[c];
-            store(call, Y, t * H + c, sum);
+            store(call, ARG(y), t * H + c, sum);
         }
     }
 }
@@ -27,17 +27,17 @@ static void embed(const tri_call *call) {
 /* Added one token after the other, so that the order of addition is the order of the tokens. Rows of padding get
  * nothing, as with PyTorch's padding_idx. */
 static void embed_dw(const tri_call *call) {
-    enum { DWORD, DPOSITION, DTYPE, DY, IDS, POS };
-    const int32_t *ids = i32(call, IDS), *pos = i32(call, POS);                          /* [T] */
-    const float *dy = f32(call, DY);                                                     /* [T,H] */
-    float *dword = f32(call, DWORD), *dposition = f32(call, DPOSITION),
-          *dtype = f32(call, DTYPE); /* [V,H] [P,H] [Y,H] */
-    int64_t T = call->t[DY].rows, H = call->t[DY].cols;
-    clear(call, DWORD);
-    clear(call, DPOSITION);
-    clear(call, DTYPE);
+    OPERANDS(embed_dw);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
+    const float *dy = f32(call, ARG(dy));                                 /* [T,H] */
+    float *dword = f32(call, ARG(dword)), *dposition = f32(call, ARG(dposition)),
+          *dtype = f32(call, ARG(dtype)); /* [V,H] [P,H] [Y,H] */
+    int64_t T = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
+    clear(call, ARG(dword));
+    clear(call, ARG(dposition));
+    clear(call, ARG(dtype));
     for (int64_t t = 0; t < T; t++) {
-        int64_t row = ids[t] + 1 == call->attr->pad ? -1 : word_row(call, ids[t], call->t[DWORD].rows);
+        int64_t row = ids[t] + 1 == call->attr->pad ? -1 : word_row(call, ids[t], call->t[ARG(dword)].rows);
         int positioned = pos[t] + 1 != call->attr->pad_position;
         for (int64_t c = 0; c < H; c++) {
             if (row >= 0) dword[row * H + c] += dy[t * H + c];

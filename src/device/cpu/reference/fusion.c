@@ -4,20 +4,20 @@
 static int64_t width(const tri_call *call, int k) { return call->t[k].data ? call->t[k].cols : 0; }
 
 static void concat(const tri_call *call) {
-    enum { Y, A, B, C };
-    int64_t N = call->t[Y].rows, cols = call->t[Y].cols, at = 0;
-    for (int k = A; k <= C; at += width(call, k), k++)
+    OPERANDS(concat);
+    int64_t N = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, at = 0;
+    for (int k = ARG(a); k <= ARG(c); at += width(call, k), k++)
         for (int64_t i = 0; i < N; i++)
             for (int64_t c = 0; c < width(call, k); c++)
-                store(call, Y, i * cols + at + c, f32(call, k)[i * width(call, k) + c]);
+                store(call, ARG(y), i * cols + at + c, f32(call, k)[i * width(call, k) + c]);
 }
 
 /* A part whose gradient is left out keeps its columns: dy holds those of all parts, so its width must be given. */
 static void concat_din(const tri_call *call) {
-    enum { DA, DB, DC, DY };
-    const float *dy = f32(call, DY); /* [N,Y] */
-    int64_t N = call->t[DY].rows, cols = call->t[DY].cols, at = 0;
-    for (int k = DA; k <= DC; at += call->t[k].cols, k++)
+    OPERANDS(concat_din);
+    const float *dy = f32(call, ARG(dy)); /* [N,Y] */
+    int64_t N = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols, at = 0;
+    for (int k = ARG(da); k <= ARG(dc); at += call->t[k].cols, k++)
         for (int64_t i = 0; i < N; i++)
             for (int64_t c = 0; c < call->t[k].cols; c++)
                 store(call, k, i * call->t[k].cols + c, dy[i * cols + at + c]);

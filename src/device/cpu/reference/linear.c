@@ -10,52 +10,52 @@ static double element(const float *x, const float *w, const float *b, int64_t I,
 }
 
 static void linear(const tri_call *call) {
-    enum { Y, X, W, B };
-    const float *x = f32(call, X), *w = f32(call, W), *b = f32(call, B); /* [T,I] [O,I] [O] */
-    int64_t T = call->t[Y].rows, O = call->t[W].rows, I = call->t[W].cols;
+    OPERANDS(linear);
+    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [O,I] [O] */
+    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
-        for (int64_t o = 0; o < O; o++) store(call, Y, t * O + o, element(x, w, b, I, t, o));
+        for (int64_t o = 0; o < O; o++) store(call, ARG(y), t * O + o, element(x, w, b, I, t, o));
 }
 
 static void linear_gelu(const tri_call *call) {
-    enum { Y, H, X, W, B };
-    const float *x = f32(call, X), *w = f32(call, W), *b = f32(call, B); /* [T,I] [O,I] [O] */
-    int64_t T = call->t[Y].rows, O = call->t[W].rows, I = call->t[W].cols;
+    OPERANDS(linear_gelu);
+    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [O,I] [O] */
+    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t o = 0; o < O; o++) {
             double h = element(x, w, b, I, t, o);
-            store(call, H, t * O + o, h);
-            store(call, Y, t * O + o, gelu_at(h));
+            store(call, ARG(h), t * O + o, h);
+            store(call, ARG(y), t * O + o, gelu_at(h));
         }
 }
 
 static void linear_din(const tri_call *call) {
-    enum { DX, DY, W };
-    const float *dy = f32(call, DY), *w = f32(call, W); /* [T,O] [O,I] */
-    int64_t T = call->t[DX].rows, O = call->t[W].rows, I = call->t[W].cols;
+    OPERANDS(linear_din);
+    const float *dy = f32(call, ARG(dy)), *w = f32(call, ARG(w)); /* [T,O] [O,I] */
+    int64_t T = call->t[ARG(dx)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
     for (int64_t t = 0; t < T; t++)
         for (int64_t i = 0; i < I; i++) {
             double sum = 0;
             for (int64_t o = 0; o < O; o++) sum += (double)dy[t * O + o] * w[o * I + i];
-            store(call, DX, t * I + i, sum);
+            store(call, ARG(dx), t * I + i, sum);
         }
 }
 
 static void linear_dw(const tri_call *call) {
-    enum { DW, DY, X };
-    const float *dy = f32(call, DY), *x = f32(call, X); /* [T,O] [T,I] */
-    int64_t T = call->t[DY].rows, O = call->t[DW].rows, I = call->t[DW].cols;
+    OPERANDS(linear_dw);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,O] [T,I] */
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dw)].rows, I = call->t[ARG(dw)].cols;
     for (int64_t o = 0; o < O; o++)
         for (int64_t i = 0; i < I; i++) {
             double sum = 0;
             for (int64_t t = 0; t < T; t++) sum += (double)dy[t * O + o] * x[t * I + i];
-            store(call, DW, o * I + i, sum);
+            store(call, ARG(dw), o * I + i, sum);
         }
 }
 
 static void bias_dw(const tri_call *call) {
-    enum { DB, DY };
-    sum_rows(call, DB, f32(call, DY), NULL, call->t[DY].rows, call->t[DB].cols);
+    OPERANDS(bias_dw);
+    sum_rows(call, ARG(db), f32(call, ARG(dy)), NULL, call->t[ARG(dy)].rows, call->t[ARG(db)].cols);
 }
 
 const tri_kernel_row tri__cpu_linear_reference[] = {

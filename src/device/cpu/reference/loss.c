@@ -3,10 +3,10 @@
 #include "device/cpu/reference/reference.h"
 
 static void cross_entropy(const tri_call *call) {
-    enum { LOSS, PROBS, LOGITS, LABELS, CW, INV };
-    const float *logits = f32(call, LOGITS), *cw = f32(call, CW); /* [N,C] [C] */
-    const int32_t *labels = i32(call, LABELS);                    /* [N] */
-    int64_t N = call->t[PROBS].rows, C = call->t[PROBS].cols;
+    OPERANDS(cross_entropy);
+    const float *logits = f32(call, ARG(logits)), *cw = f32(call, ARG(cw)); /* [N,C] [C] */
+    const int32_t *labels = i32(call, ARG(labels));                         /* [N] */
+    int64_t N = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols;
     double loss = 0;
     for (int64_t i = 0; i < N; i++) {
         double max = logits[i * C], sum = 0;
@@ -14,22 +14,22 @@ static void cross_entropy(const tri_call *call) {
             if (logits[i * C + c] > max) max = logits[i * C + c];
         for (int64_t c = 0; c < C; c++) sum += exp(logits[i * C + c] - max);
         double lse = max + log(sum);
-        for (int64_t c = 0; c < C; c++) store(call, PROBS, i * C + c, exp(logits[i * C + c] - lse));
+        for (int64_t c = 0; c < C; c++) store(call, ARG(probs), i * C + c, exp(logits[i * C + c] - lse));
         loss += cw[labels[i]] * (lse - logits[i * C + labels[i]]);
     }
-    double *out = f64(call, LOSS); /* [1] */
-    *out = (adds(call, LOSS) ? *out : 0) + *f64(call, INV) * loss;
+    double *out = f64(call, ARG(loss)); /* [1] */
+    *out = (adds(call, ARG(loss)) ? *out : 0) + *f64(call, ARG(inv)) * loss;
 }
 
 static void cross_entropy_din(const tri_call *call) {
-    enum { DLOGITS, PROBS, LABELS, CW, INV, SCALE };
-    const float *probs = f32(call, PROBS), *cw = f32(call, CW); /* [N,C] [C] */
-    const int32_t *labels = i32(call, LABELS);                  /* [N] */
-    int64_t N = call->t[PROBS].rows, C = call->t[PROBS].cols;
-    double factor = *f64(call, INV) * (f32(call, SCALE) ? *f32(call, SCALE) : 1);
+    OPERANDS(cross_entropy_din);
+    const float *probs = f32(call, ARG(probs)), *cw = f32(call, ARG(cw)); /* [N,C] [C] */
+    const int32_t *labels = i32(call, ARG(labels));                       /* [N] */
+    int64_t N = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols;
+    double factor = *f64(call, ARG(inv)) * (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1);
     for (int64_t i = 0; i < N; i++)
         for (int64_t c = 0; c < C; c++)
-            store(call, DLOGITS, i * C + c, factor * cw[labels[i]] * (probs[i * C + c] - (c == labels[i])));
+            store(call, ARG(dlogits), i * C + c, factor * cw[labels[i]] * (probs[i * C + c] - (c == labels[i])));
 }
 
 const tri_kernel_row tri__cpu_loss_reference[] = {

@@ -4,41 +4,41 @@
 
 /* Normalises row t, given as H values of double, into operands y, xhat and rstd. */
 static void norm_row(const tri_call *call, int64_t t, const double *row, const float *g, const float *b) {
-    enum { Y, XHAT, RSTD };
-    int64_t H = call->t[Y].cols;
+    OPERANDS(norm); /* dropout_add_norm has these three, too */
+    int64_t H = call->t[ARG(y)].cols;
     double mean = 0, var = 0;
     for (int64_t c = 0; c < H; c++) mean += row[c] / (double)H;
     for (int64_t c = 0; c < H; c++) var += (row[c] - mean) * (row[c] - mean) / (double)H;
     double rstd = 1 / sqrt(var + (double)call->attr->eps);
-    store(call, RSTD, t, rstd);
+    store(call, ARG(rstd), t, rstd);
     for (int64_t c = 0; c < H; c++) {
         double xhat = (row[c] - mean) * rstd;
-        store(call, XHAT, t * H + c, xhat);
-        store(call, Y, t * H + c, xhat * g[c] + b[c]);
+        store(call, ARG(xhat), t * H + c, xhat);
+        store(call, ARG(y), t * H + c, xhat * g[c] + b[c]);
     }
 }
 
 static void norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, G, B };
-    const float *x = f32(call, X); /* [T,H] */
-    int64_t T = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(norm);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         for (int64_t c = 0; c < H; c++) row[c] = x[t * H + c];
-        norm_row(call, t, row, f32(call, G), f32(call, B));
+        norm_row(call, t, row, f32(call, ARG(g)), f32(call, ARG(b)));
     }
 }
 
 static void dropout_add_norm(const tri_call *call) {
-    enum { Y, XHAT, RSTD, X, RES, G, B, KEY };
-    const float *x = f32(call, X), *res = f32(call, RES); /* [T,H] */
-    const int32_t *key = i32(call, KEY);                  /* [T,2] */
-    int64_t T = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(dropout_add_norm);
+    const float *x = f32(call, ARG(x)), *res = f32(call, ARG(res)); /* [T,H] */
+    const int32_t *key = i32(call, ARG(key));                       /* [T,2] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         for (int64_t c = 0; c < H; c++)
             row[c] = keep(call, key, t, c) * x[t * H + c] + res[t * H + c];
-        norm_row(call, t, row, f32(call, G), f32(call, B));
+        norm_row(call, t, row, f32(call, ARG(g)), f32(call, ARG(b)));
     }
 }
 
@@ -54,41 +54,41 @@ static void norm_din_row(const float *dy, const float *xhat, double rstd, const 
 }
 
 static void norm_din(const tri_call *call) {
-    enum { DX, DY, XHAT, RSTD, G };
-    const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
-    const float *rstd = f32(call, RSTD), *g = f32(call, G);   /* [T] [H] */
-    int64_t T = call->t[DX].rows, H = call->t[DX].cols;
+    OPERANDS(norm_din);
+    const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
+    const float *rstd = f32(call, ARG(rstd)), *g = f32(call, ARG(g));   /* [T] [H] */
+    int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         norm_din_row(dy + t * H, xhat + t * H, rstd[t], g, H, row);
-        for (int64_t c = 0; c < H; c++) store(call, DX, t * H + c, row[c]);
+        for (int64_t c = 0; c < H; c++) store(call, ARG(dx), t * H + c, row[c]);
     }
 }
 
 static void dropout_add_norm_din(const tri_call *call) {
-    enum { DX, DRES, DG, DB, DBIAS, DY, XHAT, RSTD, G, KEY };
-    const float *dy = f32(call, DY), *xhat = f32(call, XHAT); /* [T,H] */
-    const float *rstd = f32(call, RSTD), *g = f32(call, G);   /* [T] [H] */
-    const int32_t *key = i32(call, KEY);                      /* [T,2] */
-    int64_t T = call->t[DX].rows, H = call->t[DX].cols;
+    OPERANDS(dropout_add_norm_din);
+    const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
+    const float *rstd = f32(call, ARG(rstd)), *g = f32(call, ARG(g));   /* [T] [H] */
+    const int32_t *key = i32(call, ARG(key));                           /* [T,2] */
+    int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         norm_din_row(dy + t * H, xhat + t * H, rstd[t], g, H, row);
         for (int64_t c = 0; c < H; c++) {
-            store(call, DRES, t * H + c, row[c]);
-            store(call, DX, t * H + c, row[c] * keep(call, key, t, c));
+            store(call, ARG(dres), t * H + c, row[c]);
+            store(call, ARG(dx), t * H + c, row[c] * keep(call, key, t, c));
         }
     }
-    sum_rows(call, DG, dy, xhat, T, H);
-    sum_rows(call, DB, dy, NULL, T, H);
-    sum_rows(call, DBIAS, f32(call, DX), NULL, T, H);
+    sum_rows(call, ARG(dg), dy, xhat, T, H);
+    sum_rows(call, ARG(db), dy, NULL, T, H);
+    sum_rows(call, ARG(dbias), f32(call, ARG(dx)), NULL, T, H);
 }
 
 static void norm_dw(const tri_call *call) {
-    enum { DG, DB, DY, XHAT };
-    int64_t T = call->t[DY].rows, H = call->t[DG].cols;
-    sum_rows(call, DG, f32(call, DY), f32(call, XHAT), T, H);
-    sum_rows(call, DB, f32(call, DY), NULL, T, H);
+    OPERANDS(norm_dw);
+    int64_t T = call->t[ARG(dy)].rows, H = call->t[ARG(dg)].cols;
+    sum_rows(call, ARG(dg), f32(call, ARG(dy)), f32(call, ARG(xhat)), T, H);
+    sum_rows(call, ARG(db), f32(call, ARG(dy)), NULL, T, H);
 }
 
 /* Scratch: one row of double. */

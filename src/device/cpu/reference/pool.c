@@ -3,54 +3,55 @@
 #include "device/cpu/reference/reference.h"
 
 static void pool_first(const tri_call *call) {
-    enum { Y, X, SEQ };
-    const float *x = f32(call, X);       /* [T,H] */
-    const int32_t *seq = i32(call, SEQ); /* [N+1] */
-    int64_t N = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(pool_first);
+    const float *x = f32(call, ARG(x));       /* [T,H] */
+    const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
+    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t s = 0; s < N; s++)
-        for (int64_t c = 0; c < H; c++) store(call, Y, s * H + c, x[seq[s] * H + c]);
+        for (int64_t c = 0; c < H; c++) store(call, ARG(y), s * H + c, x[seq[s] * H + c]);
 }
 
 static void pool_first_din(const tri_call *call) {
-    enum { DX, DY, SEQ };
-    float *dx = f32(call, DX);           /* [T,H] */
-    const float *dy = f32(call, DY);     /* [N,H] */
-    const int32_t *seq = i32(call, SEQ); /* [N+1] */
-    int64_t N = call->t[DY].rows, H = call->t[DY].cols;
-    clear(call, DX);
+    OPERANDS(pool_first_din);
+    float *dx = f32(call, ARG(dx));           /* [T,H] */
+    const float *dy = f32(call, ARG(dy));     /* [N,H] */
+    const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
+    int64_t N = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
+    clear(call, ARG(dx));
     for (int64_t s = 0; s < N; s++)
         for (int64_t c = 0; c < H; c++) dx[seq[s] * H + c] += dy[s * H + c];
 }
 
 static void pool_mean(const tri_call *call) {
-    enum { Y, X, SEQ };
-    const float *x = f32(call, X);       /* [T,H] */
-    const int32_t *seq = i32(call, SEQ); /* [N+1] */
-    int64_t N = call->t[Y].rows, H = call->t[Y].cols;
+    OPERANDS(pool_mean);
+    const float *x = f32(call, ARG(x));       /* [T,H] */
+    const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
+    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t s = 0; s < N; s++)
         for (int64_t c = 0; c < H; c++) {
             double sum = 0;
             for (int64_t t = seq[s]; t < seq[s + 1]; t++) sum += x[t * H + c];
-            store(call, Y, s * H + c, sum / (seq[s + 1] - seq[s]));
+            store(call, ARG(y), s * H + c, sum / (seq[s + 1] - seq[s]));
         }
 }
 
 static void pool_mean_din(const tri_call *call) {
-    enum { DX, DY, SEQ };
-    const float *dy = f32(call, DY);     /* [N,H] */
-    const int32_t *seq = i32(call, SEQ); /* [N+1] */
-    int64_t N = call->t[DY].rows, T = call->t[DX].rows, H = call->t[DY].cols;
+    OPERANDS(pool_mean_din);
+    const float *dy = f32(call, ARG(dy));     /* [N,H] */
+    const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
+    int64_t N = call->t[ARG(dy)].rows, T = call->t[ARG(dx)].rows, H = call->t[ARG(dy)].cols;
     for (int64_t s = 0; s < N; s++)
         for (int64_t t = seq[s]; t < seq[s + 1]; t++)
-            for (int64_t c = 0; c < H; c++) store(call, DX, t * H + c, (double)dy[s * H + c] / (seq[s + 1] - seq[s]));
-    for (int64_t i = seq[N] * H; i < T * H; i++) store(call, DX, i, 0); /* rows of no sequence */
+            for (int64_t c = 0; c < H; c++)
+                store(call, ARG(dx), t * H + c, (double)dy[s * H + c] / (seq[s + 1] - seq[s]));
+    for (int64_t i = seq[N] * H; i < T * H; i++) store(call, ARG(dx), i, 0); /* rows of no sequence */
 }
 
 static void tokens_whole_din(const tri_call *call) {
-    enum { DX, DY };
-    int64_t n = call->t[DX].rows * call->t[DX].cols;
-    const float *dy = f32(call, DY) + call->attr->part * n; /* [T,H], from this rank's first row on */
-    for (int64_t i = 0; i < n; i++) store(call, DX, i, dy[i]);
+    OPERANDS(tokens_whole_din);
+    int64_t n = call->t[ARG(dx)].rows * call->t[ARG(dx)].cols;
+    const float *dy = f32(call, ARG(dy)) + call->attr->part * n; /* [T,H], from this rank's first row on */
+    for (int64_t i = 0; i < n; i++) store(call, ARG(dx), i, dy[i]);
 }
 
 const tri_kernel_row tri__cpu_pool_reference[] = {

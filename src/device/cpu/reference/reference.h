@@ -1,12 +1,13 @@
 /* reference.h - how reference kernels reach their operands.
  *
  * Reference kernels are the specification of the operations: plain, serial, and exact where it is cheap, so they
- * compute in double and round once when they store. A local enum names the operands in the order of ops.def. */
+ * compute in double and round once when they store. OPERANDS and ARG name the operands as ops.def does. */
 #ifndef TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
 #define TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
 
 #include "base/random.h"
 #include "device/cpu/cpu.h"
+#include "device/operands.h"
 
 static inline float *f32(const tri_call *call, int k) { return call->t[k].data; }
 static inline double *f64(const tri_call *call, int k) { return call->t[k].data; }

@@ -3,41 +3,42 @@
 #include "device/cpu/reference/reference.h"
 
 static void accumulate(const tri_call *call) {
-    enum { Y, X };
-    float *y = f32(call, Y);       /* [K] */
-    const float *x = f32(call, X); /* [K] */
-    int64_t K = call->t[Y].rows * call->t[Y].cols;
-    for (int64_t i = 0; i < K; i++) y[i] = adds(call, Y) ? y[i] + x[i] : x[i];
+    OPERANDS(accumulate);
+    float *y = f32(call, ARG(y));       /* [K] */
+    const float *x = f32(call, ARG(x)); /* [K] */
+    int64_t K = call->t[ARG(y)].rows * call->t[ARG(y)].cols;
+    for (int64_t i = 0; i < K; i++) y[i] = adds(call, ARG(y)) ? y[i] + x[i] : x[i];
 }
 
 static void sumsq(const tri_call *call) {
-    enum { SUM, X };
-    const float *x = f32(call, X); /* [K] */
-    int64_t K = call->t[X].rows * call->t[X].cols;
-    double sum = 0, *out = f64(call, SUM);
+    OPERANDS(sumsq);
+    const float *x = f32(call, ARG(x)); /* [K] */
+    int64_t K = call->t[ARG(x)].rows * call->t[ARG(x)].cols;
+    double sum = 0, *out = f64(call, ARG(sum));
     for (int64_t i = 0; i < K; i++) sum += (double)x[i] * x[i];
-    *out = (adds(call, SUM) ? *out : 0) + sum;
+    *out = (adds(call, ARG(sum)) ? *out : 0) + sum;
 }
 
 static void clip(const tri_call *call) {
-    enum { COEF, APPLY, NORM, SUMS, SCALE };
-    const double *sums = f64(call, SUMS); /* [K] */
-    double sum = 0, scale = f32(call, SCALE) ? *f32(call, SCALE) : 1, max_norm = call->attr->max_norm;
-    for (int64_t i = 0; i < call->t[SUMS].cols; i++) sum += sums[i];
+    OPERANDS(clip);
+    const double *sums = f64(call, ARG(sums)); /* [K] */
+    double sum = 0, scale = f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1, max_norm = call->attr->max_norm;
+    for (int64_t i = 0; i < call->t[ARG(sums)].cols; i++) sum += sums[i];
     double norm = sqrt(sum) / scale;
-    *f32(call, COEF) = (float)((max_norm > 0 && norm > max_norm ? max_norm / (norm + 1e-6) : 1) / scale);
-    *(int32_t *)call->t[APPLY].data = isfinite(norm);
-    *f64(call, NORM) = norm;
+    *f32(call, ARG(coef)) = (float)((max_norm > 0 && norm > max_norm ? max_norm / (norm + 1e-6) : 1) / scale);
+    *(int32_t *)call->t[ARG(apply)].data = isfinite(norm);
+    *f64(call, ARG(norm)) = norm;
 }
 
 static void adamw(const tri_call *call) {
-    enum { P, M, V, G, HYPER, COEF, APPLY };
-    if (!*i32(call, APPLY)) return;
-    float *p = f32(call, P), *m = f32(call, M), *v = f32(call, V); /* [K] */
-    const float *g = f32(call, G), *hyper = f32(call, HYPER);      /* [K] [4] */
+    OPERANDS(adamw);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
+    const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
     const tri_attr *attr = call->attr;
-    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2], b1 = attr->beta1, b2 = attr->beta2, coef = *f32(call, COEF);
-    int64_t K = call->t[P].rows * call->t[P].cols;
+    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2], b1 = attr->beta1, b2 = attr->beta2,
+           coef = *f32(call, ARG(coef));
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double gradient = g[i] * coef;
         double decayed = p[i] * (1 - lr * attr->decay);
