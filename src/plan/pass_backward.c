@@ -102,7 +102,7 @@ tri_status tri__pass_backward(tri_pass *pass) {
     for (int i = 0; i < n_forward; i++) b.grad[i] = -1;
     for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
     for (int i = 0; i < n_instrs; i++)
-        if (program->instr[i].op == TRI_OP_input) b.is_input[program->instr[i].slot[0]] = 1;
+        if (program->instr[i].op == TRI_OP_input) b.is_input[TRI_SLOT(&program->instr[i], input, y)] = 1;
 
     for (int i = n_instrs - 1; i >= 0; i--) {
         const tri_instr of = program->instr[i]; /* a copy: appending may move the array */

@@ -32,20 +32,35 @@ static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
-static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr, unsigned acc, const int slots[TRI_MAX_ARGS]) {
-    tri_instr instr = {.op = (uint16_t)op, .acc = (uint16_t)acc, .unit = like->unit, .mb = like->mb, .attr = attr};
-    for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = k < tri__op_row(op)->n_args ? slots[k] : -1;
+/* An instruction without operands, of the unit and the microbatch of `like`. */
+static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr) {
+    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .attr = attr};
+    for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = -1;
     return instr;
 }
+
+/* Operand `to` of the fused instruction becomes operand `from` of one that it replaces, which may add to it. */
+static void take(tri_instr *fused, int to, const tri_instr *instr, int from) {
+    fused->slot[to] = instr->slot[from];
+    fused->acc |= (uint16_t)((instr->acc >> from & 1) << to);
+}
+
+/* TAKE(&fused, linear_gelu, h, linear, linear, y): h of fused, a linear_gelu, becomes y of `linear`, a linear. */
+#define TAKE(fused, fused_op, to, instr, op, from) take(fused, TRI_ARG(fused_op, to), instr, TRI_ARG(op, from))
 
 /* Each try_ returns how many instructions it replaced; 0 when it does not apply. */
 
 static int try_linear_gelu(fuser *f) {
     const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek(f, 1, TRI_OP_gelu);
-    if (!linear || !gelu || gelu->slot[1] != linear->slot[0] || !has(f, TRI_OP_linear_gelu)) return 0;
-    keep(f,
-         made(TRI_OP_linear_gelu, linear, (tri_attr){0}, 0,
-              (int[TRI_MAX_ARGS]){gelu->slot[0], linear->slot[0], linear->slot[1], linear->slot[2], linear->slot[3]}));
+    if (!linear || !gelu || TRI_SLOT(gelu, gelu, x) != TRI_SLOT(linear, linear, y)) return 0;
+    if (!has(f, TRI_OP_linear_gelu)) return 0;
+    tri_instr fused = made(TRI_OP_linear_gelu, linear, (tri_attr){0});
+    TAKE(&fused, linear_gelu, y, gelu, gelu, y);
+    TAKE(&fused, linear_gelu, h, linear, linear, y);
+    TAKE(&fused, linear_gelu, x, linear, linear, x);
+    TAKE(&fused, linear_gelu, w, linear, linear, w);
+    TAKE(&fused, linear_gelu, b, linear, linear, b);
+    keep(f, fused);
     return 2;
 }
 
@@ -53,15 +68,25 @@ static int try_dropout_add_norm(fuser *f) {
     const tri_instr *dropout = peek(f, 0, TRI_OP_dropout);
     int first = dropout ? 1 : 0;
     const tri_instr *add = peek(f, first, TRI_OP_add), *norm = peek(f, first + 1, TRI_OP_norm);
-    if (!add || !norm || norm->slot[3] != add->slot[0] || f->reads[add->slot[0]] != 1) return 0;
-    if (dropout && (add->slot[1] != dropout->slot[0] || f->reads[dropout->slot[0]] != 1)) return 0;
+    if (!add || !norm || TRI_SLOT(norm, norm, x) != TRI_SLOT(add, add, y) || f->reads[TRI_SLOT(add, add, y)] != 1)
+        return 0;
+    if (dropout && (TRI_SLOT(add, add, a) != TRI_SLOT(dropout, dropout, y) ||
+                    f->reads[TRI_SLOT(dropout, dropout, y)] != 1))
+        return 0;
     if (!has(f, TRI_OP_dropout_add_norm)) return 0;
     tri_attr attr = norm->attr;
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
-    int x = dropout ? dropout->slot[1] : add->slot[1], key = dropout ? dropout->slot[2] : -1;
-    keep(f, made(TRI_OP_dropout_add_norm, norm, attr, 0,
-                 (int[TRI_MAX_ARGS]){norm->slot[0], norm->slot[1], norm->slot[2], x, add->slot[2], norm->slot[4],
-                                     norm->slot[5], key}));
+    tri_instr fused = made(TRI_OP_dropout_add_norm, norm, attr);
+    TAKE(&fused, dropout_add_norm, y, norm, norm, y);
+    TAKE(&fused, dropout_add_norm, xhat, norm, norm, xhat);
+    TAKE(&fused, dropout_add_norm, rstd, norm, norm, rstd);
+    if (dropout) TAKE(&fused, dropout_add_norm, x, dropout, dropout, x);
+    else TAKE(&fused, dropout_add_norm, x, add, add, a);
+    TAKE(&fused, dropout_add_norm, res, add, add, b);
+    TAKE(&fused, dropout_add_norm, g, norm, norm, g);
+    TAKE(&fused, dropout_add_norm, b, norm, norm, b);
+    if (dropout) TAKE(&fused, dropout_add_norm, key, dropout, dropout, key);
+    keep(f, fused);
     return first + 2;
 }
 
@@ -70,8 +95,10 @@ static int try_dropout_add_norm(fuser *f) {
 static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
     const tri_instr *din = peek(f, ahead, TRI_OP_linear_din), *dw = peek(f, ahead + 1, TRI_OP_linear_dw);
     const tri_instr *bias = peek(f, ahead + 2, TRI_OP_bias_dw);
-    return !f->apart && din && dw && bias && din->slot[1] == dy && dw->slot[1] == dy && bias->slot[1] == dy ? bias
-                                                                                                            : NULL;
+    if (f->apart || !din || !dw || !bias) return NULL;
+    int same = TRI_SLOT(din, linear_din, dy) == dy && TRI_SLOT(dw, linear_dw, dy) == dy &&
+               TRI_SLOT(bias, bias_dw, dy) == dy;
+    return same ? bias : NULL;
 }
 
 /* Keeps the other gradients of that layer; returns how many instructions all of its are. */
@@ -80,35 +107,67 @@ static int keep_linear(fuser *f, const tri_instr *bias) {
     return 3;
 }
 
+/* The operations that dropout_add_norm_din stands for; NULL where one is not there. */
+typedef struct norm_run {
+    const tri_instr *din, *dw, *add, *dropout, *bias; /* norm_din, norm_dw, add_din, dropout_din, bias_dw */
+} norm_run;
+
+/* That of the input: dx is written by the last of the run, dres by add_din. */
+static void take_norm_din(tri_instr *fused, const norm_run *r) {
+    if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
+    else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
+    else TAKE(fused, dropout_add_norm_din, dx, r->din, norm_din, dx);
+    if (r->add) TAKE(fused, dropout_add_norm_din, dres, r->add, add_din, db);
+    TAKE(fused, dropout_add_norm_din, dy, r->din, norm_din, dy);
+    TAKE(fused, dropout_add_norm_din, xhat, r->din, norm_din, xhat);
+    TAKE(fused, dropout_add_norm_din, rstd, r->din, norm_din, rstd);
+    TAKE(fused, dropout_add_norm_din, g, r->din, norm_din, g);
+    if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout_din, key);
+}
+
+static void take_norm_dw(tri_instr *fused, const norm_run *r) {
+    TAKE(fused, dropout_add_norm_din, dg, r->dw, norm_dw, dg);
+    TAKE(fused, dropout_add_norm_din, db, r->dw, norm_dw, db);
+    if (r->bias) TAKE(fused, dropout_add_norm_din, dbias, r->bias, bias_dw, db);
+}
+
+/* Drops from the run what reads a value that something else reads, too. */
+static void shorten(const fuser *f, norm_run *r) {
+    int dx = TRI_SLOT(r->din, norm_din, dx);
+    if (r->add && (TRI_SLOT(r->add, add_din, dy) != dx || f->reads[dx] != 1 || r->din->acc)) r->add = NULL;
+    r->dropout = r->add ? peek(f, 3, TRI_OP_dropout_din) : NULL;
+    if (!r->dropout) return;
+    int da = TRI_SLOT(r->add, add_din, da);
+    if (TRI_SLOT(r->dropout, dropout_din, dy) != da || f->reads[da] != 1) r->dropout = NULL;
+}
+
 static int try_dropout_add_norm_din(fuser *f) {
-    const tri_instr *din = peek(f, 0, TRI_OP_norm_din), *dw = peek(f, 1, TRI_OP_norm_dw),
-                    *add = peek(f, 2, TRI_OP_add_din);
-    if (!din || !dw || dw->slot[2] != din->slot[1] || !has(f, TRI_OP_dropout_add_norm_din)) return 0;
-    if (add && (add->slot[2] != din->slot[0] || f->reads[din->slot[0]] != 1 || din->acc)) add = NULL;
-    if (!add && f->apart) return 0;
-    const tri_instr *dropout = add ? peek(f, 3, TRI_OP_dropout_din) : NULL;
-    if (dropout && (dropout->slot[1] != add->slot[0] || f->reads[add->slot[0]] != 1)) dropout = NULL;
-    const tri_instr *last = dropout ? dropout : add ? add : din; /* it writes dx */
-    int taken = 2 + (add != NULL) + (dropout != NULL), dx = last->slot[0];
-    const tri_instr *bias = bias_after(f, taken, dx);
-    unsigned acc = (last->acc & 1) | (add ? add->acc & 2 : 0);
-    if (!f->apart) acc |= (unsigned)(dw->acc & 3) << 2 | (bias ? (unsigned)(bias->acc & 1) << 4 : 0);
-    tri_attr attr = din->attr;
-    if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
-    keep(f, made(TRI_OP_dropout_add_norm_din, din, attr, acc,
-                 (int[TRI_MAX_ARGS]){dx, add ? add->slot[1] : -1, f->apart ? -1 : dw->slot[0],
-                                     f->apart ? -1 : dw->slot[1], bias ? bias->slot[0] : -1, din->slot[1], din->slot[2],
-                                     din->slot[3], din->slot[4], dropout ? dropout->slot[2] : -1}));
-    if (f->apart) keep(f, *dw);
-    return taken + (bias ? keep_linear(f, bias) : 0);
+    norm_run r = {.din = peek(f, 0, TRI_OP_norm_din),
+                  .dw = peek(f, 1, TRI_OP_norm_dw),
+                  .add = peek(f, 2, TRI_OP_add_din)};
+    if (!r.din || !r.dw || TRI_SLOT(r.dw, norm_dw, dy) != TRI_SLOT(r.din, norm_din, dy)) return 0;
+    if (!has(f, TRI_OP_dropout_add_norm_din)) return 0;
+    shorten(f, &r);
+    if (!r.add && f->apart) return 0;
+    int taken = 2 + (r.add != NULL) + (r.dropout != NULL);
+    tri_attr attr = r.din->attr;
+    if (r.dropout) attr.p = r.dropout->attr.p, attr.id = r.dropout->attr.id;
+    tri_instr fused = made(TRI_OP_dropout_add_norm_din, r.din, attr);
+    take_norm_din(&fused, &r);
+    r.bias = bias_after(f, taken, TRI_SLOT(&fused, dropout_add_norm_din, dx));
+    if (!f->apart) take_norm_dw(&fused, &r);
+    keep(f, fused);
+    if (f->apart) keep(f, *r.dw);
+    return taken + (r.bias ? keep_linear(f, r.bias) : 0);
 }
 
 /* The last of what was kept, when it is a dense layer's gradients and that of its input is only read by `gelu`: taken
  * back, and returned. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
+    int dy = TRI_SLOT(gelu, gelu_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
-        kept[-2].slot[0] != gelu->slot[1] || f->reads[gelu->slot[1]] != 1 || !has(f, TRI_OP_linear_gelu_din))
+        TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 || !has(f, TRI_OP_linear_gelu_din))
         return 0;
     *din = kept[-2];
     kept[-2] = kept[-1];
@@ -116,26 +175,48 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     return 1;
 }
 
+static tri_instr linear_gelu_din(const tri_instr *gelu, const tri_instr *bias, const tri_instr *din) {
+    tri_instr fused = made(TRI_OP_linear_gelu_din, gelu, gelu->attr);
+    TAKE(&fused, linear_gelu_din, dx, gelu, gelu_din, dx);
+    TAKE(&fused, linear_gelu_din, db, bias, bias_dw, db);
+    TAKE(&fused, linear_gelu_din, dy, din, linear_din, dy);
+    TAKE(&fused, linear_gelu_din, w, din, linear_din, w);
+    TAKE(&fused, linear_gelu_din, x, gelu, gelu_din, x);
+    return fused;
+}
+
+static tri_instr gelu_din_db(const tri_instr *gelu, const tri_instr *bias) {
+    tri_instr fused = made(TRI_OP_gelu_din_db, gelu, gelu->attr);
+    TAKE(&fused, gelu_din_db, dx, gelu, gelu_din, dx);
+    TAKE(&fused, gelu_din_db, db, bias, bias_dw, db);
+    TAKE(&fused, gelu_din_db, dy, gelu, gelu_din, dy);
+    TAKE(&fused, gelu_din_db, x, gelu, gelu_din, x);
+    return fused;
+}
+
 static int try_gelu_din_db(fuser *f) {
-    const tri_instr *gelu = peek(f, 0, TRI_OP_gelu_din), *bias = gelu ? bias_after(f, 1, gelu->slot[0]) : NULL;
+    const tri_instr *gelu = peek(f, 0, TRI_OP_gelu_din);
+    const tri_instr *bias = gelu ? bias_after(f, 1, TRI_SLOT(gelu, gelu_din, dx)) : NULL;
     tri_instr din;
     if (!bias || !has(f, TRI_OP_gelu_din_db)) return 0;
-    unsigned acc = (gelu->acc & 1) | (unsigned)(bias->acc & 1) << 1;
-    if (take_linear_din(f, gelu, &din))
-        keep(f, made(TRI_OP_linear_gelu_din, gelu, gelu->attr, acc,
-                     (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], din.slot[1], din.slot[2], gelu->slot[2]}));
-    else
-        keep(f, made(TRI_OP_gelu_din_db, gelu, gelu->attr, acc,
-                     (int[TRI_MAX_ARGS]){gelu->slot[0], bias->slot[0], gelu->slot[1], gelu->slot[2]}));
+    keep(f, take_linear_din(f, gelu, &din) ? linear_gelu_din(gelu, bias, &din) : gelu_din_db(gelu, bias));
     return 1 + keep_linear(f, bias);
 }
 
 static int try_attention_din_db(fuser *f) {
-    const tri_instr *din = peek(f, 0, TRI_OP_attention_din), *bias = din ? bias_after(f, 1, din->slot[0]) : NULL;
+    const tri_instr *din = peek(f, 0, TRI_OP_attention_din);
+    const tri_instr *bias = din ? bias_after(f, 1, TRI_SLOT(din, attention_din, dqkv)) : NULL;
     if (!bias || !has(f, TRI_OP_attention_din_db)) return 0;
-    keep(f, made(TRI_OP_attention_din_db, din, din->attr, (din->acc & 1) | (unsigned)(bias->acc & 1) << 1,
-                 (int[TRI_MAX_ARGS]){din->slot[0], bias->slot[0], din->slot[1], din->slot[2], din->slot[3],
-                                     din->slot[4], din->slot[5], din->slot[6]}));
+    tri_instr fused = made(TRI_OP_attention_din_db, din, din->attr);
+    TAKE(&fused, attention_din_db, dqkv, din, attention_din, dqkv);
+    TAKE(&fused, attention_din_db, db, bias, bias_dw, db);
+    TAKE(&fused, attention_din_db, dctx, din, attention_din, dctx);
+    TAKE(&fused, attention_din_db, qkv, din, attention_din, qkv);
+    TAKE(&fused, attention_din_db, ctx, din, attention_din, ctx);
+    TAKE(&fused, attention_din_db, lse, din, attention_din, lse);
+    TAKE(&fused, attention_din_db, seq, din, attention_din, seq);
+    TAKE(&fused, attention_din_db, key, din, attention_din, key);
+    keep(f, fused);
     return 1 + keep_linear(f, bias);
 }
 

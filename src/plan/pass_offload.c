@@ -87,15 +87,14 @@ static tile *tile_of(const offload *o, int slot) {
 /* Whether an instruction works on each element of optimizer state by itself: cut, it gives the same bits. All such
  * have state as operand 1. */
 static int can_be_cut(const offload *o, const tri_instr *instr) {
-    enum { X = 1 };
     return instr->op == TRI_OP_adamw || instr->op == TRI_OP_adamw_copy ||
-           (instr->op == TRI_OP_cast && o->to.program->slot[instr->slot[X]].mem == TRI_MEM_STATE);
+           (instr->op == TRI_OP_cast && o->to.program->slot[TRI_SLOT(instr, cast, x)].mem == TRI_MEM_STATE);
 }
 
 static void cut_update(offload *o, const tri_instr *instr) {
-    enum { STATE = 1 };
     const tri_op_row *row = tri__op_row(instr->op);
-    tri_range all = range_of(o, instr->slot[STATE]);
+    /* operand 1 of all that can be cut: m of adamw and adamw_copy, x of a cast */
+    tri_range all = range_of(o, TRI_SLOT(instr, adamw, m));
     for (int64_t at = all.begin, end; at < all.end; at = end) {
         end = (at / o->each + 1) * o->each < all.end ? (at / o->each + 1) * o->each : all.end;
         int slots[TRI_MAX_ARGS];
@@ -137,7 +136,6 @@ static void cut_updates(offload *o) {
 
 /* Sums of squares come when their gradient is complete and still near, not when it had to come back for them. */
 static void advance_sums(offload *o) {
-    enum { X = 1 };
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
     int *last = tri__arena_alloc(o->pass->arena, (size_t)o->to.program->n_slots *
@@ -146,7 +144,7 @@ static void advance_sums(offload *o) {
                                  (size_t)n * sizeof *then); /* of an instruction: 1 + the sum that follows it; 0 none */
     int *moved = tri__arena_alloc(o->pass->arena, (size_t)n * sizeof *moved);
     for (int i = 0; i < n; i++) {
-        int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, instr[i].slot[X]) : -1;
+        int root = instr[i].op == TRI_OP_sumsq ? tri__slot_root(o->to.program, TRI_SLOT(&instr[i], sumsq, x)) : -1;
         moved[i] = root >= 0 && o->to.program->slot[root].mem == TRI_MEM_GRAD && last[root] && !then[last[root] - 1];
         if (moved[i]) then[last[root] - 1] = i + 1;
         for (int k = 0; k < TRI_MAX_ARGS && !moved[i]; k++)

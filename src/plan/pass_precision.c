@@ -66,9 +66,16 @@ static int master_of(precision *p, int m) {
 
 /* adamw becomes adamw_copy: on the master, and into the weight. */
 static void append_update(precision *p, const tri_instr *instr) {
-    enum { P, M, V, G, HYPER, COEF, APPLY };
-    const int *s = instr->slot;
-    TRI_BUILD(&p->to, adamw_copy, instr->attr, master_of(p, s[M]), s[M], s[V], s[P], s[G], s[HYPER], s[COEF], s[APPLY]);
+    int m = TRI_SLOT(instr, adamw, m);
+    const int slots[TRI_MAX_ARGS] = {[TRI_ARG(adamw_copy, p)] = master_of(p, m),
+                                     [TRI_ARG(adamw_copy, m)] = m,
+                                     [TRI_ARG(adamw_copy, v)] = TRI_SLOT(instr, adamw, v),
+                                     [TRI_ARG(adamw_copy, copy)] = TRI_SLOT(instr, adamw, p),
+                                     [TRI_ARG(adamw_copy, g)] = TRI_SLOT(instr, adamw, g),
+                                     [TRI_ARG(adamw_copy, hyper)] = TRI_SLOT(instr, adamw, hyper),
+                                     [TRI_ARG(adamw_copy, coef)] = TRI_SLOT(instr, adamw, coef),
+                                     [TRI_ARG(adamw_copy, apply)] = TRI_SLOT(instr, adamw, apply)};
+    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr);
 }
 
 static void append(precision *p, const tri_instr *instr) {
@@ -81,11 +88,10 @@ static void append(precision *p, const tri_instr *instr) {
     }
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
-    int scale = instr->op == TRI_OP_clip || instr->op == TRI_OP_cross_entropy_din ? tri__op_arg(instr->op, "scale")
-                                                                                  : -1;
-    if (scale >= 0) slots[scale] = pass->out.scale;
+    if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
+    if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
-    int filled = instr->slot[0];
+    int filled = TRI_SLOT(instr, input, y);
     if (instr->op != TRI_OP_input || !p->computes[filled] || !has_fewer_bits(p)) return;
     const tri_slot from = pass->program->slot[filled];
     p->cast[filled] = tri__build_slot(&p->to, from.mem, pass->in->precision, from.rows, from.cols, "%s.%s", from.name,

@@ -102,9 +102,7 @@ static int bring(tensor *t, int slot, placement needs, int each) {
     return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
 }
 
-static tri_share share_of(const tensor *t, const tri_instr *instr, const char *operand) {
-    return t->pass->in->model->param[param_of(t, instr->slot[tri__op_arg(instr->op, operand)])].share;
-}
+static tri_share share_of(const tensor *t, int slot) { return t->pass->in->model->param[param_of(t, slot)].share; }
 
 /* How its operands must be placed, and how its results are. */
 typedef struct rule {
@@ -116,15 +114,16 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     placement same;
     switch (instr->op) {
     case TRI_OP_linear:
-        share = share_of(t, instr, "w");
+        share = share_of(t, TRI_SLOT(instr, linear, w));
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
     case TRI_OP_attention: case TRI_OP_attention_first: return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_embed: return (rule){WHOLE, share_of(t, instr, "word") == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
-    case TRI_OP_norm: same = t->placed[instr->slot[tri__op_arg(TRI_OP_norm, "x")]]; return (rule){same, same};
-    case TRI_OP_dropout: same = t->placed[instr->slot[tri__op_arg(TRI_OP_dropout, "x")]]; return (rule){same, same};
-    case TRI_OP_add: same = t->placed[instr->slot[tri__op_arg(TRI_OP_add, "a")]]; return (rule){same, same};
-    case TRI_OP_gelu: same = t->placed[instr->slot[tri__op_arg(TRI_OP_gelu, "x")]]; return (rule){same, same};
+    case TRI_OP_embed:
+        return (rule){WHOLE, share_of(t, TRI_SLOT(instr, embed, word)) == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
+    case TRI_OP_norm: same = t->placed[TRI_SLOT(instr, norm, x)]; return (rule){same, same};
+    case TRI_OP_dropout: same = t->placed[TRI_SLOT(instr, dropout, x)]; return (rule){same, same};
+    case TRI_OP_add: same = t->placed[TRI_SLOT(instr, add, a)]; return (rule){same, same};
+    case TRI_OP_gelu: same = t->placed[TRI_SLOT(instr, gelu, x)]; return (rule){same, same};
     default: return (rule){WHOLE, WHOLE};
     }
 }
@@ -149,7 +148,7 @@ static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
     tri_attr attr = instr->attr;
     if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
     if (instr->op == TRI_OP_embed)
-        attr.row0 = (int32_t)t->held->param[param_of(t, instr->slot[tri__op_arg(TRI_OP_embed, "word")])].part.start[0];
+        attr.row0 = (int32_t)t->held->param[param_of(t, TRI_SLOT(instr, embed, word))].part.start[0];
     return attr;
 }
 
@@ -208,7 +207,7 @@ static void open_tensor(tensor *t, tri_pass *pass) {
     t->placed = tri__arena_alloc(pass->arena, n);
     for (int s = 0; s < from->n_slots; s++) t->map[s] = t->own[s] = t->filler[s] = -1;
     for (int i = 0; i < from->n_instrs; i++)
-        if (from->instr[i].op == TRI_OP_input) t->filler[from->instr[i].slot[0]] = i;
+        if (from->instr[i].op == TRI_OP_input) t->filler[TRI_SLOT(&from->instr[i], input, y)] = i;
     for (int u = 0; u < t->held->n_units; u++) {
         const tri_slot *flat = &from->slot[pass->forward.unit_slot[u]];
         t->to.unit = flat->unit;

@@ -59,16 +59,14 @@ static void join_names(lower *l) {
                 l->from[i].slot[k] = l->alias[l->from[i].slot[k]];
 }
 
-static void leave_out(tri_instr *instr, const char *operand) { instr->slot[tri__op_arg(instr->op, operand)] = -1; }
-
 /* The addends of the sum at `at` but for the first: without what all of them would add. */
 static void drop_bias(lower *l, int at) {
     int maker = at - 1;
     while (!writes(&l->from[maker], l->from[at].slot[1])) maker--;
     tri_instr *instr = &l->from[maker];
     TRI_ASSERT(instr->op == TRI_OP_linear || instr->op == TRI_OP_embed);
-    if (instr->op == TRI_OP_linear) leave_out(instr, "b");
-    else leave_out(instr, "position"), leave_out(instr, "type");
+    if (instr->op == TRI_OP_linear) TRI_SLOT(instr, linear, b) = -1;
+    else TRI_SLOT(instr, embed, position) = TRI_SLOT(instr, embed, type) = -1;
 }
 
 static tri_op post_of(tri_op op) {

@@ -67,6 +67,9 @@ typedef struct tri_instr {
     tri_attr attr;
 } tri_instr;
 
+/* The slot of an operand by its name: TRI_SLOT(instr, norm, x), where instr is a norm. */
+#define TRI_SLOT(instr, op, name) ((instr)->slot[TRI_ARG(op, name)])
+
 typedef struct tri_program {
     const char *title;     /* model and kind: "trimodal train" */
     tri_mesh mesh;
