@@ -104,9 +104,11 @@ static inline void fill_integers(kernel_call *k, int arg) {
 static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
-    const tri_tensor *t = k->call.t + tri__op_arg(k->at.op, "qkv"); /* qkv, ctx, lse, seq, key */
-    tri_call call = {.t = {t[1], t[2], t[0], t[3], t[4]}, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
-    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], t[1].rows, t[1].cols, 0) + 1, 1);
+    tri_call call = {.attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    for (int a = 0; a < tri__op_row(op)->n_args; a++)
+        call.t[a] = k->call.t[tri__op_arg(k->at.op, tri__op_row(op)->arg[a].name)];
+    const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)]; /* attention_first has it first, too */
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
     table.run[op][TRI_F32](&call);
     free(call.work);
 }

@@ -240,22 +240,23 @@ static void fused_sums_are_those_apart(void **state) {
  * product, sums over rows are added in an order of their own: they are compared with sums in double of what was
  * written. That of attention has the bits of attention_din. */
 static void try_sums(const kernel_case *at, void *context) {
-    enum { DX, DB };
+    /* as those of linear_gelu_din, and dqkv and db of attention_din_db */
+    const int dx = TRI_ARG(gelu_din_db, dx), db = TRI_ARG(gelu_din_db, db);
     gpu *g = context;
     for (int add = 0; add <= 1; add++) {
         kernel_call k;
-        kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << DB : 0, 0);
+        kernel_call_open_mixed(&k, at, g->type, TRI_F32, add ? 0.3f : 0, add ? 1u << db : 0, 0);
         run_on_gpu(g, &k, 0);
         for (int i = 0; i < KERNEL_PARTS; i++)
             if (kernel_parts[i].fused == at->op && kernel_parts[i].part == TRI_OP_attention_din)
                 kernel_part_check(&k, i, run_aligned, g);
-        for (int64_t c = 0; c < operand_count(&k, DB); c++) {
-            double before = add ? (double)((float *)(void *)(k.before[DB] + GUARD))[c] : 0, sum = before,
+        for (int64_t c = 0; c < operand_count(&k, db); c++) {
+            double before = add ? (double)((float *)(void *)(k.before[db] + GUARD))[c] : 0, sum = before,
                    size = fabs(before);
-            for (int64_t i = c; i < operand_count(&k, DX); i += operand_count(&k, DB))
-                sum += kernel_value(&k, DX, i), size += fabs(kernel_value(&k, DX, i));
-            if (!(fabs(kernel_value(&k, DB, c) - sum) <= 3e-6 * size))
-                kernel_call_fail(&k, DB, "is not the sum of what was written");
+            for (int64_t i = c; i < operand_count(&k, dx); i += operand_count(&k, db))
+                sum += kernel_value(&k, dx, i), size += fabs(kernel_value(&k, dx, i));
+            if (!(fabs(kernel_value(&k, db, c) - sum) <= 3e-6 * size))
+                kernel_call_fail(&k, db, "is not the sum of what was written");
         }
         kernel_call_close(&k);
     }

@@ -148,8 +148,8 @@ static double objective(const kernel_call *k, const gradients *g, double *const 
 static int is_padding(const kernel_call *k, int a, int64_t i) {
     if (k->at.op != TRI_OP_embed) return 0;
     int64_t row = i / k->call.t[a].cols + 1;
-    return (a == tri__op_arg(TRI_OP_embed, "word") && row + k->attr.row0 == k->attr.pad) ||
-           (a == tri__op_arg(TRI_OP_embed, "position") && row == k->attr.pad_position);
+    return (a == TRI_ARG(embed, word) && row + k->attr.row0 == k->attr.pad) ||
+           (a == TRI_ARG(embed, position) && row == k->attr.pad_position);
 }
 
 /* Central differences for at most 150 elements of operand a, spread evenly. */

@@ -40,13 +40,12 @@ static void show_plain(context *all, kernel_call *k) {
 
 /* dropout_add_norm: of ones without a residual, a row holds two values: the lower one is what was dropped. */
 static void show_norm(context *all, kernel_call *k) {
-    enum { Y, XHAT };
     set_all(k, "x", 1);
     set_all(k, "res", 0);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double value = kernel_value(k, XHAT, i);
+        double value = kernel_value(k, TRI_ARG(dropout_add_norm, xhat), i);
         if (fabs(value) > 1e-3) /* a row of one kind is all 0 */
             decide(all, k, mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H), value < 0);
     }
@@ -54,14 +53,14 @@ static void show_norm(context *all, kernel_call *k) {
 
 /* dropout_add_norm_din: dx is dres after the mask. */
 static void show_norm_din(context *all, kernel_call *k) {
-    enum { DX, DRES };
+    const int dx = TRI_ARG(dropout_add_norm_din, dx), dres = TRI_ARG(dropout_add_norm_din, dres);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int32_t sample = keys(k)[i / H * 2], place = keys(k)[i / H * 2 + 1];
-        decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, DX, i) == 0);
-        double want = kernel_value(k, DRES, i) * mask_factor(k, sample, place, i % H);
-        assert_true(fabs(kernel_value(k, DX, i) - want) <= 1e-6 * fabs(want));
+        decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, dx, i) == 0);
+        double want = kernel_value(k, dres, i) * mask_factor(k, sample, place, i % H);
+        assert_true(fabs(kernel_value(k, dx, i) - want) <= 1e-6 * fabs(want));
     }
 }
 

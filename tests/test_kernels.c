@@ -220,7 +220,7 @@ static void test_clip_and_skip(void **state) {
         at.dim['K' - 'A'] = 77;
         kernel_call k;
         kernel_call_open(&k, &at, 0, 0, 0);
-        int apply = tri__op_arg(TRI_OP_adamw, "apply");
+        int apply = TRI_ARG(adamw, apply);
         *(int32_t *)k.call.t[apply].data = 0;
         memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
         kernel_call_run(&k, &table, 2);

@@ -195,7 +195,7 @@ static void copies_are_checked(void **state) {
     p.instr = moved;
     for (int i = 0; i < p.n_instrs; i++) {
         const tri_instr *all = t.program[0]->instr;
-        if (all[i].op != TRI_OP_copy_wait || p.slot[all[i].slot[0]].mem != TRI_MEM_NEAR) continue;
+        if (all[i].op != TRI_OP_copy_wait || p.slot[TRI_SLOT(&all[i], copy_wait, y)].mem != TRI_MEM_NEAR) continue;
         memcpy(moved, all, (size_t)i * sizeof *moved);
         memcpy(moved + i, all + i + 1, (size_t)(p.n_instrs - i - 1) * sizeof *moved);
         moved[p.n_instrs - 1] = all[i];

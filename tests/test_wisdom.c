@@ -178,8 +178,9 @@ static void box_tune(void *context, const tri_call *call, tri_kernel *row, tri_w
     memset(&e, 0, sizeof e);
     if (call->op != TRI_OP_linear) return;
     assert_non_null(row);
-    assert_true(call->t[0].rows > 0 && call->t[0].data);
-    e.shape = (tri_product_shape){.m = call->t[0].cols, .n = call->t[0].rows, .k = call->t[1].cols, .align = 16};
+    const tri_tensor *y = &call->t[TRI_ARG(linear, y)], *x = &call->t[TRI_ARG(linear, x)];
+    assert_true(y->rows > 0 && y->data);
+    e.shape = (tri_product_shape){.m = y->cols, .n = y->rows, .k = x->cols, .align = 16};
     e.shape.type = e.shape.out = TRI_F32;
     e.algorithm[0] = b->mark;
     e.guess_us = 2, e.best_us = 1;
