@@ -133,7 +133,7 @@ static void make_noise(bench *b) {
 }
 
 static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
-    if (b->device->apart->copy(b->context, to, from, bytes) != TRI_OK) fail("copy");
+    if (b->device->async->copy(b->context, to, from, bytes) != TRI_OK) fail("copy");
 }
 
 /* Whole numbers by name; real ones are noise. */
@@ -163,12 +163,12 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
     double seconds[RUNS];
     for (int r = -1; r < RUNS; r++) {
         tri_time time;
-        b->device->apart->start(b->context, 1);
-        b->device->apart->mark(b->context, 0);
+        b->device->async->begin_run(b->context, 1);
+        b->device->async->mark(b->context, 0);
         for (int i = 0; i < BATCH; i++) run(call);
-        b->device->apart->mark(b->context, 1);
-        if (b->device->apart->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
-        b->device->apart->times(b->context, 1, &time);
+        b->device->async->mark(b->context, 1);
+        if (b->device->async->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
+        b->device->async->times(b->context, 1, &time);
         if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
     }
     qsort(seconds, RUNS, sizeof *seconds, bench_ascending);

@@ -1,4 +1,4 @@
-# cli_cuda_memory.sh - memory of a GPU: what lies in second memory changes no loss; under a limit below 16 bytes a parameter a model trains; a
+# cli_cuda_memory.sh - memory of a GPU: what lies in offload memory changes no loss; under a limit below 16 bytes a parameter a model trains; a
 # plan that does not fit is refused with figures before the first step, also where ranks share a GPU. Skipped with a reason without a GPU.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
@@ -18,12 +18,12 @@ trains() { # FOLDER OPTIONS...
     expect "5 losses" test "$(losses "$folder" | wc -l)" = 5
 }
 
-# ---- Second memory ----
+# ---- Offload memory ----
 for precision in fp32 bf16; do
     trains "$precision" --precision "$precision"
     for classes in optimizer gradients params activations optimizer,gradients,params,activations; do
         trains "$precision-$classes" --precision "$precision" --offload "$classes"
-        expect "$precision: $classes in second memory changes no loss" test "$(losses "$precision")" = "$(losses "$precision-$classes")"
+        expect "$precision: $classes in offload memory changes no loss" test "$(losses "$precision")" = "$(losses "$precision-$classes")"
     done
 done
 trains micro --num-microbatches 2 --recompute full

@@ -1,5 +1,5 @@
-/* far_device.h - a device apart, as far as its queues go: nothing is computed and no data moves, but what waits for
- * what is as on GPUs that have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and
+/* far_device.h - an asynchronous device, as far as its queues go: nothing is computed and no data moves, but what waits
+ * for what is as on GPUs that have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and
  * lanes wait for each other's signals; a group's transfers are done one after another, each once all members have
  * reached theirs and ask for the same. Otherwise they wait for ever. Ranks are threads. */
 #ifndef TESTS_FAR_DEVICE_H
@@ -132,14 +132,14 @@ static const char *far_describe(void *context) { return (void)context, "far"; }
 static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) {
     return (void)context, memcpy(to, from, bytes), TRI_OK;
 }
-static void far_bring(void *context, const void *from, size_t bytes) { (void)context, (void)from, (void)bytes; }
-static void far_start(void *context, uint32_t step) { (void)context, (void)step; }
-static void far_input(void *context, void *to, size_t bytes) {
+static void far_stage_input(void *context, const void *from, size_t bytes) { (void)context, (void)from, (void)bytes; }
+static void far_begin_run(void *context, uint32_t step) { (void)context, (void)step; }
+static void far_next_input(void *context, void *to, size_t bytes) {
     (void)context, (void)to, (void)bytes;
 } /* nothing is computed */
 static tri_status far_finish(void *context) { return (void)context, TRI_OK; }
 
-static int far_idle(void *context, uint64_t *passed) {
+static int far_is_idle(void *context, uint64_t *passed) {
     far_rank *r = context;
     pthread_mutex_lock(&far.lock);
     far_advance();
@@ -224,7 +224,7 @@ static void far_await(void *context, int number) {
     pthread_mutex_unlock(&far.lock);
 }
 
-static void far_pulse(void *context) { (void)context; }
+static void far_mark_progress(void *context) { (void)context; }
 
 static tri_status far_check(void *context, void *group) {
     (void)context, (void)group;
@@ -234,13 +234,13 @@ static tri_status far_check(void *context, void *group) {
     return broken ? tri__fail(TRI_INTERNAL, "the way is broken") : TRI_OK;
 }
 
-static const tri_apart far_apart = {.copy = far_copy,
-                                    .bring = far_bring,
-                                    .start = far_start,
-                                    .input = far_input,
+static const tri_async far_async = {.copy = far_copy,
+                                    .stage_input = far_stage_input,
+                                    .begin_run = far_begin_run,
+                                    .next_input = far_next_input,
                                     .finish = far_finish,
-                                    .idle = far_idle,
-                                    .pulse = far_pulse,
+                                    .is_idle = far_is_idle,
+                                    .mark_progress = far_mark_progress,
                                     .name = far_name,
                                     .join = far_join,
                                     .leave = far_leave,
@@ -260,6 +260,6 @@ static const tri_device far_device = {.name = "far",
                                       .alloc = far_alloc,
                                       .free = far_free,
                                       .describe = far_describe,
-                                      .apart = &far_apart};
+                                      .async = &far_async};
 
 #endif

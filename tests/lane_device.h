@@ -1,6 +1,6 @@
-/* lane_device.h - a device apart with two lanes and two queues of copies, made of the CPU's kernels: everything is only
- * queued, and carried out when it must be, in the order that a test asks for: any that queues, signals and waits allow.
- * It can keep runs and repeat them. */
+/* lane_device.h - an asynchronous device with two lanes and two queues of copies, made of the CPU's kernels: everything
+ * is only queued, and carried out when it must be, in the order that a test asks for: any that queues, signals and
+ * waits allow. It can capture runs and replay them. */
 #ifndef TESTS_LANE_DEVICE_H
 #define TESTS_LANE_DEVICE_H
 
@@ -20,10 +20,10 @@ typedef struct lane_item {
     uint32_t step;           /* LANE_STEP: of the kernels that follow */
 } lane_item;
 
-/* A run that is kept: what it queued, with points counted from its first. */
+/* A captured run: what it queued, with points counted from its first. */
 typedef struct lane_run {
     int64_t key[LANE_KEY];
-    int n_key, times, kept, n_points;
+    int n_key, times, captured, n_points;
     lane_item *item[LANE_QUEUES];
     int n[LANE_QUEUES];
 } lane_run;
@@ -32,9 +32,9 @@ typedef struct lane_run {
 typedef struct lane_order {
     int first[LANE_QUEUES];
     int deaf;                /* 1: lanes do not wait for each other within a run */
-    int keeps;               /* runs that come for the second time */
-    int clumsy;              /* 1: and then it cannot keep them */
-    int stale;               /* 1: and repeats them with the step of when it kept them */
+    int captures;            /* 1: runs that are seen for the second time */
+    int fails;               /* 1: and fails to */
+    int stale;               /* 1: and replays them with the step of the capture */
 } lane_order;
 
 static struct lane_device {
@@ -48,12 +48,12 @@ static struct lane_device {
     uint32_t random, step;
     tri_kernel_table real;
     char *inbox;             /* [inputs] */
-    char *brought;           /* [inputs] by the host, for the next run */
+    char *staged;           /* [inputs] by the host, for the next run */
     size_t inputs, used, taken;
     lane_run run[LANE_RUNS];
-    int n_runs, repeats, asked;
-    lane_run *keeping;
-    int from[LANE_QUEUES], from_points; /* where the run began that is kept */
+    int n_runs, replays, asked;
+    lane_run *capturing;
+    int from[LANE_QUEUES], from_points; /* where the run began that is captured */
 } lanes_now;
 
 static lane_item *lane_push(int queue, lane_kind kind) {
@@ -130,7 +130,7 @@ static tri_status lane_open(const tri_core *core, int local, size_t inputs, void
     (void)core, (void)local;
     lane_order order = lanes_now.order;
     lanes_now = (struct lane_device){
-        .order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .brought = malloc(inputs + 1)};
+        .order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .staged = malloc(inputs + 1)};
     for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
     *context = &lanes_now;
     return TRI_OK;
@@ -142,7 +142,7 @@ static void lane_close(void *context) {
         for (int queue = 0; queue < LANE_QUEUES; queue++) free(lanes_now.run[i].item[queue]);
     free(lanes_now.is_set);
     free(lanes_now.inbox);
-    free(lanes_now.brought);
+    free(lanes_now.staged);
 }
 static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) {
     return (void)core, (void)local, *bytes = 1 << 30, TRI_OK;
@@ -150,7 +150,7 @@ static tri_status lane_room(const tri_core *core, int local, int64_t *bytes) {
 static tri_status lane_alloc(void *context, size_t bytes, void **out) {
     return (void)context, tri__device_find("cpu")->alloc(NULL, bytes, out);
 }
-static tri_status lane_second(void *context, const char *folder, size_t bytes, void **out) {
+static tri_status lane_offload(void *context, const char *folder, size_t bytes, void **out) {
     return (void)folder, lane_alloc(context, bytes, out);
 }
 static void lane_free(void *context, void *memory, size_t bytes) {
@@ -165,29 +165,29 @@ static tri_status lane_copy(void *context, void *to, const void *from, size_t by
     TRI_TRY(lane_finish(context));
     return memcpy(to, from, bytes), TRI_OK;
 }
-static void lane_bring(void *context, const void *from, size_t bytes) {
+static void lane_stage_input(void *context, const void *from, size_t bytes) {
     (void)context;
     assert_true(lanes_now.used + bytes <= lanes_now.inputs);
-    memcpy(lanes_now.brought + lanes_now.used, from, bytes);
+    memcpy(lanes_now.staged + lanes_now.used, from, bytes);
     lanes_now.used += bytes;
 }
-static void lane_start(void *context, uint32_t step) {
+static void lane_begin_run(void *context, uint32_t step) {
     (void)context;
     assert_int_equal(lanes_now.lane, 0);
     lane_push(0, LANE_STEP)->step = step;
     lane_item *item = lane_push(0, LANE_COPY);
     item->to = lanes_now.inbox, item->from = malloc(lanes_now.used + 1), item->bytes = lanes_now.used, item->owned = 1;
-    memcpy(item->from, lanes_now.brought, lanes_now.used);
+    memcpy(item->from, lanes_now.staged, lanes_now.used);
     lanes_now.used = lanes_now.taken = 0;
 }
-static void lane_input(void *context, void *to, size_t bytes) {
+static void lane_next_input(void *context, void *to, size_t bytes) {
     (void)context;
     lane_item *item = lane_push(lanes_now.lane, LANE_COPY);
     item->to = to, item->from = lanes_now.inbox + lanes_now.taken, item->bytes = bytes;
     lanes_now.taken += bytes;
 }
 
-static void lane_repeat(const lane_run *run) {
+static void lane_replay(const lane_run *run) {
     struct lane_device *d = &lanes_now;
     int base = d->n_points;
     for (int i = 0; i < run->n_points; i++) lane_new_point();
@@ -197,36 +197,36 @@ static void lane_repeat(const lane_run *run) {
             *item = run->item[queue][i];
             item->point += base;
         }
-    d->repeats++;
+    d->replays++;
 }
-static tri_again lane_again(void *context, const int64_t *key, int n) {
+static tri_capture lane_capture(void *context, const int64_t *key, int n) {
     (void)context;
     struct lane_device *d = &lanes_now;
     assert_true(n <= LANE_KEY);
     d->asked++;
-    if (!d->order.keeps) return TRI_AGAIN_QUEUE;
+    if (!d->order.captures) return TRI_LAUNCH;
     lane_run *run = d->run;
     while (run < d->run + d->n_runs && (run->n_key != n || memcmp(run->key, key, (size_t)n * sizeof *key))) run++;
     assert_true(run < d->run + LANE_RUNS);
     if (run == d->run + d->n_runs) d->n_runs++, memcpy(run->key, key, (size_t)n * sizeof *key), run->n_key = n;
-    if (run->kept) return lane_repeat(run), TRI_AGAIN_DONE;
-    if (++run->times < 2) return TRI_AGAIN_QUEUE;
-    d->keeping = run;
+    if (run->captured) return lane_replay(run), TRI_REPLAY;
+    if (++run->times < 2) return TRI_LAUNCH;
+    d->capturing = run;
     memcpy(d->from, d->n, sizeof d->n);
     d->from_points = d->n_points;
-    return TRI_AGAIN_KEEP;
+    return TRI_CAPTURE;
 }
-static int lane_kept(void *context) {
+static int lane_end_capture(void *context) {
     (void)context;
     struct lane_device *d = &lanes_now;
-    lane_run *run = d->keeping;
-    d->keeping = NULL;
-    if (d->order.clumsy) {
+    lane_run *run = d->capturing;
+    d->capturing = NULL;
+    if (d->order.fails) {
         memcpy(d->n, d->from, sizeof d->n);
         d->taken = 0;
         return 0;
     }
-    run->kept = 1, run->n_points = d->n_points - d->from_points;
+    run->captured = 1, run->n_points = d->n_points - d->from_points;
     for (int queue = 0; queue < LANE_QUEUES; queue++) {
         run->n[queue] = d->n[queue] - d->from[queue];
         run->item[queue] = malloc((size_t)(run->n[queue] + 1) * sizeof *run->item[queue]);
@@ -253,31 +253,31 @@ static void lane_wait(void *context, int number) {
     lanes_now.awaits += number > 0;
     lane_await(lanes_now.lane, lanes_now.signal[number]);
 }
-static void lane_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+static void lane_copy_post(void *context, void *to, const void *from, size_t bytes, int out, int number) {
     (void)context;
     lane_await(TRI_LANES + out, lane_point(lanes_now.lane));
     lane_item *item = lane_push(TRI_LANES + out, LANE_COPY);
     item->to = to, item->from = (void *)from, item->bytes = bytes;
     lanes_now.moved[number] = lane_point(TRI_LANES + out);
 }
-static void lane_moved(void *context, int number) {
+static void lane_copy_wait(void *context, int number) {
     (void)context, lane_await(lanes_now.lane, lanes_now.moved[number]);
 }
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
 
-static const tri_apart lane_apart = {.copy = lane_copy,
-                                     .bring = lane_bring,
-                                     .start = lane_start,
-                                     .input = lane_input,
-                                     .again = lane_again,
-                                     .kept = lane_kept,
+static const tri_async lane_async = {.copy = lane_copy,
+                                     .stage_input = lane_stage_input,
+                                     .begin_run = lane_begin_run,
+                                     .next_input = lane_next_input,
+                                     .capture = lane_capture,
+                                     .end_capture = lane_end_capture,
                                      .finish = lane_finish,
                                      .lane = lane_use,
                                      .signal = lane_signal,
                                      .await = lane_wait,
-                                     .move = lane_move,
-                                     .moved = lane_moved,
+                                     .copy_post = lane_copy_post,
+                                     .copy_wait = lane_copy_wait,
                                      .mark = lane_mark,
                                      .times = lane_times};
 static const tri_device lane_device = {.name = "lanes",
@@ -289,8 +289,8 @@ static const tri_device lane_device = {.name = "lanes",
                                        .room = lane_room,
                                        .alloc = lane_alloc,
                                        .free = lane_free,
-                                       .alloc_second = lane_second,
+                                       .alloc_offload = lane_offload,
                                        .describe = lane_describe,
-                                       .apart = &lane_apart};
+                                       .async = &lane_async};
 
 #endif

@@ -1,5 +1,5 @@
 /* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again and as graphs, resume, evaluation,
- * second memory, refusal of what does not fit. Skipped with the reason where there is no GPU. */
+ * offload memory, refusal of what does not fit. Skipped with the reason where there is no GPU. */
 #include "session_runs.h"
 
 enum { STEPS = 50 };
@@ -59,7 +59,7 @@ static void the_same_bits_again(void **state) {
     }
 }
 
-/* Runs that come again are replayed as graphs; those of a profile are queued kernel by kernel. */
+/* Repeated runs are replayed as graphs; those of a profile are queued kernel by kernel. */
 static void replayed_runs_give_the_same_bits(void **state) {
     (void)state;
     static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=3", "--recompute=full"};
@@ -72,7 +72,7 @@ static void replayed_runs_give_the_same_bits(void **state) {
     }
 }
 
-/* Copies to second memory and back change no bit of losses, weights or moments. */
+/* Copies to offload memory and back change no bit of losses, weights or moments. */
 static void second_memory(void **state) {
     (void)state;
     static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp16"};

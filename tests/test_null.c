@@ -14,7 +14,7 @@ static void test_every_row_exists(void **state) {
         tri_target target;
         const tri_device *device = tri__device_find(devices[d]);
         tri__device_target(device, &target);
-        assert_true(device->hollow);
+        assert_true(device->is_stub);
         assert_true(strlen(device->describe(NULL)) > 0);
         for (int op = 0; op < TRI_OP_COUNT; op++)
             for (int i = 0; i < 3; i++)
@@ -22,7 +22,7 @@ static void test_every_row_exists(void **state) {
                     fail_msg("device %s and operation %s", devices[d], tri__op_row((tri_op)op)->name);
         assert_int_equal(target.flops > 0, d);
     }
-    assert_false(tri__device_find("cpu")->hollow);
+    assert_false(tri__device_find("cpu")->is_stub);
 }
 
 static void test_plans_as_cpu(void **state) {

@@ -69,7 +69,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     return status;
 }
 
-/* ahead: as if kernels did not reach the second memory: bytes copied ahead of their use; 0: they do. */
+/* ahead: as if kernels did not reach offload memory: bytes copied ahead of their use; 0: they do. */
 static job *run(int dp, int pp, tri_shard_kind kind, unsigned offload, int64_t ahead, const char *folder) {
     job *j = calloc(1, sizeof *j);
     const tri_program *train[MAX_RANKS];
@@ -218,13 +218,13 @@ static void no_room_is_an_error(void **state) {
     char folder[64];
     void *memory = folder;
     make_folder(folder);
-    assert_int_equal(device->alloc_second(NULL, folder, (size_t)1 << 60, &memory), TRI_RESOURCE);
+    assert_int_equal(device->alloc_offload(NULL, folder, (size_t)1 << 60, &memory), TRI_RESOURCE);
     assert_null(memory);
     assert_non_null(strstr(tri_error(), "1152921504606846976 bytes"));
     assert_non_null(strstr(tri_error(), folder));
     rmdir(folder);
-    assert_int_equal(device->alloc_second(NULL, folder, 4096, &memory), TRI_RESOURCE);
-    OK(device->alloc_second(NULL, "/tmp", 0, &memory));
+    assert_int_equal(device->alloc_offload(NULL, folder, 4096, &memory), TRI_RESOURCE);
+    OK(device->alloc_offload(NULL, "/tmp", 0, &memory));
     device->free(NULL, memory, 0);
 }
 

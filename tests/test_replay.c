@@ -1,11 +1,11 @@
-/* test_replay.c - a device that keeps runs and repeats them: the same bits as being told of each kernel every time,
- * while row counts, inputs and steps change; and what may not be kept is not. No GPU is needed. */
+/* test_replay.c - a device that captures runs and replays them: the same bits as being told of each kernel every time,
+ * while row counts, inputs and steps change; and what may not be captured is not. No GPU is needed. */
 #include "lane_device.h"
 
 enum { STEPS = 12 };
 
 typedef struct outcome {
-    int same, repeats, asked;
+    int same, replays, asked;
 } outcome;
 
 static void plan_as(tiny *t, int lanes, unsigned offload, int n_mb) {
@@ -38,7 +38,7 @@ static outcome train(const lane_order *order, int lanes) {
                          NULL)); /* the next step is queued behind it */
     }
     found.same &= tiny_same_weights(&here, want, &there, got);
-    found.repeats = lanes_now.repeats, found.asked = lanes_now.asked;
+    found.replays = lanes_now.replays, found.asked = lanes_now.asked;
     tri__exec_close(want);
     tri__exec_close(got);
     tiny_close(&here);
@@ -49,13 +49,13 @@ static outcome train(const lane_order *order, int lanes) {
 static void repeated_runs_give_the_same_bits(void **state) {
     (void)state;
     const lane_order orders[] = {
-        {.first = {0, 1, 2, 3}, .keeps = 1}, {.first = {1, 0, 2, 3}, .keeps = 1}, {.first = {-1}, .keeps = 1}};
+        {.first = {0, 1, 2, 3}, .captures = 1}, {.first = {1, 0, 2, 3}, .captures = 1}, {.first = {-1}, .captures = 1}};
     for (int lanes = 1; lanes <= 2; lanes++)
         for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
             outcome found = train(&orders[i], lanes);
             assert_true(found.same);
             assert_int_equal(found.asked, 3 * STEPS);
-            assert_int_equal(found.repeats,
+            assert_int_equal(found.replays,
                              3 * STEPS - 2 * 5); /* five differ: the update does not ask for row counts */
         }
 }
@@ -63,17 +63,17 @@ static void repeated_runs_give_the_same_bits(void **state) {
 /* The test can fail: kernels that are repeated with what they were told first draw other numbers. */
 static void steps_are_not_part_of_what_is_kept(void **state) {
     (void)state;
-    outcome found = train(&(lane_order){.first = {0, 1, 2, 3}, .keeps = 1, .stale = 1}, 1);
-    assert_true(found.repeats > 0);
+    outcome found = train(&(lane_order){.first = {0, 1, 2, 3}, .captures = 1, .stale = 1}, 1);
+    assert_true(found.replays > 0);
     assert_false(found.same);
 }
 
-/* What could not be kept is queued after all. */
+/* What could not be captured is queued after all. */
 static void runs_that_cannot_be_kept(void **state) {
     (void)state;
-    outcome found = train(&(lane_order){.first = {1, 0, 2, 3}, .keeps = 1, .clumsy = 1}, 2);
+    outcome found = train(&(lane_order){.first = {1, 0, 2, 3}, .captures = 1, .fails = 1}, 2);
     assert_true(found.same);
-    assert_int_equal(found.repeats, 0);
+    assert_int_equal(found.replays, 0);
 }
 
 /* Copies between memories, marks, and looking at every value: each is queued, one by one. */
@@ -83,7 +83,7 @@ static void others_are_not_asked_for(void **state) {
     int line, slot;
     for (int offload = 0; offload < 2; offload++) {
         plan_as(&t, 2, offload ? 1u << TRI_MEM_STATE : 0, 1);
-        lanes_now.order = (lane_order){.first = {0, 1, 2, 3}, .keeps = 1};
+        lanes_now.order = (lane_order){.first = {0, 1, 2, 3}, .captures = 1};
         tri_exec *exec = tiny_exec_on(&t, &lane_device, 1, 0);
         tri_time *times = calloc((size_t)t.program[0]->n_instrs, sizeof *times);
         OK(tri__exec_run(exec, 0, 0, t.program[0]->n_instrs, 1, t.feed, times));

@@ -196,7 +196,7 @@ static void box_follow(void *context, const tri_wisdom *wisdom) {
     *b->known = *wisdom;
 }
 
-static const tri_apart apart = {.finish = box_finish, .kind = box_kind, .tune = box_tune, .follow = box_follow};
+static const tri_async async = {.finish = box_finish, .kind = box_kind, .tune = box_tune, .follow = box_follow};
 static const tri_device device = {.name = "box",
                                   .granule = 1,
                                   .kernels = box_kernels,
@@ -204,7 +204,7 @@ static const tri_device device = {.name = "box",
                                   .close = box_close,
                                   .alloc = box_alloc,
                                   .free = box_free,
-                                  .apart = &apart};
+                                  .async = &async};
 
 typedef struct said {
     char text[512];

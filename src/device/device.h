@@ -23,7 +23,7 @@ typedef struct tri_call {
     const tri_kernel_table *table; /* the device's, for rows that run others */
     unsigned acc;               /* bit k: operand k is added to, not overwritten */
     const tri_attr *attr;
-    uint32_t seed, step; /* of random numbers; of devices apart, `start` was told the step, and this is the same */
+    uint32_t seed, step; /* of random numbers; asynchronous devices know the step by `begin_run`, too: it is the same */
     int threads;
     void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
     void *context;              /* the device's own: streams, libraries; NULL on a CPU */
@@ -68,31 +68,30 @@ typedef struct tri_wait_poll {
 /* Makes bytes [at, at + bytes) of something, at `out`; both are multiples of 4096, but for the end. */
 typedef void tri_make(void *maker, size_t at, size_t bytes, void *out);
 
-/* What becomes of a run: it is to be queued; the same, and the device keeps it; it is queued, since the device had kept
- * it. */
-typedef enum tri_again { TRI_AGAIN_QUEUE, TRI_AGAIN_KEEP, TRI_AGAIN_DONE } tri_again;
+/* How a run is queued: kernel by kernel; the same, and captured as a graph; or by replaying the graph of an earlier
+ * run, which `capture` has done when it says so. */
+typedef enum tri_capture { TRI_LAUNCH, TRI_CAPTURE, TRI_REPLAY } tri_capture;
 
-/* What a device does whose memory the host cannot reach, and whose kernels have only been queued when a row returns.
- * Everything queued is done in the order of queueing, lane by lane. Whatever a queued call meets is told by the next
- * `finish`. */
-typedef struct tri_apart {
+/* An asynchronous device: the host cannot reach its memory, and kernels have only been queued when a row returns.
+ * Everything queued is done in the order of queueing, lane by lane. The next `finish` reports what failed. */
+typedef struct tri_async {
     /* Between the host's memory and the device's, either way; after all that was queued, and done when it returns. */
     tri_status (*copy)(void *context, void *to, const void *from, size_t bytes);
     /* The same to the device of what is made as it goes, a part after the other: the host needs no memory for all of
      * it. */
     tri_status (*fill)(void *context, void *to, size_t bytes, tri_make *make, void *maker);
-    /* What the host brings to a run; each takes tri__input_bytes of those that `open` was told. `bring` takes it, in
-     * the order in which the run's inputs will ask for it; `from` may change when it returns. `start` begins the run:
-     * it queues one copy of all that was brought; and the run's kernels draw random numbers of `step`. Then `input`
-     * queues the next of what was brought to its place. */
-    void (*bring)(void *context, const void *from, size_t bytes);
-    void (*start)(void *context, uint32_t step);
-    void (*input)(void *context, void *to, size_t bytes);
-    /* Of devices that can keep what a run queues and queue it again at once; NULL of others. Asked after `start`: runs
-     * of the same key [n] queue the same, but for what was brought and the step. After KEEP all that the run queues is
-     * only kept, and `kept` queues it; 0: it could not be kept, and nothing was queued. */
-    tri_again (*again)(void *context, const int64_t *key, int n);
-    int (*kept)(void *context);
+    /* Inputs of a run; each takes tri__input_bytes of those that `open` was told. `stage_input` takes one from the
+     * host, in the order in which the run will ask for them; `from` may change when it returns. `begin_run` queues one
+     * copy of all that were staged; the run's kernels draw random numbers of `step`. Then each `next_input` queues the
+     * copy of the next one to its place. */
+    void (*stage_input)(void *context, const void *from, size_t bytes);
+    void (*begin_run)(void *context, uint32_t step);
+    void (*next_input)(void *context, void *to, size_t bytes);
+    /* Of devices that can capture what a run queues and replay it; NULL of others. Asked after `begin_run`: runs of
+     * the same key [n] queue the same, but for inputs and the step. After TRI_CAPTURE all that the run queues is only
+     * captured, and `end_capture` queues it; 0: it could not be captured, and nothing was queued. */
+    tri_capture (*capture)(void *context, const int64_t *key, int n);
+    int (*end_capture)(void *context);
     tri_status (*finish)(void *context);
     /* Of devices with several queues of kernels, lanes; NULL of others. What is queued from now on goes to this one,
      * also inputs, and a transfer or copy begins behind it, a wait for one holds it back. `signal` numbers the point
@@ -101,15 +100,15 @@ typedef struct tri_apart {
     void (*lane)(void *context, int lane);
     void (*signal)(void *context, int number);
     void (*await)(void *context, int number);
-    /* Whether all kernels that were queued are done, or came to grief; never blocks. *passed grows as it gets on: it
-     * has then reached more of the points that `pulse` set between queued kernels. */
-    int (*idle)(void *context, uint64_t *passed);
-    void (*pulse)(void *context);
-    /* Queues a copy between the device's memory and its second one (out 1: to the second) on a queue for each way: it
-     * begins when the kernels queued so far are done; kernels queued after the `moved` of the same number begin when it
-     * is. Numbers are as those of `post`. */
-    void (*move)(void *context, void *to, const void *from, size_t bytes, int out, int number);
-    void (*moved)(void *context, int number);
+    /* Whether all kernels that were queued are done, or failed; never blocks. *passed grows with the progress made: it
+     * counts the points reached that `mark_progress` set between queued kernels. */
+    int (*is_idle)(void *context, uint64_t *passed);
+    void (*mark_progress)(void *context);
+    /* Queues a copy between the device's memory and its offload memory (out 1: to offload memory), on one queue for
+     * each direction: it begins when the kernels queued so far are done; kernels queued after the `copy_wait` of the
+     * same number begin when it is. Numbers are as those of `post`. */
+    void (*copy_post)(void *context, void *to, const void *from, size_t bytes, int out, int number);
+    void (*copy_wait)(void *context, int number);
     /* Transfers among ranks that have such devices, on queues of their own. One member makes a group's name and tells
      * the others; then all join at once; oneway 1: two of them, and only the first will send, the second receive. What
      * waits for other ranks asks `poll`, which outlives the group. A group's transfers are done one after another,
@@ -120,10 +119,10 @@ typedef struct tri_apart {
                        void **group);
     void (*leave)(void *context, void *const *groups, int n, int abort);
     /* Queues a transfer: it begins when the kernels queued so far are done; kernels queued after the `wait` of the same
-     * number begin when it is. Numbers are small, and come again only after their wait. */
+     * number begin when it is. Numbers are small, and used again only after their wait. */
     void (*post)(void *context, void *group, const tri_collective *what, int number);
     void (*wait)(void *context, int number);
-    /* What a group's transfers met so far that they will not get over, by name. Never blocks. */
+    /* The fatal error of a group's transfers, if any. Never blocks. */
     tri_status (*check)(void *context, void *group);
     /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where
      * both were made. */
@@ -139,41 +138,41 @@ typedef struct tri_apart {
     const char *(*kind)(void *context);
     void (*tune)(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
     void (*follow)(void *context, const tri_wisdom *wisdom);
-    /* Seconds of work since it was last asked: each time from the first thing queued until the `finish` that waited for
+    /* Seconds of work since the last call: each time from the first thing queued until the `finish` that waited for
      * it. */
-    double (*worked)(void *context);
+    double (*busy_seconds)(void *context);
     /* Bytes of the device's memory that are in use now, by this rank and by others. */
-    int64_t (*used)(void *context);
-} tri_apart;
+    int64_t (*memory_used)(void *context);
+} tri_async;
 
 typedef struct tri_device tri_device;
 struct tri_device {
     const char *name;
     int granule;           /* as tri_target */
     double short_flops;    /* as tri_target */
-    int hollow;            /* 1: its kernels compute nothing */
-    int lanes;             /* queues of kernels that it works on side by side, of devices apart; 0 is 1 */
-    int64_t ahead;         /* bytes copied from second memory ahead of their use; 0: kernels of programs work there */
+    int is_stub;           /* 1: its kernels compute nothing */
+    int lanes;             /* queues of kernels that it works on side by side, of asynchronous devices; 0 is 1 */
+    int64_t ahead;         /* bytes copied from offload memory ahead of their use; 0: kernels of programs work there */
     double flops, bytes;   /* a second, for predictions; 0 unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);
-    /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes that
-     * the host brings to a run. Where a device needs none it is NULL. */
+    /* What one rank's calls carry as their context: `local` is its place on this machine, `inputs` the most bytes of
+     * inputs that a run stages. Where a device needs none it is NULL. */
     tri_status (*open)(const tri_core *core, int local, size_t inputs, void **context);
     void (*close)(void *context);
     /* Bytes that a rank could allocate now; looked at before its context is opened. */
     tri_status (*room)(const tri_core *core, int local, int64_t *bytes);
-    /* How many such memories the machine has, which its ranks take in turn; of devices apart. */
-    int (*memories)(void);
+    /* How many devices of this kind the machine has, which its ranks take in turn; of asynchronous devices. */
+    int (*count)(void);
     /* One allocation of zeroed memory, aligned to 4096; and its release, which accepts NULL. */
     tri_status (*alloc)(void *context, size_t bytes, void **out);
     void (*free)(void *context, void *memory, size_t bytes);
-    /* The same in the second, larger memory: on a CPU a file without a name in `folder`, whose space is reserved now;
-     * on a GPU memory of the host, which its kernels reach, but slowly. */
-    tri_status (*alloc_second)(void *context, const char *folder, size_t bytes, void **out);
+    /* The same in offload memory, which is larger: on a CPU a file without a name in `folder`, whose space is reserved
+     * now; on a GPU memory of the host, which its kernels reach, but slowly. */
+    tri_status (*alloc_offload)(void *context, const char *folder, size_t bytes, void **out);
     /* A line for people: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void *context);
-    const tri_apart *apart; /* NULL: kernels work in the host's memory, and are done when they return */
+    const tri_async *async; /* NULL: kernels work in the host's memory, and are done when they return */
 };
 
 /* "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing): those that are always there.

@@ -70,7 +70,7 @@ static tri_status plan_engine(void *data) {
     const tri_settings *s = p->settings;
     tri_engine *engine = p->engine;
     TRI_TRY(tri__device_get(s->device, &engine->device));
-    if (engine->device->hollow && !p->train)
+    if (engine->device->is_stub && !p->train)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
     engine->threads = tri__threads(s);

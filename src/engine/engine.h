@@ -61,8 +61,8 @@ typedef struct tri_programs {
     int world;
 } tri_programs;
 tri_status tri__engine_plan_all(tri_engine *engine, tri_programs *all);
-/* folder: where second memory may be made; NULL when the settings ask for none. Compares the plan with the memory there
- * is (TRI_RESOURCE with figures), then allocates. */
+/* folder: where offload memory may be made; NULL when the settings ask for none. Compares the plan with the memory
+ * there is (TRI_RESOURCE with figures), then allocates. */
 tri_status tri__engine_bind(tri_engine *engine, const char *folder);
 void tri__engine_close(tri_engine *engine);
 

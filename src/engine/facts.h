@@ -6,7 +6,7 @@
 #include "program/classes.h"
 
 /* A program's facts: rank, instructions, slots, flops and traffic_bytes of a step, bytes of each class, second_bytes
- * (those in second memory), sent_bytes of each kind of collective. New reference; NULL when out of memory. */
+ * (those in offload memory), sent_bytes of each kind of collective. New reference; NULL when out of memory. */
 tri_json *tri__program_json(const tri_program *program);
 /* That of each rank, [world]: ranks of one class share what is the same. */
 tri_json *tri__programs_json(const tri_classes *all);

@@ -107,7 +107,7 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
     if (limit) have = limit;
     else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
-    if (device->apart) by.memories = limit ? here : device->memories(); /* a limit is that of each rank's GPU */
+    if (device->async) by.memories = limit ? here : device->count(); /* a limit is that of each rank's GPU */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = need_of(all, by);
     return need <= have ? TRI_OK : refuse(&engine->in, by, need, have, limit > 0);

@@ -1,5 +1,5 @@
 /* bind.c - one allocation per memory class, one prepared call per instruction. Classes that transfers touch lie in the
- * rank's shared memory, so that peers reach into them and nothing is copied. A device apart from the host has the same
+ * rank's shared memory, so that peers reach into them and nothing is copied. An asynchronous device has the same
  * classes in its own memory, and the host copies of those that it fills and reads. */
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
@@ -26,14 +26,14 @@ int tri__exec_has_copy(const tri_exec *exec, int mem) {
 tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     if (!tri__exec_has_copy(exec, p->slot[slot].mem)) return TRI_OK;
-    return exec->device->apart->copy(exec->context, tri__exec_slot_memory(exec, program, slot),
+    return exec->device->async->copy(exec->context, tri__exec_slot_memory(exec, program, slot),
                                      tri__exec_slot(exec, program, slot),
                                      (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
 }
 
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem) {
     if (!tri__exec_has_copy(exec, mem)) return tri__exec_finish(exec);
-    return exec->device->apart->copy(exec->context, exec->host[mem], exec->memory[mem], (size_t)exec->bytes[mem]);
+    return exec->device->async->copy(exec->context, exec->host[mem], exec->memory[mem], (size_t)exec->bytes[mem]);
 }
 
 tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker) {
@@ -42,7 +42,7 @@ tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make,
     if (!bytes) return TRI_OK;
     void *to = tri__exec_slot_memory(exec, program, slot);
     if (tri__exec_has_copy(exec, p->slot[slot].mem))
-        return exec->device->apart->fill(exec->context, to, bytes, make, maker);
+        return exec->device->async->fill(exec->context, to, bytes, make, maker);
     make(maker, 0, bytes, to);
     return TRI_OK;
 }
@@ -136,12 +136,12 @@ static tri_status bind_lanes(tri_exec *exec) {
     return TRI_OK;
 }
 
-/* Peers reach into the heap; devices apart have ways of their own. */
-static int in_heap(const tri_exec *exec, int mem) { return !exec->device->apart && exec->shared >> mem & 1; }
+/* Peers reach into the heap; asynchronous devices transfer among themselves. */
+static int in_heap(const tri_exec *exec, int mem) { return !exec->device->async && exec->shared >> mem & 1; }
 
 static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
     void **out = (void **)&exec->memory[mem];
-    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_second(exec->context, folder, bytes, out);
+    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_offload(exec->context, folder, bytes, out);
     if (in_heap(exec, mem)) return tri_heap_alloc(exec->world, bytes, out);
     return exec->device->alloc(exec->context, bytes, out);
 }
@@ -150,13 +150,13 @@ static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
     if (!bytes) return TRI_OK;
     TRI_TRY(alloc_memory(exec, mem, bytes, folder));
-    if (!exec->device->apart || exec->program[0]->second >> mem & 1) exec->host[mem] = exec->memory[mem];
+    if (!exec->device->async || exec->program[0]->second >> mem & 1) exec->host[mem] = exec->memory[mem];
     else if (mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT)
         return tri__device_find("cpu")->alloc(NULL, bytes, (void **)&exec->host[mem]);
     return TRI_OK;
 }
 
-/* The most bytes that the host brings to a run. */
+/* The most bytes of inputs that a run has. */
 static size_t input_bytes(const tri_program *const *programs, int n) {
     size_t most = 0;
     for (int i = 0; i < n; i++) {
@@ -192,7 +192,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
     if (status != TRI_OK) goto fail;
-    exec->groups = (tri_group_table){.apart = device->apart, .context = exec->context, .world = world};
+    exec->groups = (tri_group_table){.async = device->async, .context = exec->context, .world = world};
     if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;

@@ -26,17 +26,17 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
 
 /* The same of an operand wherever it lies. */
 static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     *finite = 1;
     size_t bytes = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
-    if (!apart || !bytes) {
+    if (!async || !bytes) {
         *finite = is_finite(t, dtype);
         return TRI_OK;
     }
     TRI_TRY(tri__exec_await(exec, 0));
     tri_tensor here = {malloc(bytes), t->rows, t->cols};
     if (!here.data) return tri__fail(TRI_RESOURCE, "out of memory to look for numbers that are not finite");
-    tri_status status = apart->copy(exec->context, here.data, t->data, bytes);
+    tri_status status = async->copy(exec->context, here.data, t->data, bytes);
     if (status == TRI_OK) *finite = is_finite(&here, dtype);
     free(here.data);
     return status;
@@ -45,7 +45,7 @@ static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, 
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
     const tri_program *p = exec->program[program];
     *line = *slot = -1;
-    if (exec->device->apart) tri__exec_start(exec, program, 0, p->n_instrs, step, feed);
+    if (exec->device->async) tri__exec_start(exec, program, 0, p->n_instrs, step, feed);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
@@ -57,5 +57,5 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
             if (!finite) *line = i, *slot = at;
         }
     }
-    return exec->device->apart ? tri__exec_await(exec, 1) : TRI_OK;
+    return exec->device->async ? tri__exec_await(exec, 1) : TRI_OK;
 }

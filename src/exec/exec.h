@@ -18,7 +18,7 @@ typedef struct tri_exec tri_exec;
  * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for
  * tests. world: who the programs' transfers are with, and whose shared memory takes tri__programs_shared_bytes; it
  * outlives the executor, and all ranks open theirs in the same order. NULL when no program has transfers. folder: where
- * the device's second memory is, when programs have classes there. */
+ * the device's offload memory is, when programs have classes there. */
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
                           uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
@@ -40,14 +40,14 @@ const char *tri__exec_describe(const tri_exec *exec); /* the device, for people 
 
 /* Runs instructions [begin, end) of a program: all of them with 0 and n_instrs. feed[n_mb]; instructions of the whole
  * step take feed[0]. `times` [n_instrs], or NULL; they are there after tri__exec_finish. Fails when any rank does: then
- * nothing it wrote counts. Allocates nothing. A device apart from the host has then been told all of it, and may still
+ * nothing it wrote counts. Allocates nothing. An asynchronous device has then been told all of it, and may still
  * be at work. */
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times);
 /* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return:
  * nothing. */
 tri_status tri__exec_finish(tri_exec *exec);
-/* Algorithms chosen by timing, as tri_apart has it; before anything is in memory. `kind` is NULL where there is nothing
+/* Algorithms chosen by timing, as tri_async has it; before anything is in memory. `kind` is NULL where there is nothing
  * to choose, and then the others are not called. `tune` adds what it lacks of the programs' products at their largest;
  * this rank alone. */
 const char *tri__exec_kind(const tri_exec *exec);

@@ -33,7 +33,8 @@ struct tri_exec {
     int64_t bytes[TRI_MEM_COUNT];
     size_t guard;
     char *memory[TRI_MEM_COUNT];
-    char *host[TRI_MEM_COUNT];  /* as the host reaches it: the same, or a copy; NULL where a device apart needs none */
+    char
+        *host[TRI_MEM_COUNT]; /* as the host reaches it: the same, or a copy; NULL: an asynchronous device needs none */
     tri_time *times;            /* of a run that is not finished; NULL */
     int n_times, timed;         /* how many; of which program */
 };
@@ -47,7 +48,7 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes);
 const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed);
 
-/* queue.c, of a device apart from the host: begins a run; the whole run, only queued; waits until the device is done.
+/* queue.c, of an asynchronous device: begins a run; the whole run, only queued; waits until the device is done.
  */
 void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed);
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,

@@ -1,50 +1,50 @@
-/* queue.c - runs of a device apart from the host: their instructions are queued, and waited for later. */
+/* queue.c - runs of an asynchronous device: their instructions are queued, and waited for later. */
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
-/* Begins a run of a device apart: with all that its inputs will ask for. */
+/* Begins a run of an asynchronous device, with all inputs staged. */
 void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
     const tri_program *p = exec->program[program];
     for (int i = begin; i < end; i++) {
         size_t bytes;
         if (p->instr[i].op != TRI_OP_input) continue;
         const char *from = tri__exec_input_of(p, &p->instr[i], tri__exec_feed_of(&p->instr[i], feed), &bytes);
-        if (bytes) exec->device->apart->bring(exec->context, from, bytes);
+        if (bytes) exec->device->async->stage_input(exec->context, from, bytes);
     }
-    exec->device->apart->start(exec->context, step);
+    exec->device->async->begin_run(exec->context, step);
 }
 
-enum { PULSE = 32 }; /* instructions */
+enum { PROGRESS_EVERY = 32 }; /* instructions */
 
 static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
-    if (exec->groups.n && i % PULSE == 0) exec->device->apart->pulse(exec->context);
+    if (exec->groups.n && i % PROGRESS_EVERY == 0) exec->device->async->mark_progress(exec->context);
     return tri__exec_run_one(exec, program, i, step, feed);
 }
 
 /* In several lanes, where the program has them. */
 static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     const tri_lanes *lanes = exec->lanes[program].lane ? &exec->lanes[program] : NULL;
     tri_status status = TRI_OK;
-    if (lanes) tri__lanes_begin(apart, exec->context);
+    if (lanes) tri__lanes_begin(async, exec->context);
     for (int i = begin; i < end && status == TRI_OK; i++) {
-        if (lanes) tri__lanes_before(lanes, i, begin, apart, exec->context);
+        if (lanes) tri__lanes_before(lanes, i, begin, async, exec->context);
         status = queue_one(exec, program, i, step, feed);
-        if (lanes) tri__lanes_after(lanes, i, apart, exec->context);
+        if (lanes) tri__lanes_after(lanes, i, async, exec->context);
     }
-    if (lanes) tri__lanes_end(apart, exec->context);
+    if (lanes) tri__lanes_end(async, exec->context);
     return status;
 }
 
 /* The device's own marks say when kernels ran. All are in one lane, where each has its own time. */
 static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                                tri_time *times) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     for (int i = begin; i < end; i++) {
-        apart->mark(exec->context, i);
+        async->mark(exec->context, i);
         TRI_TRY(queue_one(exec, program, i, step, feed));
     }
-    apart->mark(exec->context, end);
+    async->mark(exec->context, end);
     exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;
 }
@@ -52,22 +52,22 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
 /* Kernels are only queued here. */
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                             tri_time *times) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     tri__exec_start(exec, program, begin, end, step, feed);
     if (times) return queue_marked(exec, program, begin, end, step, feed, times);
-    tri_again again = exec->groups.n ? TRI_AGAIN_QUEUE /* the host looks how they get on */
-                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, apart,
+    tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host looks how they get on */
+                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, async,
                                                        exec->context);
-    if (again == TRI_AGAIN_DONE) return TRI_OK;
+    if (capture == TRI_REPLAY) return TRI_OK;
     tri_status status = queue_all(exec, program, begin, end, step, feed);
-    if (again == TRI_AGAIN_KEEP && !apart->kept(exec->context) && status == TRI_OK)
+    if (capture == TRI_CAPTURE && !async->end_capture(exec->context) && status == TRI_OK)
         status = queue_all(exec, program, begin, end, step, feed);
     return status;
 }
 
 const char *tri__exec_kind(const tri_exec *exec) {
-    const tri_apart *apart = exec->device->apart;
-    return apart && apart->tune ? apart->kind(exec->context) : NULL;
+    const tri_async *async = exec->device->async;
+    return async && async->tune ? async->kind(exec->context) : NULL;
 }
 
 tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom) {
@@ -78,21 +78,23 @@ tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom) {
             if (exec->world) tri__world_beat(exec->world);
             for (int k = 0; k < TRI_MAX_ARGS; k++)
                 if (p->instr[i].slot[k] >= 0) call.t[k].rows = tri__slot_rows(&p->slot[p->instr[i].slot[k]], &p->max);
-            if (exec->bound[n][i].run) exec->device->apart->tune(exec->context, &call, exec->bound[n][i].run, wisdom);
+            if (exec->bound[n][i].run) exec->device->async->tune(exec->context, &call, exec->bound[n][i].run, wisdom);
         }
     }
-    return exec->device->apart->finish(exec->context);
+    return exec->device->async->finish(exec->context);
 }
 
-void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->apart->follow(exec->context, wisdom); }
+void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->async->follow(exec->context, wisdom); }
 
-double tri__exec_worked(tri_exec *exec) { return exec->device->apart ? exec->device->apart->worked(exec->context) : 0; }
+double tri__exec_worked(tri_exec *exec) {
+    return exec->device->async ? exec->device->async->busy_seconds(exec->context) : 0;
+}
 
 int64_t tri__exec_used(const tri_exec *exec) {
-    return exec->device->apart ? exec->device->apart->used(exec->context) : 0;
+    return exec->device->async ? exec->device->async->memory_used(exec->context) : 0;
 }
 
-int tri__exec_runs_on(const tri_exec *exec) { return exec->device->apart != NULL; }
+int tri__exec_runs_on(const tri_exec *exec) { return exec->device->async != NULL; }
 
 /* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers;
  * or some rank failed: then its own transfers may never end, and are given up. */
@@ -105,7 +107,7 @@ tri_status tri__exec_await(tri_exec *exec, int compared) {
     tri__world_waits(world, 1);
     tri_status status;
     while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
-        if (exec->device->apart->idle(exec->context, &passed) && !(compared && left)) break;
+        if (exec->device->async->is_idle(exec->context, &passed) && !(compared && left)) break;
         if (passed != last || left != before) tri__world_beat(world); /* else it may be found to stand still */
         last = passed, before = left;
         tri__idle(world->segment.control, world->local, &idle);
@@ -117,20 +119,20 @@ tri_status tri__exec_await(tri_exec *exec, int compared) {
 
 /* Kernels by their marks; transfers are elsewhere between theirs. */
 static void take_times(tri_exec *exec) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     const tri_program *p = exec->program[exec->timed];
-    apart->times(exec->context, exec->n_times, exec->times);
+    async->times(exec->context, exec->n_times, exec->times);
     for (int i = 0; i < exec->n_times && exec->groups.n; i++)
         if (tri__is_post(p->instr[i].op))
-            apart->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
+            async->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
 }
 
 tri_status tri__exec_finish(tri_exec *exec) {
-    const tri_apart *apart = exec->device->apart;
-    if (!apart) return TRI_OK;
+    const tri_async *async = exec->device->async;
+    if (!async) return TRI_OK;
     TRI_TRY(tri__exec_await(exec, 1));
     tri_status status = tri__exec_has_copy(exec, TRI_MEM_RESULT) ? tri__exec_pull(exec, TRI_MEM_RESULT)
-                                                       : apart->finish(exec->context);
+                                                       : async->finish(exec->context);
     if (status == TRI_OK && exec->times) take_times(exec);
     exec->times = NULL;
     return status;

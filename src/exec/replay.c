@@ -1,6 +1,6 @@
 /* replay.c - two runs queue the same when they have the same instructions and row counts: operands lie where they lay,
  * and all else that a kernel is told comes from these. (An update has no rows that are counted: it is the same for
- * all.) What the host brings, and the step, the device has in its memory. Transfers and copies between memories are
+ * all.) Inputs and the step are in the device's memory. Transfers and copies between memories are
  * followed by the host while they go on: runs that have them are queued each time. */
 #include "exec/replay.h"
 #include "program/transfer.h"
@@ -41,14 +41,14 @@ void tri__replay_free(tri_replay *replay) {
     *replay = (tri_replay){0};
 }
 
-tri_again tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
-                          const tri_feed *feed, const tri_apart *apart, void *context) {
+tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
+                          const tri_feed *feed, const tri_async *async, void *context) {
     int n = 0;
-    if (!apart->again || replay->counted[program] < 0) return TRI_AGAIN_QUEUE;
+    if (!async->capture || replay->counted[program] < 0) return TRI_LAUNCH;
     replay->key[n++] = program;
     replay->key[n++] = begin;
     replay->key[n++] = end;
     for (int mb = 0; mb < programs[program]->n_mb && begin < replay->counted[program]; mb++)
         for (int sym = 1; sym < TRI_SYM_COUNT; sym++) replay->key[n++] = feed[mb].counts.of[sym];
-    return apart->again(context, replay->key, n);
+    return async->capture(context, replay->key, n);
 }

@@ -22,21 +22,21 @@ static void run_input(const tri_exec *exec, const tri_bound *b, const tri_progra
     size_t bytes;
     const char *from = tri__exec_input_of(p, instr, feed, &bytes);
     if (!bytes) return;
-    if (exec->device->apart)
-        exec->device->apart->input(exec->context, b->call.t[0].data, bytes); /* tri__exec_start has brought it */
+    if (exec->device->async)
+        exec->device->async->next_input(exec->context, b->call.t[0].data, bytes); /* tri__exec_start has staged it */
     else memcpy(b->call.t[0].data, from, bytes);
 }
 
 /* Half of a copy between memories; done at once where kernels are. */
 static void run_copy(const tri_exec *exec, const tri_bound *b, const tri_program *program, const tri_instr *instr) {
-    const tri_apart *apart = exec->device->apart;
+    const tri_async *async = exec->device->async;
     const tri_tensor *y = &b->call.t[0], *x = &b->call.t[1];
     const tri_slot *to = &program->slot[instr->slot[0]];
     size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(to->dtype);
     if (instr->op == TRI_OP_copy_wait) {
-        if (apart) apart->moved(exec->context, b->copy);
-    } else if (apart) {
-        apart->move(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
+        if (async) async->copy_wait(exec->context, b->copy);
+    } else if (async) {
+        async->copy_post(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
     } else {
         memcpy(y->data, x->data, bytes);
     }
@@ -62,7 +62,7 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times) {
     if (begin == end) return TRI_OK;
-    if (exec->device->apart) return tri__exec_queue(exec, program, begin, end, step, feed, times);
+    if (exec->device->async) return tri__exec_queue(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) times[i].begin = tri__clock();
         TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));

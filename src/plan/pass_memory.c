@@ -1,8 +1,8 @@
 /* pass_memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
  *
  * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what
- * second memory lends share memory by lifetime: in turn, each at the lowest offset where no slot placed before it lives
- * at the same time. A wait names the slots of its transfer, so they live until then.
+ * offload memory lends share memory by lifetime: in turn, each at the lowest offset where no slot placed before it
+ * lives at the same time. A wait names the slots of its transfer, so they live until then.
  *
  * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by
  * side with the other, as far as values passed on between them say, counts as living at the same time. */

@@ -1,4 +1,4 @@
-/* pass_offload.c - pass: what lies in a second memory that kernels do not reach passes through memory that they do
+/* pass_offload.c - pass: what lies in offload memory that kernels do not reach passes through memory that they do
  * (class `near`).
  *
  * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is
@@ -14,12 +14,12 @@
 enum {
     CLOSE = 16, /* instructions from one use to the next: those of one half of a layer */
     PIECES = 4, /* tiles of optimizer state in what is ahead: one is updated while others come and go */
-    SHARE = 64, /* of what lies in second memory, this part at most is ahead */
+    SHARE = 64, /* of what lies in offload memory, this part at most is ahead */
     GRAIN = 64  /* elements: tiles begin on a vector of any type */
 };
 
 typedef struct tile {
-    int root, host;        /* slots: what it is part of; it, in second memory */
+    int root, host;        /* slots: what it is part of; it, in offload memory */
     tri_range part;        /* of the root's elements */
     tri_range *known;      /* written in this step; apart from each other, in any order */
     int n_known, cap_known;
@@ -72,7 +72,7 @@ static tri_range range_of(const offload *o, int slot) {
     return (tri_range){begin, begin + count};
 }
 
-/* The tile that an operand lies in; NULL: it is not in second memory, or empty. */
+/* The tile that an operand lies in; NULL: it is not in offload memory, or empty. */
 static tile *tile_of(const offload *o, int slot) {
     if (slot < 0) return NULL;
     int first = o->first_tile[tri__slot_root(o->to.program, slot)];
@@ -328,7 +328,7 @@ static void enter(offload *o, tile *t, int at) {
     s->is_there = 1;
 }
 
-/* What an instruction uses instead of a slot in second memory. */
+/* What an instruction uses instead of a slot in offload memory. */
 static int stand_in(offload *o, int slot, const tile *t) {
     int near = o->span[t->span].near;
     if (slot == t->root) return near;
@@ -384,8 +384,9 @@ static int64_t offloaded_bytes(const offload *o) {
 
 tri_status tri__pass_offload(tri_pass *pass) {
     const tri_plan_in *in = pass->in;
-    offload o = {
-        .pass = pass, .max = &pass->program->max, .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    offload o = {.pass = pass,
+                 .max = &pass->program->max,
+                 .to = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
     if (o.each < GRAIN) o.each = GRAIN;

@@ -7,8 +7,8 @@ static int64_t most_tokens(const tri_plan_in *in, int text) {
     return train > infer ? train : infer;
 }
 
-/* Counts that differ: few, so that those of both texts together come again soon; rounding then adds a 32nd of the most,
- * on average. */
+/* Counts that differ: few, so that the shapes of both texts together are soon repeated; rounding then adds a 32nd of
+ * the most, on average. */
 enum { LEVELS = 16 };
 
 static int short_granule(const tri_plan_in *in) {

@@ -63,7 +63,7 @@ typedef struct tri_plan_in {
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
-    unsigned offload;            /* classes that go to the second memory, 1 << tri_mem or-ed */
+    unsigned offload;            /* classes that go to offload memory, 1 << tri_mem or-ed */
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */
@@ -93,7 +93,7 @@ typedef enum tri_program_kind { TRI_TRAIN, TRI_INFER, TRI_START, TRI_PROGRAMS } 
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share
  * of the tokens, and of multiples of the target's granule where one rank's kernels are short. There a run's time is
- * that of queueing, which a device saves for counts that come again, and added rows take none. Maxima of tri_plan_in
+ * that of queueing, which a device saves for repeated shapes, and added rows take none. Maxima of tri_plan_in
  * need not be multiples. */
 int tri__plan_granule(const tri_plan_in *in);
 

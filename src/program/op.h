@@ -49,7 +49,7 @@ typedef enum tri_op_phase {
     TRI_PHASE_M
 } tri_op_phase;
 
-/* What carries an operation out: kernels, the transport, copies from the host and from second memory. */
+/* What carries an operation out: kernels, the transport, copies from the host and from offload memory. */
 typedef enum tri_queue { TRI_QUEUE_COMPUTE, TRI_QUEUE_COMM, TRI_QUEUE_COPY } tri_queue;
 
 typedef enum tri_access {

@@ -22,7 +22,7 @@ typedef struct tri_target {
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule; /* token counts are rounded up to multiples of it where one rank's kernels are short; 0 is 1 */
     double short_flops;                         /* such are those of a square dense layer of fewer FLOPs */
-    int64_t ahead; /* bytes copied from second memory ahead of their use; 0: kernels work there */
+    int64_t ahead; /* bytes copied from offload memory ahead of their use; 0: kernels work there */
     int lanes;     /* queues of kernels that it works on side by side, at most TRI_LANES; 0 is 1 */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;

@@ -33,7 +33,7 @@ int tri__transfer_place(const tri_mesh *mesh, int rank, const tri_attr *attr);
 int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, int *ranks);
 
 /* Classes of memory that transfers touch, a bit each: peers reach into them, so they lie in shared memory, unless the
- * plan moved them to the second memory: then transfers copy. */
+ * plan moved them to offload memory: then transfers copy. */
 unsigned tri__program_shared(const tri_program *program);
 /* Shared bytes that a rank with these programs takes. */
 int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n);

@@ -219,7 +219,7 @@ const tri_option tri__run_options[] = {
         .scope = "train,plan,simulate,bench,config", .help = "activations to compute again instead of keeping"),
     ROW(TEXTS, offload, .value = "none", .choices = "none|optimizer|gradients|params|activations",
         .scope = "train,plan,simulate,bench,config",
-        .help = "none, or what to keep in the second memory (a file in the run folder; of a GPU: the host's memory): "
+        .help = "none, or what to keep in offload memory (a file in the run folder; of a GPU: the host's memory): "
                 "optimizer, gradients, params, activations"),
 
     ROW(TEXT, memory_limit, .check = check_limit, .scope = "train,plan,simulate,bench,config",

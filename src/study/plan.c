@@ -158,7 +158,7 @@ tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
     /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
-    if (status == TRI_OK && (settings->memory_limit || !p.engine.device->apart))
+    if (status == TRI_OK && (settings->memory_limit || !p.engine.device->async))
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     close_planning(&p);
     return status;

@@ -35,7 +35,7 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
     for (size_t at = BLOCK * width; at < bytes; at += BLOCK * width)
         memcpy(from + at, from, bytes - at < BLOCK * width ? bytes - at : BLOCK * width);
     tri_status status = TRI_OK;
-    if (p->device->apart) status = p->device->apart->copy(p->context, p->call.t[k].data, from, bytes);
+    if (p->device->async) status = p->device->async->copy(p->context, p->call.t[k].data, from, bytes);
     else memcpy(p->call.t[k].data, from, bytes);
     free(from);
     return status;
@@ -59,18 +59,18 @@ static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
 }
 
 static tri_status time_products(product *p, tri_kernel *run, tri_time *times) {
-    const tri_apart *apart = p->device->apart;
+    const tri_async *async = p->device->async;
     for (int i = 0; i < WARMUP; i++) run(&p->call);
     for (int i = 0; i < TIMED; i++) {
-        if (apart) apart->mark(p->context, i);
+        if (async) async->mark(p->context, i);
         times[i].begin = tri__clock();
         run(&p->call);
         times[i].end = tri__clock();
     }
-    if (!apart) return TRI_OK;
-    apart->mark(p->context, TIMED);
-    TRI_TRY(apart->finish(p->context));
-    apart->times(p->context, TIMED, times);
+    if (!async) return TRI_OK;
+    async->mark(p->context, TIMED);
+    TRI_TRY(async->finish(p->context));
+    async->times(p->context, TIMED, times);
     return TRI_OK;
 }
 

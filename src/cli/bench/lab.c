@@ -49,7 +49,7 @@ enum {
 typedef struct result {
     int ran;
     char refusal[1024];
-    double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without second memory */
+    double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without offload memory */
     double device; /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
     tri_run_steps steps;
     double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */

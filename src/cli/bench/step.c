@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made: they come again */ };
+enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made, and used in turn */ };
 
 typedef struct result {
     double step, least;              /* seconds: median, least */
@@ -154,13 +154,13 @@ static tri_status run(const bench *b, result *r) {
     tri_session *s = NULL;
     int64_t before = 0, after = 0;
     tri_status status = parse_run(b, &settings);
-    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &before);
+    if (status == TRI_OK && b->device->async) status = b->device->room(&tri__core, 0, &before);
     double begun = tri__clock();
     if (status == TRI_OK) status = tri__session_open(&settings, NULL, NULL, NULL, &s);
     r->opened = tri__clock() - begun;
     if (status == TRI_OK) status = time_steps(b, s, begun, r);
     if (status == TRI_OK) status = mark_step(s, r);
-    if (status == TRI_OK && b->device->apart) status = b->device->room(&tri__core, 0, &after);
+    if (status == TRI_OK && b->device->async) status = b->device->room(&tri__core, 0, &after);
     if (s) r->planned = (double)tri__exec_bytes(s->engine.exec);
     r->used = (double)(before - after);
     tri_session_close(s);
@@ -236,10 +236,10 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings) {
         return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps,
                          WARMUP);
     TRI_TRY(tri__device_get(settings->device, &b.device));
-    if (b.device->hollow)
+    if (b.device->is_stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu",
                          settings->device);
     int threads = settings->threads ? (int)settings->threads : tri__cores();
-    TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->apart ? 8192 : 1024, threads, &b.ceiling));
+    TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, &b.ceiling));
     return run_cases(&b);
 }

@@ -27,7 +27,7 @@ tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes
 void tri__cpu_free(void *context, void *memory, size_t bytes);
 #define TRI_CPU_MEMORY \
     .granule = 1, .open = tri__cpu_open, .close = tri__cpu_close, .room = tri__cpu_room, .alloc = tri__cpu_alloc, \
-    .alloc_second = tri__cpu_alloc_second, .free = tri__cpu_free
+    .alloc_offload = tri__cpu_alloc_second, .free = tri__cpu_free
 
 extern const tri_device tri__device_cpu, tri__device_reference;
 

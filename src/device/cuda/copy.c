@@ -1,7 +1,7 @@
 /* copy.c - copies of weights between the host and the GPU, weights made on their way there, and copies between the
- * GPU's memory and its second one, which is the host's, pinned. The driver moves ordinary memory through small buffers
- * of its own with one thread; large copies go through two pinned buffers here that several threads fill or empty while
- * the GPU moves the other. */
+ * GPU's memory and its offload memory, which is the host's, pinned. The driver moves ordinary memory through small
+ * buffers of its own with one thread; large copies go through two pinned buffers here that several threads fill or
+ * empty while the GPU moves the other. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -24,8 +24,8 @@ void tri__cuda_copy_close(tri_cuda *c) {
         if (c->pinned[i].at) cudaFreeHost(c->pinned[i].at);
         if (c->pinned[i].done) cudaEventDestroy(c->pinned[i].done);
     }
-    for (int i = 0; i < c->n_moved; i++) cudaEventDestroy(c->moved[i]);
-    free(c->moved);
+    for (int i = 0; i < c->n_copied; i++) cudaEventDestroy(c->copied[i]);
+    free(c->copied);
 }
 
 static void move(char *to, const char *from, size_t bytes) {
@@ -61,7 +61,7 @@ static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) 
     for (size_t at = 0, turn = 0; at < bytes + PART && error == cudaSuccess; at += PART, turn = !turn) {
         if (at < bytes) {
             error = cudaMemcpyAsync(c->pinned[turn].at, from + at, part(bytes, at), cudaMemcpyDefault,
-                                    c->compute); /* from second memory too */
+                                    c->compute); /* from offload memory too */
             if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
         }
         if (at == 0 || error != cudaSuccess) continue;
@@ -85,23 +85,23 @@ cudaError_t tri__cuda_fill(tri_cuda *c, void *to, size_t bytes, tri_make *make, 
     return error == cudaSuccess ? send(c, to, bytes, make, maker) : error;
 }
 
-void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+void tri__cuda_copy_post(void *context, void *to, const void *from, size_t bytes, int out, int number) {
     tri_cuda *c = context;
-    if (!tri__cuda_has_event(&c->moved, &c->n_moved, number, cudaEventDisableTiming)) {
-        tri__cuda_note(c, cudaErrorMemoryAllocation, "an event of second memory");
+    if (!tri__cuda_has_event(&c->copied, &c->n_copied, number, cudaEventDisableTiming)) {
+        tri__cuda_note(c, cudaErrorMemoryAllocation, "an event of offload memory");
         return;
     }
-    tri__cuda_note(c, cudaEventRecord(c->used, c->compute), "a copy of second memory");
-    tri__cuda_note(c, cudaStreamWaitEvent(c->copy[out], c->used, 0), "a copy of second memory");
+    tri__cuda_note(c, cudaEventRecord(c->used, c->compute), "a copy of offload memory");
+    tri__cuda_note(c, cudaStreamWaitEvent(c->copy[out], c->used, 0), "a copy of offload memory");
     if (bytes)
         tri__cuda_note(
             c, cudaMemcpyAsync(to, from, bytes, out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, c->copy[out]),
-            "a copy of second memory");
-    tri__cuda_note(c, cudaEventRecord(c->moved[number], c->copy[out]), "a copy of second memory");
+            "a copy of offload memory");
+    tri__cuda_note(c, cudaEventRecord(c->copied[number], c->copy[out]), "a copy of offload memory");
 }
 
-void tri__cuda_moved(void *context, int number) {
+void tri__cuda_copy_wait(void *context, int number) {
     tri_cuda *c = context;
-    if (number < c->n_moved)
-        tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->moved[number], 0), "a wait for second memory");
+    if (number < c->n_copied)
+        tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->copied[number], 0), "a wait for offload memory");
 }

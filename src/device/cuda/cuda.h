@@ -13,7 +13,7 @@
 typedef struct tri_cuda {
     int device;
     cudaStream_t compute;      /* of the lane in use */
-    cudaStream_t copy[2];      /* from second memory, and back to it */
+    cudaStream_t copy[2];      /* from offload memory, and back to it */
     cublasLtHandle_t blas;
     void *blas_work;           /* [blas_bytes] on the device, of the lane in use */
     size_t blas_bytes;
@@ -27,8 +27,8 @@ typedef struct tri_cuda {
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
     void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
-    cudaError_t error;         /* the first that a launch met; looked at after the step */
-    const char *where;         /* the row that met it */
+    cudaError_t error;         /* the first of a launch; looked at after the step */
+    const char *where;         /* the row that had it */
     /* the host side's own (device.c) */
     const tri_core *core;
     char name[160];            /* what people read */
@@ -36,12 +36,12 @@ typedef struct tri_cuda {
     struct {
         char *at;              /* [stage_bytes] of the host that the GPU reads */
         cudaEvent_t done;      /* when it has */
-    } stage[2];                /* what is brought to runs takes turns; a run's step, then its inputs */
+    } stage[2];                /* runs take turns; a run's step, then its staged inputs */
     char *inbox;               /* [stage_bytes] on the device: of the run in hand */
     size_t stage_bytes, stage_used,
-        inbox_taken; /* brought to the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
+        inbox_taken; /* staged for the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
     int turn;
-    struct tri_cuda_graphs *graphs; /* runs that are kept (graph.c) */
+    struct tri_cuda_graphs *graphs; /* captured runs (graph.c) */
     struct {
         char *at;              /* pinned, as `stage`; made for the first large copy */
         cudaEvent_t done;
@@ -62,12 +62,12 @@ typedef struct tri_cuda {
     } *posted;                 /* [n_posted] each numbered transfer; begin only in a profile */
     int n_posted;
     cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
-    cudaEvent_t *moved;        /* [n_moved] when each numbered copy between memories is done */
-    int n_moved;
+    cudaEvent_t *copied;       /* [n_copied] when each numbered copy between memories is done */
+    int n_copied;
     cudaEvent_t used;          /* where kernels were when the last such copy was posted */
 } tri_cuda;
 
-/* Remembers what a queued call met first; the next finish tells. */
+/* Remembers the first error of a queued call; the next finish reports it. */
 static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char *where) {
     if (error == cudaSuccess || cuda->error != cudaSuccess) return;
     cuda->error = error;
@@ -76,11 +76,11 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; tri_apart's copies to second memory and back;
- * memory of the host to 0, by several threads. product.cu: tri_apart's tuning. graph.c: tri_apart's runs that are kept;
- * and to keep none of those so far, when kernels are chosen otherwise. device.c: from one event to another on the
+/* copy.c: between the host's memory and the GPU's, done when it returns; tri_async's copies to offload memory and back;
+ * memory of the host to 0, by several threads. product.cu: tri_async's tuning. graph.c: tri_async's captured runs;
+ * and to drop those so far, when kernels are chosen otherwise. device.c: from one event to another on the
  * host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether events [*n] have one of
- * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_apart's transfers. */
+ * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_async's transfers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -93,12 +93,12 @@ void tri__cuda_follow(void *context, const tri_wisdom *wisdom);
 void tri__cuda_tune(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
 int tri__cuda_graphs_open(tri_cuda *cuda); /* 0: out of memory */
 void tri__cuda_graphs_close(tri_cuda *cuda);
-tri_again tri__cuda_again(void *context, const int64_t *key, int n);
-int tri__cuda_kept(void *context);
+tri_capture tri__cuda_capture(void *context, const int64_t *key, int n);
+int tri__cuda_end_capture(void *context);
 void tri__cuda_forget(tri_cuda *cuda);
 void tri__cuda_clear(void *memory, size_t bytes);
-void tri__cuda_move(void *context, void *to, const void *from, size_t bytes, int out, int number);
-void tri__cuda_moved(void *context, int number);
+void tri__cuda_copy_post(void *context, void *to, const void *from, size_t bytes, int out, int number);
+void tri__cuda_copy_wait(void *context, int number);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags);
 tri_status tri__nccl_name(void *context, char *name);

@@ -12,7 +12,7 @@ enum {
     BLAS_BYTES = 32 << 20, /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
     STAGE_HEAD = 64,       /* bytes for the step before a run's inputs */
     AHEAD_BYTES =
-        128 << 20, /* from second memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
+        128 << 20, /* from offload memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
 };
 
 static void kernels(tri_kernel_table *table) {
@@ -40,7 +40,7 @@ static tri_status choose(const tri_core *core, int local, int *device) {
     return error == cudaSuccess ? TRI_OK : fail(core, error, "be chosen");
 }
 
-static int memories(void) {
+static int count(void) {
     int n = 0;
     return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? n : 1;
 }
@@ -168,7 +168,7 @@ static tri_status alloc(void *context, size_t bytes, void **out) {
         cudaGetErrorString(error));
 }
 
-static tri_status alloc_second(void *context, const char *folder, size_t bytes, void **out) {
+static tri_status alloc_offload(void *context, const char *folder, size_t bytes, void **out) {
     tri_cuda *c = context;
     (void)folder;
     *out = NULL;
@@ -200,7 +200,7 @@ static tri_status finish(void *context) {
     if (c->spanning) tri__cuda_note(c, cudaEventRecord(c->span[1], c->compute), "a kernel");
     for (int lane = 0; lane < TRI_LANES; lane++)
         tri__cuda_note(c, cudaStreamSynchronize(c->lane[lane].compute), "a kernel");
-    for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of second memory");
+    for (int i = 0; i < 2; i++) tri__cuda_note(c, cudaStreamSynchronize(c->copy[i]), "a copy of offload memory");
     if (c->spanning && c->error == cudaSuccess && cudaEventElapsedTime(&ms, c->span[0], c->span[1]) == cudaSuccess)
         c->worked += ms / 1e3;
     c->spanning = 0;
@@ -232,13 +232,13 @@ static void await_point(void *context, int number) {
     if (number < c->n_signals) tri__cuda_note(c, cudaStreamWaitEvent(c->compute, c->signal[number], 0), "a kernel");
 }
 
-static void pulse(void *context) {
+static void mark_progress(void *context) {
     tri_cuda *c = context;
     if (!tri__cuda_has_event(&c->pulse, &c->n_pulses, c->pulses, cudaEventDisableTiming)) return;
     tri__cuda_note(c, cudaEventRecord(c->pulse[c->pulses++], c->compute), "a kernel");
 }
 
-static int idle(void *context, uint64_t *passed) {
+static int is_idle(void *context, uint64_t *passed) {
     tri_cuda *c = context;
     int done = cudaStreamQuery(c->lane[0].compute) != cudaErrorNotReady; /* behind all lanes and transfers */
     while (c->reached < c->pulses && cudaEventQuery(c->pulse[c->reached]) != cudaErrorNotReady) c->reached++;
@@ -268,7 +268,7 @@ static char *stage(tri_cuda *c) {
     return c->stage[c->turn].at;
 }
 
-static void bring(void *context, const void *from, size_t bytes) {
+static void stage_input(void *context, const void *from, size_t bytes) {
     tri_cuda *c = context;
     char *at = stage(c);
     TRI_ASSERT(c->stage_used + tri__input_bytes(bytes) <= c->stage_bytes);
@@ -276,7 +276,7 @@ static void bring(void *context, const void *from, size_t bytes) {
     c->stage_used += tri__input_bytes(bytes);
 }
 
-static void start(void *context, uint32_t step) {
+static void begin_run(void *context, uint32_t step) {
     tri_cuda *c = context;
     char *at = stage(c);
     memcpy(at, &step, sizeof step);
@@ -289,7 +289,7 @@ static void start(void *context, uint32_t step) {
     c->stage_used = c->inbox_taken = 0;
 }
 
-static void input(void *context, void *to, size_t bytes) {
+static void next_input(void *context, void *to, size_t bytes) {
     tri_cuda *c = context;
     const char *from = c->inbox + STAGE_HEAD + c->inbox_taken;
     tri__cuda_note(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->compute), "an input's copy");
@@ -321,26 +321,26 @@ static void times(void *context, int n, tri_time *times) {
     for (int i = 0; i < n && i + 1 < c->n_marks; i++) tri__cuda_time(c, c->mark[i], c->mark[i + 1], &times[i]);
 }
 
-static double worked(void *context) {
+static double busy_seconds(void *context) {
     tri_cuda *c = context;
     double seconds = c->worked;
     c->worked = 0;
     return seconds;
 }
 
-static int64_t used(void *context) {
+static int64_t memory_used(void *context) {
     size_t free_bytes = 0, all = 0;
     (void)context;
     return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? (int64_t)(all - free_bytes) : 0;
 }
 
-static const tri_apart apart = {.copy = copy,
+static const tri_async async = {.copy = copy,
                                 .fill = fill,
-                                .bring = bring,
-                                .start = start,
-                                .input = input,
-                                .again = tri__cuda_again,
-                                .kept = tri__cuda_kept,
+                                .stage_input = stage_input,
+                                .begin_run = begin_run,
+                                .next_input = next_input,
+                                .capture = tri__cuda_capture,
+                                .end_capture = tri__cuda_end_capture,
                                 .finish = finish,
                                 .lane = use_lane,
                                 .signal = signal_point,
@@ -351,18 +351,18 @@ static const tri_apart apart = {.copy = copy,
                                 .tune = tri__cuda_tune,
                                 .follow = tri__cuda_follow,
                                 .transfer_time = tri__nccl_time,
-                                .worked = worked,
-                                .idle = idle,
-                                .pulse = pulse,
-                                .move = tri__cuda_move,
-                                .moved = tri__cuda_moved,
+                                .busy_seconds = busy_seconds,
+                                .is_idle = is_idle,
+                                .mark_progress = mark_progress,
+                                .copy_post = tri__cuda_copy_post,
+                                .copy_wait = tri__cuda_copy_wait,
                                 .name = tri__nccl_name,
                                 .join = tri__nccl_join,
                                 .leave = tri__nccl_leave,
                                 .post = tri__nccl_post,
                                 .wait = tri__nccl_wait,
                                 .check = tri__nccl_check,
-                                .used = used};
+                                .memory_used = memory_used};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 64,
@@ -373,12 +373,12 @@ static const tri_device gpu = {.name = "cuda",
                                .open = open_context,
                                .close = close_context,
                                .room = room,
-                               .memories = memories,
+                               .count = count,
                                .alloc = alloc,
                                .free = release,
-                               .alloc_second = alloc_second,
+                               .alloc_offload = alloc_offload,
                                .describe = describe,
-                               .apart = &apart};
+                               .async = &async};
 
 extern const tri_cuda_plugin tri_cuda_plugin_table;
 __attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {TRI_CUDA_PLUGIN_VERSION, &gpu};

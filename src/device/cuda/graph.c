@@ -1,10 +1,10 @@
-/* graph.c - runs kept as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one that it has
- * in a graph: narrow layers and short texts are bound by that, wide ones are not.
+/* graph.c - runs captured as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one that it
+ * has in a graph: narrow layers and short texts are bound by that, wide ones are not.
  *
- * A run is captured when its key comes again. Making a graph takes as long as queueing the run a few times, so that
- * graphs are only made while replays pay for them: texts whose token counts never come again cost nothing but the first
- * few. What a graph may not have (events that the host looks at, allocations) a run does not queue; should a library do
- * so all the same, the run is queued as ever, and not tried again. */
+ * A run is captured when its key is seen for the second time. Making a graph takes as long as queueing the run a few
+ * times, so graphs are only made while replays pay for them: texts whose shapes are never repeated cost nothing but the
+ * first few. A run queues nothing that a graph may not have (events that the host looks at, allocations); if a library
+ * does, the run is queued kernel by kernel, and not tried again. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -12,24 +12,24 @@
 
 enum {
     KEYS = 256,      /* remembered */
-    LONGEST = 64,    /* words of a key; longer ones are of many microbatches, and not kept */
-    TIMES = 2,       /* a key has come when its run is captured */
-    GRAPHS = 64,     /* kept at a time */
+    LONGEST = 64,    /* words of a key; longer ones are of many microbatches, and not captured */
+    TIMES = 2,       /* a key has been seen when its run is captured */
+    GRAPHS = 64,     /* held at a time */
     PRICE = 4,       /* replays that pay for a graph */
-    CREDIT = 64,     /* replays that are lent, and that may be saved up */
+    CREDIT = 64,     /* replays granted in advance, and the most that are saved up */
 };
 
 typedef struct entry {
     int64_t key[LONGEST]; /* [n] */
     int n;                /* 0: free */
-    int times;            /* it has come; -1: it cannot be captured */
-    uint64_t last;        /* when */
+    int times;            /* it was seen; -1: it cannot be captured */
+    uint64_t last;        /* run that had it */
     cudaGraphExec_t graph;/* NULL: none */
 } entry;
 
 struct tri_cuda_graphs {
     entry entry[KEYS];
-    entry *capturing;     /* whose run is queued now; NULL: nobody's */
+    entry *capturing;     /* of the run that is being captured; NULL: none is */
     cudaError_t before;   /* c->error when capturing began */
     uint64_t now;         /* runs so far */
     int credit;           /* replays that graphs may still be made for */
@@ -42,7 +42,7 @@ static void drop(entry *e) {
 
 static entry *older(entry *a, entry *b) { return a && a->last <= b->last ? a : b; }
 
-/* The entry of a key; or of those that have no graph, the one that has not come for longest, emptied for it. */
+/* The entry of a key; or the least recently used of those that have no graph, emptied for it. */
 static entry *entry_of(struct tri_cuda_graphs *g, const int64_t *key, int n) {
     entry *oldest = NULL;
     for (entry *e = g->entry; e < g->entry + KEYS; e++) {
@@ -68,29 +68,29 @@ static int may_capture(struct tri_cuda_graphs *g, entry *e) {
     return 1;
 }
 
-tri_again tri__cuda_again(void *context, const int64_t *key, int n) {
+tri_capture tri__cuda_capture(void *context, const int64_t *key, int n) {
     tri_cuda *c = context;
     struct tri_cuda_graphs *g = c->graphs;
-    if (n > LONGEST) return TRI_AGAIN_QUEUE;
+    if (n > LONGEST) return TRI_LAUNCH;
     entry *e = entry_of(g, key, n);
     e->last = ++g->now;
     if (e->graph) {
         tri__cuda_note(c, cudaGraphLaunch(e->graph, c->compute), "a run's graph");
         g->credit += g->credit < CREDIT;
-        return TRI_AGAIN_DONE;
+        return TRI_REPLAY;
     }
-    if (!may_capture(g, e)) return TRI_AGAIN_QUEUE;
+    if (!may_capture(g, e)) return TRI_LAUNCH;
     if (cudaStreamBeginCapture(c->compute, cudaStreamCaptureModeRelaxed) != cudaSuccess) {
         cudaGetLastError();
         e->times = -1;
-        return TRI_AGAIN_QUEUE;
+        return TRI_LAUNCH;
     }
     g->capturing = e;
     g->before = c->error;
-    return TRI_AGAIN_KEEP;
+    return TRI_CAPTURE;
 }
 
-int tri__cuda_kept(void *context) {
+int tri__cuda_end_capture(void *context) {
     tri_cuda *c = context;
     struct tri_cuda_graphs *g = c->graphs;
     entry *e = g->capturing;
@@ -104,7 +104,7 @@ int tri__cuda_kept(void *context) {
     if (graph) cudaGraphDestroy(graph);
     if (error == cudaSuccess) error = cudaGraphLaunch(e->graph, c->compute);
     if (error == cudaSuccess) return 1;
-    cudaGetLastError(); /* queued as ever, the run tells what is wrong with itself */
+    cudaGetLastError(); /* queued kernel by kernel, the run reports its own errors */
     drop(e);
     e->times = -1;
     c->error = g->before;

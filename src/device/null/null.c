@@ -80,9 +80,9 @@ static const char *describe_timed(void *context) {
     return "computes nothing, in the time of " TEXT(GIGA_RATE) " GFLOP/s and " TEXT(GIGA_RATE) " GB/s";
 }
 
-const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .hollow = 1, .kernels = null_kernels,
+const tri_device tri__device_null = {TRI_CPU_MEMORY, .name = "null", .is_stub = 1, .kernels = null_kernels,
                                      .describe = describe_null};
 
 const tri_device tri__device_timed = {
-    TRI_CPU_MEMORY, .name = "timed", .hollow = 1, .kernels = timed_kernels, .describe = describe_timed,
+    TRI_CPU_MEMORY, .name = "timed", .is_stub = 1, .kernels = timed_kernels, .describe = describe_timed,
     .flops = RATE,  .bytes = RATE};

@@ -1,36 +1,36 @@
-/* test_apart.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the
- * same bits by copies alone, in order, and within what it announced; also what lies in a second memory that kernels do
+/* test_async.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the
+ * same bits by copies alone, in order, and within what it announced; also what lies in offload memory that kernels do
  * not reach. No GPU is needed. */
 #include "tiny.h"
 
 #include <stdlib.h>
 
-enum { MOST_MOVES = 4096 };
+enum { MOST_COPIES = 4096 };
 
 /* A copy between memories that may be done at any time from its post to its wait. */
-typedef struct move {
+typedef struct offload_copy {
     void *to;
     const void *from;
     size_t bytes;
     int is_open;
-} move;
+} offload_copy;
 
 typedef struct fake {
-    char *box[2];            /* [inputs] what was brought: to the run in hand, to the next */
+    char *box[2];            /* [inputs] what was staged: for the run in hand, to the next */
     size_t inputs;           /* bytes that `open` announced */
-    size_t brought, here, taken; /* bytes: to the next run; to the run in hand; of these, what inputs have asked for */
+    size_t staged, here, taken; /* bytes: to the next run; to the run in hand; of these, what inputs have asked for */
     uint32_t step;           /* of the run in hand */
     int starts, copies, finishes;
     int marks, timed;
     tri_status next;         /* what the next finish says */
-    move move[MOST_MOVES];   /* by number */
-    int moves[2];            /* to the device, and back */
-    void *second[TRI_MEM_COUNT];
-    size_t second_bytes[TRI_MEM_COUNT];
-    int n_second;
+    offload_copy copy[MOST_COPIES];   /* by number */
+    int posted[2];           /* to the device, and back */
+    void *offload[TRI_MEM_COUNT];
+    size_t offload_bytes[TRI_MEM_COUNT];
+    int n_offload;
 } fake;
 static fake *last; /* opened */
-static int moves_late; /* 1: copies between memories are done when they are waited for, 0: when they are posted */
+static int copies_late; /* 1: copies between memories are done when they are waited for, 0: when they are posted */
 
 static void fake_kernels(tri_kernel_table *table) { tri__device_find("cpu")->kernels(table); }
 
@@ -54,33 +54,33 @@ static tri_status fake_alloc(void *context, size_t bytes, void **out) {
     assert_non_null(context);
     return tri__device_find("cpu")->alloc(NULL, bytes, out);
 }
-static tri_status fake_second(void *context, const char *folder, size_t bytes, void **out) {
+static tri_status fake_offload(void *context, const char *folder, size_t bytes, void **out) {
     (void)folder;
     fake *f = context;
     tri_status status = fake_alloc(context, bytes, out);
-    f->second[f->n_second] = *out, f->second_bytes[f->n_second++] = bytes;
+    f->offload[f->n_offload] = *out, f->offload_bytes[f->n_offload++] = bytes;
     return status;
 }
-static int in_second(const fake *f, const void *at) {
-    for (int i = 0; i < f->n_second; i++)
-        if ((const char *)at >= (const char *)f->second[i] &&
-            (const char *)at < (const char *)f->second[i] + f->second_bytes[i])
+static int in_offload(const fake *f, const void *at) {
+    for (int i = 0; i < f->n_offload; i++)
+        if ((const char *)at >= (const char *)f->offload[i] &&
+            (const char *)at < (const char *)f->offload[i] + f->offload_bytes[i])
             return 1;
     return 0;
 }
-static void fake_move(void *context, void *to, const void *from, size_t bytes, int out, int number) {
+static void fake_copy_post(void *context, void *to, const void *from, size_t bytes, int out, int number) {
     fake *f = context;
-    assert_true(number >= 0 && number < MOST_MOVES && !f->move[number].is_open);
-    assert_int_equal(in_second(f, to), out);
-    assert_int_equal(in_second(f, from), !out);
-    f->move[number] = (move){to, from, bytes, 1};
-    f->moves[out]++;
-    if (!moves_late) memcpy(to, from, bytes);
+    assert_true(number >= 0 && number < MOST_COPIES && !f->copy[number].is_open);
+    assert_int_equal(in_offload(f, to), out);
+    assert_int_equal(in_offload(f, from), !out);
+    f->copy[number] = (offload_copy){to, from, bytes, 1};
+    f->posted[out]++;
+    if (!copies_late) memcpy(to, from, bytes);
 }
-static void fake_moved(void *context, int number) {
-    move *m = &((fake *)context)->move[number];
+static void fake_copy_wait(void *context, int number) {
+    offload_copy *m = &((fake *)context)->copy[number];
     assert_true(m->is_open);
-    if (moves_late) memcpy(m->to, m->from, m->bytes);
+    if (copies_late) memcpy(m->to, m->from, m->bytes);
     m->is_open = 0;
 }
 static void fake_free(void *context, void *memory, size_t bytes) {
@@ -111,22 +111,22 @@ static tri_status fake_fill(void *context, void *to, size_t bytes, tri_make *mak
     }
     return fake_finish(context);
 }
-static void fake_bring(void *context, const void *from, size_t bytes) {
+static void fake_stage_input(void *context, const void *from, size_t bytes) {
     fake *f = context;
     size_t padded = tri__input_bytes(bytes);
-    assert_true(bytes > 0 && f->brought + padded <= f->inputs);
-    memcpy(f->box[1] + f->brought, from, bytes);
-    f->brought += padded;
+    assert_true(bytes > 0 && f->staged + padded <= f->inputs);
+    memcpy(f->box[1] + f->staged, from, bytes);
+    f->staged += padded;
 }
-static void fake_start(void *context, uint32_t step) {
+static void fake_begin_run(void *context, uint32_t step) {
     fake *f = context;
     char *next = f->box[1];
-    assert_int_equal(f->taken, f->here); /* the last run asked for all that it was brought */
+    assert_int_equal(f->taken, f->here); /* the last run asked for all that was staged */
     f->box[1] = f->box[0], f->box[0] = next;
-    f->here = f->brought, f->brought = f->taken = 0;
+    f->here = f->staged, f->staged = f->taken = 0;
     f->step = step, f->starts++;
 }
-static void fake_input(void *context, void *to, size_t bytes) {
+static void fake_next_input(void *context, void *to, size_t bytes) {
     fake *f = context;
     memcpy(to, f->box[0] + f->taken, bytes);
     f->taken += tri__input_bytes(bytes);
@@ -138,19 +138,19 @@ static void fake_times(void *context, int n, tri_time *times) {
     ((fake *)context)->timed++;
 }
 
-static double fake_worked(void *context) { return ((fake *)context)->finishes; }
+static double fake_busy_seconds(void *context) { return ((fake *)context)->finishes; }
 
-static const tri_apart apart = {.worked = fake_worked,
+static const tri_async async = {.busy_seconds = fake_busy_seconds,
                                 .copy = fake_copy,
                                 .fill = fake_fill,
-                                .bring = fake_bring,
-                                .start = fake_start,
-                                .input = fake_input,
+                                .stage_input = fake_stage_input,
+                                .begin_run = fake_begin_run,
+                                .next_input = fake_next_input,
                                 .finish = fake_finish,
                                 .mark = fake_mark,
                                 .times = fake_times,
-                                .move = fake_move,
-                                .moved = fake_moved};
+                                .copy_post = fake_copy_post,
+                                .copy_wait = fake_copy_wait};
 static const tri_device box = {.name = "box",
                                .granule = 1,
                                .kernels = fake_kernels,
@@ -159,9 +159,9 @@ static const tri_device box = {.name = "box",
                                .room = fake_room,
                                .alloc = fake_alloc,
                                .free = fake_free,
-                               .alloc_second = fake_second,
+                               .alloc_offload = fake_offload,
                                .describe = fake_describe,
-                               .apart = &apart};
+                               .async = &async};
 
 enum { STEPS = 3 };
 
@@ -281,7 +281,7 @@ static void slots_are_made_there(void **state) {
 
 #define CLASS(name) (1u << TRI_MEM_##name)
 
-/* How a model is planned, and how its second memory is used. */
+/* How a model is planned, and how its offload memory is used. */
 typedef struct layout {
     unsigned offload;
     tri_dtype precision;
@@ -290,7 +290,7 @@ typedef struct layout {
     int64_t ahead;  /* bytes; small: many tiles */
 } layout;
 
-/* No kernel has an operand in second memory; what is near stays small. */
+/* No kernel has an operand in offload memory; what is near stays small. */
 static void expect_reach(const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++)
@@ -330,8 +330,8 @@ static void same_bits_through_second_memory(const layout *how) {
         for (int k = 0; k < 4 && slots[0][k]; k++)
             assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),
                                 (size_t)tri__slot_bytes(&t.program[0]->slot[slots[0][k][unit]], &t.in.max));
-    assert_true(last->moves[0] > 0 && last->moves[1] > 0);
-    for (int i = 0; i < MOST_MOVES; i++) assert_false(last->move[i].is_open);
+    assert_true(last->posted[0] > 0 && last->posted[1] > 0);
+    for (int i = 0; i < MOST_COPIES; i++) assert_false(last->copy[i].is_open);
     tri__exec_close(here);
     tri__exec_close(there);
     tiny_close(&t);
@@ -343,7 +343,7 @@ static void second_memory(void **state) {
     static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD),
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        for (moves_late = 0; moves_late < 2; moves_late++) {
+        for (copies_late = 0; copies_late < 2; copies_late++) {
             same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096});
             same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20});
             same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024});
