@@ -247,12 +247,12 @@ static void stages_are_the_plans(void **state) {
             if (trial == 2) staging.stages = (tri_texts){given, 4};
             for (int tp = 1; tp <= 4; tp *= 2) {
                 tri_stages stages;
-                tri_classes train;
+                tri_classes all[TRI_PROGRAMS], *train = &all[TRI_TRAIN];
                 t.in.mesh.tp = tp, t.in.sequence_parallel = tp > 1;
                 OK(cut(&t, layers, pp, staging, &stages));
-                OK(tri__plan_ranks(&t.arena, &t.in, &train, NULL));
-                for (int rank = 0; rank < train.world; rank++)
-                    expect_weights(&t, &stages, tri__classes_program(&train, &t.arena, rank), rank);
+                OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
+                for (int rank = 0; rank < train->world; rank++)
+                    expect_weights(&t, &stages, tri__classes_program(train, &t.arena, rank), rank);
                 const char *text = cut_text(&t.arena, &t.model, &stages);
                 if (tp == 1) whole_layers = text;
                 moved += strcmp(text, whole_layers) != 0;
