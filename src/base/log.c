@@ -6,8 +6,10 @@
 
 enum { LINE_BYTES = 2048 }; /* longer lines are cut */
 
+int tri__log_heard(const tri_log *log) { return log && log->say; }
+
 void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) {
-    if (!log || !log->say) return;
+    if (!tri__log_heard(log)) return;
     char line[LINE_BYTES];
     va_list args;
     va_start(args, format);

@@ -9,6 +9,8 @@ typedef struct tri_log {
     void *context;
 } tri_log;
 
+/* 1 when somebody hears it. A log may be NULL. */
+int tri__log_heard(const tri_log *log);
 /* One line, without its newline. */
 void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -240,7 +240,7 @@ static tri_status say_stages(tri_arena *arena, void *data) {
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_classes *train,
                             const tri_log *log) {
     staging_job job = {.settings = s, .in = in, .train = train, .log = log};
-    if (in->mesh.pp == 1 || !log->say) return TRI_OK; /* words that nobody hears need no simulation */
+    if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* words that nobody hears need no simulation */
     TRI_TRY(tri__staging_hardware(s, &job.hardware));
     return tri__arena_scratch(say_stages, &job);
 }
