@@ -57,16 +57,9 @@ static const char *const run_list[] = {"config",
                                        "cache_dir",
                                        "checkpoint",
                                        "tokenizer",
-                                       "write_config",
                                        "output",
-                                       "keep",
-                                       "top_k=0",
                                        "column",
                                        "null=false",
-                                       "max_len=0",
-                                       "pieces=false",
-                                       "size=30000",
-                                       "lower_case=false",
                                        "batch_size=32",
                                        "global_batch_size=0",
                                        "num_microbatches=0",
@@ -143,26 +136,11 @@ static const char *const run_list[] = {"config",
                                        "params=false",
                                        "hardware",
                                        "tiny=false",
-                                       "op=all_reduce",
-                                       "sizes=4K,64K,1M,4M,25M,100M",
-                                       "cases=tiny",
-                                       "lab_model=small",
-                                       "layouts=all",
-                                       "schedules=all",
                                        "check=false",
                                        "json=false",
                                        "quiet=false",
                                        "no_color=false",
                                        NULL};
-
-/* --keep is a number of checkpoints for train, and columns for predict. */
-static int share_command(const tri_option *a, const tri_option *b) {
-    char scopes[256], *rest = scopes;
-    snprintf(scopes, sizeof scopes, "%s", a->scope);
-    for (char *word; (word = strsep(&rest, ","));)
-        if (tri__option_listed(b, word)) return 1;
-    return 0;
-}
 
 static void test_frozen_list(void **state) {
     (void)state;
@@ -174,12 +152,27 @@ static void test_frozen_list(void **state) {
             char text[128];
             snprintf(text, sizeof text, row->value ? "%s=%s" : "%s", row->name, row->value);
             assert_string_equal(text, lists[t][i] ? lists[t][i] : "(end of the list)");
-            assert_true(row->help && row->help[0] && row->scope);
-            for (const tri_option *other = tri__run_options; other->name; other++) /* one meaning for each name */
-                assert_true(other == row || !share_command(row, other) ||
-                            (strcmp(other->name, row->name) && (!row->alias || strcmp(other->name, row->alias))));
+            assert_true(row->help && row->help[0] && row->commands);
         }
         assert_null(lists[t][i]);
+    }
+}
+
+/* Each name, and so each key of the configuration file, has one row; and each row says what a change of it means. */
+static void test_one_row_each(void **state) {
+    (void)state;
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    const tri_option *all[TRI_OPTIONS_MAX];
+    int n = 0;
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = tables[t]; row->name; row++) all[n++] = row;
+    for (int i = 0; i < n; i++) {
+        if (all[i]->effect < TRI_EFFECT_UNRECORDED || all[i]->effect > TRI_EFFECT_RUN)
+            fail_msg("%s: what does a change of it mean for a run that goes on?", all[i]->name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(all[i]->name, all[k]->name) || (all[i]->alias && !strcmp(all[i]->alias, all[k]->name)) ||
+                (all[k]->alias && !strcmp(all[k]->alias, all[i]->name)))
+                fail_msg("%s has two rows", all[i]->name);
     }
 }
 
@@ -511,9 +504,10 @@ static void test_encoder_without_pad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen_list), cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
-        cmocka_unit_test(test_model_check), cmocka_unit_test(test_presets),  cmocka_unit_test(test_encoder_parse),
-        cmocka_unit_test(test_encoder_without_pad),
+        cmocka_unit_test(test_frozen_list),   cmocka_unit_test(test_one_row_each),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_values),
+        cmocka_unit_test(test_model_check),   cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_encoder_parse), cmocka_unit_test(test_encoder_without_pad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

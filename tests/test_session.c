@@ -190,7 +190,7 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
         tri__settings_init(&settings);
         snprintf(data, sizeof data, "%s/valid.csv", root);
         settings.checkpoint = checkpoint, settings.data_path = data;
-        assert_int_equal(tri__serve_predict(&settings, NULL, &predictions), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_predict(&settings, &(tri_predict_options){0}, NULL, &predictions), TRI_NOTFINITE);
         if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
         assert_int_equal(tri__serve_eval(&settings, NULL, &made), TRI_NOTFINITE);
         tri__predictions_free(&predictions);

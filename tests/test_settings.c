@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "engine/accept.h"
-#include "settings/foreign.h"
 #include "settings/settings.h"
 
 #include <setjmp.h>
@@ -269,6 +268,58 @@ static void test_words_and_flags(void **state) {
     tri__settings_free(&s);
 }
 
+/* A command's own rows fill its own struct, with names that mean something else elsewhere; what was given is known of
+ * them as of all others. */
+typedef struct predicting {
+    tri_texts keep;
+    int64_t top_k;
+} predicting;
+static const tri_option predicting_rows[] = {{.name = "keep",
+                                              .kind = TRI_OPTION_TEXTS,
+                                              .offset = offsetof(predicting, keep),
+                                              .commands = "predict",
+                                              .effect = TRI_EFFECT_UNRECORDED},
+                                             {.name = "top_k",
+                                              .kind = TRI_OPTION_INT,
+                                              .offset = offsetof(predicting, top_k),
+                                              .commands = "predict",
+                                              .effect = TRI_EFFECT_UNRECORDED},
+                                             {0}};
+
+static void test_own_rows(void **state) {
+    (void)state;
+    const tri_option *const others[] = {predicting_rows, NULL};
+    tri_settings s;
+    predicting own;
+    int n;
+    tri__settings_init(&s);
+    assert_int_equal(tri__options_init(predicting_rows, &own), TRI_OK);
+    s.own = (tri_option_set){predicting_rows, &own};
+    const char *args[] = {"--keep", "a,b", "--batch-size", "32"};
+    assert_int_equal(tri__settings_parse(&s, "predict", 4, args, NULL, 0, &n), TRI_OK);
+    assert_true(own.keep.n == 2 && own.top_k == 0 && s.keep == 2);
+    assert_true(tri__settings_given(&s, &own.keep) && !tri__settings_given(&s, &own.top_k));
+    assert_true(tri__settings_given(&s, &s.batch_size) && !tri__settings_given(&s, &s.keep));
+    assert_false(tri__settings_given(&s, &s.model.num_classes));
+    tri__settings_forget(&s, &s.batch_size);
+    assert_false(tri__settings_given(&s, &s.batch_size));
+    assert_true(tri__settings_given(&s, &own.keep));
+    const char *near[] = {"--topk", "3"};
+    assert_int_equal(tri__settings_parse(&s, "predict", 2, near, NULL, 0, &n), TRI_USAGE);
+    assert_string_equal(tri_error(), "unknown option --topk; did you mean --top-k?");
+    tri__settings_free(&s);
+    assert_null(own.keep.at);
+
+    tri__settings_init(&s);
+    s.others = others;
+    const char *number[] = {"--keep", "3", "--num-classes=5"}, *theirs[] = {"--top-k", "3"};
+    assert_int_equal(tri__settings_parse(&s, "train", 3, number, NULL, 0, &n), TRI_OK);
+    assert_true(s.keep == 3 && tri__settings_given(&s, &s.keep) && tri__settings_given(&s, &s.model.num_classes));
+    assert_int_equal(tri__settings_parse(&s, "train", 2, theirs, NULL, 0, &n), TRI_USAGE);
+    assert_string_equal(tri_error(), "--top-k is not an option of trident train; trident train --help lists them");
+    tri__settings_free(&s);
+}
+
 /* What this build cannot give is refused by name, with the reason. */
 static const struct {
     const char *args[ARGS], *error;
@@ -396,104 +447,6 @@ static void test_launched(void **state) {
     }
 }
 
-/* ---- options that people bring ---- */
-
-static const tri_option *own_row(const char *name) {
-    const tri_option *row = tri__option_find(tri__model_options, name),
-                     *first = tri__option_find(tri__run_options, name);
-    if (!row) row = first;
-    while (row && !tri__option_listed(row, "train"))
-        row = tri__option_find(row + 1, name); /* predict has a --keep, too */
-    return row ? row : first;
-}
-
-/* A value that an option of ours takes. */
-static const char *sample(const tri_option *row, char out[static 32]) {
-    static const char *const of[] = {[TRI_OPTION_BOOL] = "true", [TRI_OPTION_INT] = "3",   [TRI_OPTION_REAL] = "0.5",
-                                     [TRI_OPTION_TEXT] = "2",    [TRI_OPTION_TEXTS] = "a", [TRI_OPTION_REALS] = "1"};
-    if (row->kind != TRI_OPTION_CHOICE) return of[row->kind];
-    snprintf(out, 32, "%.*s", (int)strcspn(row->choices, "|"), row->choices);
-    return out;
-}
-
-/* "--name" in `text` is an option. */
-static void expect_options(const char *name, const char *text) {
-    for (const char *at = strstr(text, "--"); at; at = strstr(at + 2, "--")) {
-        char flag[64];
-        snprintf(flag, sizeof flag, "%.*s", (int)strspn(at + 2, "abcdefghijklmnopqrstuvwxyz0123456789-"), at + 2);
-        int torchrun = !strcmp(flag, "no-python");
-        if (!own_row(flag) && !torchrun) fail_msg("%s: its words name --%s, which is not an option", name, flag);
-    }
-}
-
-/* What the row's option is after the command line, against the same said in our own words. */
-static void expect_taken(const tri_foreign *row, const char *flag, const char *value) {
-    tri_settings theirs, ours;
-    char own[TRI_OPTION_FLAG];
-    int n_words;
-    const tri_option *option = own_row(row->option);
-    assert_non_null(option);
-    const char *args[] = {flag, value, tri__option_flag(row->option, own), row->to ? row->to : value};
-    tri__settings_init(&theirs), tri__settings_init(&ours);
-    if (tri__settings_parse(&theirs, "train", 2, args, NULL, 0, &n_words) != TRI_OK)
-        fail_msg("%s: %s", flag, tri_error());
-    if (tri__settings_parse(&ours, "train", 2, args + 2, NULL, 0, &n_words) != TRI_OK)
-        fail_msg("%s: %s", flag, tri_error());
-    int in_model = tri__option_find(tri__model_options, row->option) != NULL;
-    tri_json *a = tri__option_json(option, in_model ? (void *)&theirs.model : &theirs);
-    tri_json *b = tri__option_json(option, in_model ? (void *)&ours.model : &ours);
-    assert_true(tri__json_equal(a, b));
-    assert_int_equal(ours.notes.n, 0);
-    if (own_row(row->name)) assert_int_equal(theirs.notes.n, 0);
-    else if (theirs.notes.n != 1 || !strstr(theirs.notes.at[0], flag) || !strstr(theirs.notes.at[0], own))
-        fail_msg("%s: no note", flag);
-    tri__json_decref(a), tri__json_decref(b);
-    tri__settings_free(&theirs), tri__settings_free(&ours);
-}
-
-static void expect_answer(const tri_foreign *row, const char *flag, const char *value) {
-    tri_settings s;
-    int n_words;
-    const char *args[] = {flag, value};
-    tri__settings_init(&s);
-    tri_status status = tri__settings_parse(&s, "train", 2, args, NULL, 0, &n_words);
-    const char *said = status == TRI_OK ? (s.notes.n == 1 ? s.notes.at[0] : "") : tri_error();
-    if (status != (row->held ? TRI_OK : TRI_USAGE) || !strstr(said, flag) || !strstr(said, row->words))
-        fail_msg("%s %s: got %d \"%s\"", flag, value, status, said);
-    tri__settings_free(&s);
-}
-
-/* Every row is reached, does what it says, and names options that there are; every value of a name has an answer; the
- * page lists it. */
-static void test_foreign(void **state) {
-    (void)state;
-    char *page;
-    size_t size;
-    assert_int_equal(tri__file_read("docs/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
-    for (const tri_foreign *row = tri__foreign; row->name; row++) {
-        char name[64], flag[TRI_OPTION_FLAG], listed[80], buffer[32];
-        snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name,
-                 strchr(row->name, '*') ? "x" : "");
-        tri__option_flag(name, flag);
-        snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag,
-                 strchr(row->name, '*') ? "…" : "");
-        if (!strstr(page, listed)) fail_msg("docs/coming-from-pytorch.md does not list %s", listed);
-        const char *value = row->value                ? row->value
-                            : row->option && !row->to ? sample(own_row(row->option), buffer)
-                                                      : "other";
-        if (!row->value && !row->option && tri__foreign_is_switch(name))
-            value = tri__foreign_find(name, "false") == row ? "false" : "true";
-        if (tri__foreign_find(name, value) != row) fail_msg("%s %s: the row is never reached", row->name, value);
-        if (row->option) expect_taken(row, flag, value);
-        else expect_answer(row, flag, value), expect_options(row->name, row->words);
-        int answered = tri__foreign_is_switch(name)
-                           ? tri__foreign_find(name, "true") && tri__foreign_find(name, "false")
-                           : tri__foreign_find(name, "other") != NULL;
-        if (!answered && !own_row(name)) fail_msg("%s: some of its values have no answer", row->name);
-    }
-    free(page);
-}
-
 /* What is recorded can be read again, and says the same. */
 static void test_recorded(void **state) {
     (void)state;
@@ -546,8 +499,8 @@ static void test_shipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),    cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_microbatches), cmocka_unit_test(test_launched), cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_parse),   cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_own_rows),
+        cmocka_unit_test(test_check),   cmocka_unit_test(test_microbatches),    cmocka_unit_test(test_launched),
         cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -413,10 +413,11 @@ int tri__option_names(const tri_option *rows, const char **names, int max) {
     return n;
 }
 
-int tri__option_listed(const tri_option *row, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = row->scope; at && *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) return 1;
+int tri__option_listed(const tri_option *row, const char *command) {
+    size_t n = strlen(command);
+    if (strcmp(command, "config") == 0) return row->effect > TRI_EFFECT_UNRECORDED;
+    for (const char *at = row->commands; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncmp(at, command, n) == 0) return 1;
     return 0;
 }
 

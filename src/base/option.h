@@ -1,6 +1,7 @@
-/* option.h - options as rows: one table drives parsing of the command line and of the configuration file, help, the man
- * page, shell completion and the recorded configuration. A module that reads options owns their rows and the struct
- * they fill. Adding an option: a row and a field. docs/adding-an-option.md */
+/* option.h - options as rows: one row has everything, and drives parsing of the command line and of the configuration
+ * file, help, the man page, shell completion, the recorded configuration, and what a change of it means for a run that
+ * goes on. A module that reads options owns their rows and the struct they fill. Adding an option: a row and a field.
+ * docs/adding-an-option.md */
 #ifndef TRI_BASE_OPTION_H
 #define TRI_BASE_OPTION_H
 
@@ -16,6 +17,17 @@ typedef enum tri_option_kind {
     TRI_OPTION_REALS,   /* tri_reals, owned: likewise of numbers */
     TRI_OPTION_OBJECT   /* tri_json *, owned: an object; not on the command line */
 } tri_option_kind;
+
+/* What a value other than the checkpoint's means for a run that goes on. Rows of all but the first kind are keys of the
+ * configuration file, and are recorded. */
+typedef enum tri_effect {
+    TRI_EFFECT_UNRECORDED = 1, /* not a key of the configuration file: how to start, show or write things */
+    TRI_EFFECT_NOTHING,        /* the same numbers */
+    TRI_EFFECT_ROUNDING,       /* the same sums in another order or place */
+    TRI_EFFECT_LENGTH,         /* the run's length: more steps may follow when it had ended, else it is another run */
+    TRI_EFFECT_BATCH,          /* the samples of a step, compared as such whichever option said how many */
+    TRI_EFFECT_RUN             /* another run */
+} tri_effect;
 
 typedef struct tri_texts {
     char **at;
@@ -38,9 +50,17 @@ typedef struct tri_option {
                               INT: "auto=0", words for numbers */
     tri_status (*check)(const char *text); /* TEXT with a form of its own: refuses what has another; NULL: any */
     const char *alias;     /* another name, e.g. PyTorch's; NULL */
-    const char *scope;     /* where it is listed: "model", "train", "eval", ...; comma-separated */
+    const char *commands;  /* that take it, comma-separated */
+    tri_effect effect;
+    const char *heading;   /* that help lists it under (cli/help.c); NULL: with the command's other options */
     const char *help;      /* one line */
 } tri_option;
+
+/* Rows and the struct that they fill. */
+typedef struct tri_option_set {
+    const tri_option *rows;
+    void *into;
+} tri_option_set;
 
 /* Rows end with a NULL name. */
 tri_status tri__options_init(const tri_option *rows, void *into); /* sets the defaults; TRI_RESOURCE: all is unset */
@@ -52,8 +72,8 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value);
 /* A new reference; JSON null when unset. */
 tri_json *tri__option_json(const tri_option *row, const void *from);
-/* Is `word` one of the comma-separated words of the row's scope? */
-int tri__option_listed(const tri_option *row, const char *word);
+/* Is it an option of this command, or, of "config", a key of the configuration file? */
+int tri__option_listed(const tri_option *row, const char *command);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 /* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */
 const char *tri__option_flag(const char *name, char out[static TRI_OPTION_FLAG]);

@@ -1,5 +1,6 @@
-/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file; the row's scope says which
- * option rows it accepts. Errors are returned, and printed in one place: main. stdout carries results only. */
+/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file; an option's row says which
+ * commands take it, and options that only one command has are rows in its file. Errors are returned, and printed in one
+ * place: main. stdout carries results only. */
 #ifndef TRI_CLI_CLI_H
 #define TRI_CLI_CLI_H
 
@@ -7,6 +8,7 @@
 #include "train/events.h"
 #include "train/stop.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 /* What the outside told us: the environment is read in main.c and nowhere else. */
@@ -28,12 +30,13 @@ typedef struct tri_command {
     const char *summary; /* one line */
     const char *example; /* one line; NULL */
     const char *folder;  /* its own default of --output-dir; NULL: the row's */
+    const tri_option *own; /* rows that only it has; NULL: none */
     int model;           /* also accepts the model's keys */
     int hidden;          /* left out of the short help */
     tri_status (*run)(tri_cli *cli, int n, const char *const *args);
 } tri_command;
 
-extern const tri_command tri__commands[]; /* ends with a NULL name; a command's scope is its name */
+extern const tri_command tri__commands[]; /* ends with a NULL name */
 const tri_command *tri__command_find(const char *name);
 
 typedef struct tri_exit_code {
@@ -55,6 +58,16 @@ tri_status tri__print_json(FILE *out, const tri_json *value);
 /* Reads options into fresh settings; the caller frees them in any case. At most max_words bare words. */
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words);
+/* The same of a command that has rows of its own: they fill `own`, which tri__settings_free frees with the settings. */
+tri_status tri__cli_own_settings(tri_settings *settings, const char *command, void *own, int n,
+                                 const char *const *args, const char **words, int max_words, int *n_words);
+
+/* A row of a command's own options; `type` is the struct that they fill. */
+#define TRI_OWN_ROW(type, command, kind_, field_, ...) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
+     .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}
+extern const tri_option tri__predict_options[], tri__bench_options[], tri__inspect_options[], tri__tokenize_options[],
+    tri__vocab_options[];
 
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);

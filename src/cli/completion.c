@@ -3,17 +3,17 @@
 
 #include <string.h>
 
-static void flags(FILE *out, const tri_option *rows, const char *scope) {
+static void flags(FILE *out, const tri_option *rows, const char *command) {
     char flag[64];
-    for (const tri_option *row = rows; row->name; row++)
-        if (tri__option_listed(row, scope) && row->kind != TRI_OPTION_OBJECT)
+    for (const tri_option *row = rows; row && row->name; row++)
+        if (tri__option_listed(row, command) && row->kind != TRI_OPTION_OBJECT)
             fprintf(out, " %s", tri__option_flag(row->name, flag));
 }
 
 /* `--shard) words="none zero1" ;;` for options with choices. */
 static void choices(FILE *out, const tri_option *rows) {
     char flag[64], list[256];
-    for (const tri_option *row = rows; row->name; row++)
+    for (const tri_option *row = rows; row && row->name; row++)
         if (row->kind == TRI_OPTION_CHOICE)
             fprintf(out, "        %s) words=\"%s\" ;;\n", tri__option_flag(row->name, flag),
                     tri__option_choices(row, " ", list));
@@ -45,14 +45,16 @@ tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args)
     fputs("    esac\n    case $last in\n", out);
     choices(out, tri__run_options);
     choices(out, tri__model_options);
+    for (const tri_command *command = tri__commands; command->name; command++) choices(out, command->own);
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
           "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n"
           "    case ${COMP_WORDS[1]} in\n",
           out);
     for (const tri_command *command = tri__commands; command->name; command++) {
         fprintf(out, "        %s) words=\"--help", command->name);
+        flags(out, command->own, command->name);
         flags(out, tri__run_options, command->name);
-        if (command->model) flags(out, tri__model_options, "model");
+        if (command->model) flags(out, tri__model_options, command->name);
         fputs("\" ;;\n", out);
     }
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"

@@ -36,7 +36,7 @@ static void print_row(FILE *out, const tri_option *row, const tri_command *comma
     fputc('\n', out);
 }
 
-/* Rows of the run with a heading of their own: their word in the scope, and the heading. */
+/* Headings of rows: the row's word for it, and the text. */
 static const struct {
     const char *word, *heading;
 } groups[] = {
@@ -45,34 +45,29 @@ static const struct {
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
-static int is_grouped(const tri_option *row) {
-    for (int i = 0; i < GROUPS; i++)
-        if (tri__option_listed(row, groups[i].word)) return 1;
-    return 0;
-}
-
-/* Rows of `rows` listed for the command, under a heading that is left out when there are none. group: only rows of that
- * group; "": only rows of none. */
-static void print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command,
-                        const char *scope, const char *group) {
-    for (const tri_option *row = rows; row->name; row++) {
-        if (!tri__option_listed(row, scope) || row->kind == TRI_OPTION_OBJECT) continue;
-        if (*group ? !tri__option_listed(row, group) : is_grouped(row)) continue;
+/* Rows of `rows` that the command takes, under a heading that is left out when there are none. group: only rows with
+ * that heading; "": only rows without one. Returns the heading if it is still to be printed. */
+static const char *print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command,
+                               const char *group) {
+    for (const tri_option *row = rows; row && row->name; row++) {
+        if (!tri__option_listed(row, command->name) || row->kind == TRI_OPTION_OBJECT) continue;
+        if (strcmp(row->heading ? row->heading : "", group)) continue;
         if (heading) fprintf(out, "\n%s\n", heading);
         heading = NULL;
         print_row(out, row, command);
     }
+    return heading;
 }
 
 void tri__help_command(FILE *out, const tri_command *command) {
     fprintf(out, "trident %s - %s\n\nusage: trident %s%s [options]\n", command->name, command->summary, command->name,
             command->words ? command->words : "");
     if (command->example) fprintf(out, "  e.g. %s\n", command->example);
-    print_group(out, "Options  [default]", tri__run_options, command, command->name, "");
-    for (int i = 0; i < GROUPS; i++)
-        print_group(out, groups[i].heading, tri__run_options, command, command->name, groups[i].word);
+    const char *heading = print_group(out, "Options  [default]", command->own, command, "");
+    print_group(out, heading, tri__run_options, command, "");
+    for (int i = 0; i < GROUPS; i++) print_group(out, groups[i].heading, tri__run_options, command, groups[i].word);
     if (command->model)
-        print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "model", "");
+        print_group(out, "Model (usually keys of the configuration file)", tri__model_options, command, "");
     fputs("\nDashes and underscores are equal; --name value and --name=value too. A switch takes true or false, or "
           "nothing.\n",
           out);

@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct options {
+    char *write_config;
+} options;
+
+const tri_option tri__inspect_options[] = {
+    TRI_OWN_ROW(options, "inspect", TEXT, write_config, .help = "write a starter configuration to this file"), {0}};
+
 static int holds_tokenizer(const char *folder) {
     static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
     char path[TRI_PATH_MAX];
@@ -132,9 +139,8 @@ static void say_form(const tri_cli *cli, const tri_inspection *in) {
 }
 
 /* Whether `trident train` would begin with the configuration just written: as the command line that it is for. */
-static tri_status try_config(const tri_settings *asked, const char *data) {
-    const char *args[] = {"--config", asked->write_config, "--data-path", data, "--models-dir", asked->models_dir},
-               *word;
+static tri_status try_config(const tri_settings *asked, const char *path, const char *data) {
+    const char *args[] = {"--config", path, "--data-path", data, "--models-dir", asked->models_dir}, *word;
     tri_settings settings;
     int n_words;
     tri__settings_init(&settings);
@@ -144,27 +150,28 @@ static tri_status try_config(const tri_settings *asked, const char *data) {
     return status;
 }
 
-static tri_status write_config(const tri_cli *cli, const char *data, const tri_settings *settings,
+static tri_status write_config(const tri_cli *cli, const char *path, const char *data, const tri_settings *settings,
                                const tri_inspection *inspection, const tri_inspect_model *model) {
-    TRI_TRY(tri__inspect_write_config(settings->write_config, data, settings, inspection, model));
-    tri_status status = try_config(settings, data);
+    TRI_TRY(tri__inspect_write_config(path, data, settings, inspection, model));
+    tri_status status = try_config(settings, path, data);
     if (status == TRI_RESOURCE || status == TRI_IO) return status;
-    if (!settings->quiet) fprintf(cli->err, "wrote %s\n", settings->write_config);
+    if (!settings->quiet) fprintf(cli->err, "wrote %s\n", path);
     if (status != TRI_OK)
         fprintf(cli->err,
                 cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n"
                                : "warning: %s does not train as it is: %s\n",
-                settings->write_config, tri_error());
+                path, tri_error());
     return TRI_OK;
 }
 
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
+    options own;
     tri_inspection *inspection = NULL;
     tri_inspect_model *model = calloc(2, sizeof *model); /* paths are long */
     const char *word = NULL;
     int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "inspect", n, args, &word, 1, &n_words);
+    tri_status status = tri__cli_own_settings(&settings, "inspect", &own, n, args, &word, 1, &n_words);
     const char *data = n_words ? word : settings.data_path;
     if (status == TRI_OK && !model) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !data)
@@ -179,7 +186,8 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     } else if (status == TRI_OK) {
         status = tri__inspect_print(cli, inspection);
     }
-    if (status == TRI_OK && settings.write_config) status = write_config(cli, data, &settings, inspection, model);
+    if (status == TRI_OK && own.write_config)
+        status = write_config(cli, own.write_config, data, &settings, inspection, model);
     tri__inspect_free(inspection);
     for (int t = 0; t < 2 && model; t++) tri__tokenizer_free(model[t].tokenizer);
     free(model);

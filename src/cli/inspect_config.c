@@ -139,11 +139,12 @@ static void describe_training(tri_json *config, tri_json *comments, const char *
     tri__json_set_new(config, "weight_decay", tri__json_real(0.01));
     tri__json_set_new(config, "warmup_steps", tri__json_integer(steps * epochs / 16));
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
-    if (settings->given.separator) tri__json_set_new(config, "separator", tri__json_string(settings->separator));
+    if (tri__settings_given(settings, &settings->separator))
+        tri__json_set_new(config, "separator", tri__json_string(settings->separator));
     if (settings->decimal_mark)
         tri__json_set_new(config, "decimal_mark",
                           tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
-    if (settings->given.missing) {
+    if (tri__settings_given(settings, &settings->model.missing)) {
         tri_json *missing = tri__json_array();
         for (int i = 0; i < settings->model.missing.n; i++)
             tri__json_append_new(missing, tri__json_string(settings->model.missing.at[i]));

@@ -61,7 +61,7 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
 
 tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
-    int starts_here = settings->given.nproc_per_node && settings->nproc_per_node > 1;
+    int starts_here = tri__settings_given(settings, &settings->nproc_per_node) && settings->nproc_per_node > 1;
     launch->stop = cli->stop;
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
     /* A launcher of one process started the one that starts ranks. */
@@ -72,7 +72,10 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
         return check_transport(settings, launch);
     }
     /* The supervisor has compared already, with the whole machine's cores in view. */
-    if (launch->launcher == TRI_LAUNCHER_OWN) settings->given.world_size = settings->given.nproc_per_node = 0;
+    if (launch->launcher == TRI_LAUNCHER_OWN) {
+        tri__settings_forget(settings, &settings->world_size);
+        tri__settings_forget(settings, &settings->nproc_per_node);
+    }
     TRI_TRY(tri__settings_launched(settings, launch->size, launch->local_size));
     if (launch->nodes > 1 && !tri__launcher_has_mpi(launch->launcher))
         return need_mpi(cli, settings, "WORLD_SIZE above LOCAL_WORLD_SIZE");

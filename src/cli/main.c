@@ -20,7 +20,7 @@ const tri_command tri__commands[] = {
             .example = "trident train --config config.json --data-path data --output-dir run"),
     COMMAND(eval, .summary = "score a checkpoint on a table",
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
-    COMMAND(predict, .summary = "write label and probabilities for each row",
+    COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
@@ -29,10 +29,11 @@ const tri_command tri__commands[] = {
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    COMMAND(bench, .words = " comm|lab|step|pipeline",
+    COMMAND(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline",
             .summary = "measure how fast ranks talk and train on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
-    COMMAND(inspect, .model = 1, .words = " DATA", .summary = "say what a table holds; write a starter configuration",
+    COMMAND(inspect, .model = 1, .own = tri__inspect_options, .words = " DATA",
+            .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
             .example = "trident export --checkpoint run --output-dir model"),
@@ -45,9 +46,11 @@ const tri_command tri__commands[] = {
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
             "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
-    COMMAND(tokenize, .words = " [FILE...]", .summary = "print the token ids of lines of text",
+    COMMAND(tokenize, .own = tri__tokenize_options, .words = " [FILE...]",
+            .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
-    COMMAND(vocab, .words = " [FILE...]", .summary = "learn a WordPiece vocabulary from texts",
+    COMMAND(vocab, .own = tri__vocab_options, .words = " [FILE...]",
+            .summary = "learn a WordPiece vocabulary from texts",
             .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
     COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
     COMMAND(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
@@ -88,16 +91,33 @@ tri_status tri__print_json(FILE *out, const tri_json *value) {
     return TRI_OK;
 }
 
-tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
-                             const char **words, int max_words, int *n_words) {
-    const char *folder = tri__command_find(command)->folder;
+tri_status tri__cli_own_settings(tri_settings *settings, const char *command, void *own, int n,
+                                 const char *const *args, const char **words, int max_words, int *n_words) {
+    const tri_option *others[sizeof tri__commands / sizeof *tri__commands];
+    const tri_command *row = tri__command_find(command);
+    int n_others = 0;
     TRI_TRY(tri__settings_init(settings));
-    if (folder)
-        TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, folder));
-    TRI_TRY(tri__settings_parse(settings, command, n, args, words, max_words, n_words));
+    if (own) {
+        TRI_TRY(tri__options_init(row->own, own));
+        settings->own = (tri_option_set){row->own, own};
+    }
+    if (row->folder)
+        TRI_TRY(tri__option_set_text(tri__option_find(tri__run_options, "output_dir"), settings, command, row->folder));
+    for (const tri_command *other = tri__commands; other->name; other++)
+        if (other->own) others[n_others++] = other->own;
+    others[n_others] = NULL;
+    settings->others = others;
+    tri_status status = tri__settings_parse(settings, command, n, args, words, max_words, n_words);
+    settings->others = NULL;
+    TRI_TRY(status);
     for (int i = 0; i < settings->notes.n && tri__launch_speaks(getenv); i++)
         fprintf(stderr, "trident: %s\n", settings->notes.at[i]);
     return TRI_OK;
+}
+
+tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
+                             const char **words, int max_words, int *n_words) {
+    return tri__cli_own_settings(settings, command, NULL, n, args, words, max_words, n_words);
 }
 
 /* NO_COLOR wins over FORCE_COLOR; both count when set to something (no-color.org, force-color.org). */

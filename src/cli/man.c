@@ -35,6 +35,7 @@ static void option(FILE *out, const tri_option *row, const tri_command *command)
 }
 
 static void command_options(FILE *out, const tri_command *command) {
+    for (const tri_option *row = command->own; row && row->name; row++) option(out, row, command);
     for (const tri_option *row = tri__run_options; row->name; row++)
         if (tri__option_listed(row, command->name)) option(out, row, command);
 }

@@ -154,7 +154,8 @@ tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "mesh", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !settings.given.world_size && !settings.given.nproc_per_node)
+    if (status == TRI_OK && !tri__settings_given(&settings, &settings.world_size) &&
+        !tri__settings_given(&settings, &settings.nproc_per_node))
         status = tri__fail(TRI_USAGE, "mesh needs --world-size, e.g. `trident mesh --world-size 8 --pp-size 2`");
     if (status == TRI_OK) status = show(cli, &settings);
     tri__settings_free(&settings);

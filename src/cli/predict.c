@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROW(kind, field, ...) TRI_OWN_ROW(tri_predict_options, "predict", kind, field, __VA_ARGS__)
+const tri_option tri__predict_options[] = {
+    ROW(TEXTS, keep, .repeats = 1, .help = "columns of the table to write before each prediction, or all"),
+    ROW(INT, top_k, .value = "0", .min = 0, .max = 65536,
+        .help = "write so many classes, the most probable first; 0: the probability of each class"),
+    {0}};
+
 typedef enum form { CSV, TSV, JSON_LINES } form;
 
 /* What is written, and how. */
@@ -211,11 +218,12 @@ static tri_status write_file(const char *path, writer *w) {
     return status;
 }
 
-static tri_status write_all(tri_cli *cli, const tri_settings *settings, form form, const tri_predictions *p) {
+static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t top_k, form form,
+                            const tri_predictions *p) {
     writer w = {.out = cli->out,
                 .form = form,
                 .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL,
-                .top = (int)settings->top_k,
+                .top = (int)top_k,
                 .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
@@ -226,12 +234,13 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, form for
 
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
+    tri_predict_options own;
     tri_predictions predictions = {0};
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     form form = CSV;
     int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "predict", n, args, NULL, 0, &n_words);
+    tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
     if (status != TRI_OK) goto done;
     if (!settings.checkpoint || !settings.data_path) {
         status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
@@ -241,9 +250,9 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
-    status = tri__serve_predict(&settings, &log, &predictions);
+    status = tri__serve_predict(&settings, &own, &log, &predictions);
     if (status != TRI_OK) goto done;
-    status = write_all(cli, &settings, form, &predictions);
+    status = write_all(cli, &settings, own.top_k, form, &predictions);
     if (status == TRI_OK && settings.output && !settings.quiet)
         fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings.output);
 done:

@@ -205,7 +205,8 @@ tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args) 
             TRI_USAGE, "supervise what? e.g. `trident supervise --max-restarts 3 -- mpirun -np 4 trident train ...`");
     if (status == TRI_OK) {
         j.argv = (char *const *)(args + split + 1);
-        if (settings.given.output_dir) status = tri__path_join(j.error, settings.output_dir, "error.json");
+        if (tri__settings_given(&settings, &settings.output_dir))
+            status = tri__path_join(j.error, settings.output_dir, "error.json");
         else if (!find_folder(j.argv, j.error)) j.error[0] = 0;
     }
     if (status == TRI_OK) status = supervise(&j, &settings);

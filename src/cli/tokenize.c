@@ -14,10 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct options {
+    int64_t max_len;
+    int pieces;
+} options;
+
+#define ROW(kind, field, ...) TRI_OWN_ROW(options, "tokenize", kind, field, __VA_ARGS__)
+const tri_option tri__tokenize_options[] = {
+    ROW(INT, max_len, .value = "0", .min = 0, .max = 1 << 28, .help = "most ids of a text, special tokens too; 0: all"),
+    ROW(BOOL, pieces, .value = "false", .help = "print pieces, not ids"),
+    {0}};
+
 typedef struct job {
     tri_cli *cli;
     const tri_tokenizer *tokenizer;
     const tri_settings *settings;
+    const options *own;
     int threads;
     int64_t texts, ids;
 } job;
@@ -25,7 +37,7 @@ typedef struct job {
 /* One text's ids; the caller frees them. Without --max-len there is room for all: normalisation makes 11 bytes of one
  * at most. */
 static int32_t *encode(const job *j, const char *text, size_t length, int *n) {
-    int64_t room = j->settings->max_len ? j->settings->max_len : 11 * (int64_t)length + 256;
+    int64_t room = j->own->max_len ? j->own->max_len : 11 * (int64_t)length + 256;
     int32_t *ids = malloc((size_t)room * sizeof *ids);
     *n = ids ? tri__tokenizer_encode(j->tokenizer, text, length, (int)room, ids) : -1;
     int32_t *cut = *n > 0 ? realloc(ids, (size_t)*n * sizeof *ids) : NULL;
@@ -35,7 +47,7 @@ static int32_t *encode(const job *j, const char *text, size_t length, int *n) {
 static void print_plain(const job *j, const int32_t *ids, int n) {
     for (int i = 0; i < n; i++) {
         if (i) fputc(' ', j->cli->out);
-        if (j->settings->pieces) fputs(tri__tokenizer_piece(j->tokenizer, ids[i]), j->cli->out);
+        if (j->own->pieces) fputs(tri__tokenizer_piece(j->tokenizer, ids[i]), j->cli->out);
         else fprintf(j->cli->out, "%d", ids[i]);
     }
     fputc('\n', j->cli->out);
@@ -46,10 +58,10 @@ static tri_status print_json(const job *j, const int32_t *ids, int n) {
     int failed = !line;
     for (int i = 0; i < n; i++) {
         failed |= tri__json_append_new(numbers, tri__json_integer(ids[i]));
-        if (j->settings->pieces)
+        if (j->own->pieces)
             failed |= tri__json_append_new(pieces, tri__json_string(tri__tokenizer_piece(j->tokenizer, ids[i])));
     }
-    failed |= tri__json_set(line, "ids", numbers) || (j->settings->pieces && tri__json_set(line, "pieces", pieces));
+    failed |= tri__json_set(line, "ids", numbers) || (j->own->pieces && tri__json_set(line, "pieces", pieces));
     tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory while printing JSON")
                                : tri__print_json(j->cli->out, line);
     tri__json_decref(numbers);
@@ -82,7 +94,7 @@ static tri_status take(void *to, const tri_text_batch *batch) {
     return status;
 }
 
-static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri_texts_from *from) {
+static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const options *own, const tri_texts_from *from) {
     char folder[TRI_PATH_MAX], texts[32], ids[32], seconds[32];
     tri_tokenizer *tokenizer;
     if (!settings->tokenizer)
@@ -90,7 +102,7 @@ static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri
     if (tri__is_folder(settings->tokenizer)) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
     else TRI_TRY(tri__assets_folder(settings->models_dir, settings->tokenizer, "--tokenizer", folder));
     TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
-    job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .threads = from->threads};
+    job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .own = own, .threads = from->threads};
     double begin = tri__clock();
     tri_status status = tri__texts_read(from, take, &j);
     if (status == TRI_OK && !settings->quiet)
@@ -103,14 +115,15 @@ static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const tri
 
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
+    options own;
     const char **words = calloc((size_t)n + 1, sizeof *words);
     int n_words = 0;
     if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__cli_settings(&settings, "tokenize", n, args, words, n, &n_words);
+    tri_status status = tri__cli_own_settings(&settings, "tokenize", &own, n, args, words, n, &n_words);
     if (status == TRI_OK) {
         tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings), 0};
         status = tri__separator_parse(settings.separator, &from.separator);
-        if (status == TRI_OK) status = tokenize(cli, &settings, &from);
+        if (status == TRI_OK) status = tokenize(cli, &settings, &own, &from);
     }
     tri__settings_free(&settings);
     free(words);

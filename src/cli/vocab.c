@@ -10,6 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct options {
+    int64_t size;
+    int lower_case;
+} options;
+
+#define ROW(kind, field, ...) TRI_OWN_ROW(options, "vocab", kind, field, __VA_ARGS__)
+const tri_option tri__vocab_options[] = {
+    ROW(INT, size, .value = "30000", .min = 7, .max = 1e7, .help = "most pieces of the vocabulary"),
+    ROW(BOOL, lower_case, .value = "false", .help = "lower-case texts and strip accents, now and when it is used"),
+    {0}};
+
 /* All texts, one after another, a 0 byte after each. */
 typedef struct corpus {
     char *data;
@@ -36,11 +47,11 @@ static tri_status collect(void *to, const tri_text_batch *batch) {
     return TRI_OK;
 }
 
-static tri_status train(const corpus *c, const tri_settings *settings) {
+static tri_status train(const corpus *c, const options *own, const char *output) {
     const char **texts = malloc(((size_t)c->n + 1) * sizeof *texts), *at = c->data;
     if (!texts) return tri__fail(TRI_RESOURCE, "out of memory for the texts; learn from fewer of them");
     for (int64_t i = 0; i < c->n; i++) texts[i] = at, at += strlen(at) + 1;
-    tri_status status = tri__wordpiece_train(texts, c->n, (int)settings->size, settings->lower_case, settings->output);
+    tri_status status = tri__wordpiece_train(texts, c->n, (int)own->size, own->lower_case, output);
     free(texts);
     return status;
 }
@@ -63,11 +74,11 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
     return status;
 }
 
-static tri_status vocab(tri_cli *cli, const tri_settings *settings, const tri_texts_from *from) {
+static tri_status vocab(tri_cli *cli, const tri_settings *settings, const options *own, const tri_texts_from *from) {
     if (!settings->output) return tri__fail(TRI_USAGE, "vocab needs -o: the folder to write");
     corpus c = {0};
     tri_status status = tri__texts_read(from, collect, &c);
-    if (status == TRI_OK) status = train(&c, settings);
+    if (status == TRI_OK) status = train(&c, own, settings->output);
     if (status == TRI_OK) status = report(cli, settings, &c);
     free(c.data);
     return status;
@@ -75,14 +86,15 @@ static tri_status vocab(tri_cli *cli, const tri_settings *settings, const tri_te
 
 tri_status tri__command_vocab(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
+    options own;
     const char **words = calloc((size_t)n + 1, sizeof *words);
     int n_words = 0;
     if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__cli_settings(&settings, "vocab", n, args, words, n, &n_words);
+    tri_status status = tri__cli_own_settings(&settings, "vocab", &own, n, args, words, n, &n_words);
     if (status == TRI_OK) {
         tri_texts_from from = {words, n_words, settings.column, settings.null, tri__threads(&settings), 0};
         status = tri__separator_parse(settings.separator, &from.separator);
-        if (status == TRI_OK) status = vocab(cli, &settings, &from);
+        if (status == TRI_OK) status = vocab(cli, &settings, &own, &from);
     }
     tri__settings_free(&settings);
     free(words);

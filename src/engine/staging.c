@@ -50,7 +50,7 @@ tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_
 
 tri_status tri__staging_hardware(const tri_settings *s, tri_hardware *out) {
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", out));
-    if (s->given.nproc_per_node) out->ranks_per_node = (int)s->nproc_per_node;
+    if (tri__settings_given(s, &s->nproc_per_node)) out->ranks_per_node = (int)s->nproc_per_node;
     return TRI_OK;
 }
 

@@ -4,12 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* All may stand in the configuration file; all but objects on the command line too. */
-#define SCOPE "model,train,plan,simulate,inspect,config"
-#define SCOPED_ROW(scope_, kind_, field_, ...) \
+/* All may stand in the configuration file; all but objects on the command line too. A change makes another run, but for
+ * the positive label's, which only figures depend on. */
+#define COMMANDS "train,plan,simulate,inspect"
+#define ROW_OF(commands_, effect_, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
-     .scope = scope_, __VA_ARGS__}
-#define ROW(kind_, field_, ...) SCOPED_ROW(SCOPE, kind_, field_, __VA_ARGS__)
+     .commands = commands_, .effect = TRI_EFFECT_##effect_, __VA_ARGS__}
+#define ROW(kind_, field_, ...) ROW_OF(COMMANDS, RUN, kind_, field_, __VA_ARGS__)
 
 const tri_option tri__model_options[] = {
     ROW(TEXT, label_name, .help = "column of the label"),
@@ -21,9 +22,9 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, label_list, .help = "labels in the order of the classes; left out: as the training data has them"),
     ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
         .help = "fields of columns and labels, not of texts, that count as missing, beside empty ones"),
-    SCOPED_ROW(SCOPE ",eval", TEXT, positive_label,
-               .help = "of two labels, the one that PR AUC, average precision and ROC AUC are of; left out: the rarer "
-                       "one in training"),
+    ROW_OF(COMMANDS ",eval", NOTHING, TEXT, positive_label,
+           .help = "of two labels, the one that PR AUC, average precision and ROC AUC are of; left out: the rarer one "
+                   "in training"),
     ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero",
         .help = "what a missing number becomes"),
     ROW(CHOICE, numeric_transform, .value = "standard", .choices = "standard|quantile_normal|none",

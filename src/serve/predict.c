@@ -72,7 +72,7 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
     s->max_tokens = asked->max_tokens;
     s->num_workers = asked->num_workers;
     s->bad_rows = asked->bad_rows;
-    if (asked->given.separator) TRI_TRY(replace_text(&s->separator, asked->separator));
+    if (tri__settings_given(asked, &asked->separator)) TRI_TRY(replace_text(&s->separator, asked->separator));
     free(s->cache_dir); /* the run's own folder may be gone */
     s->cache_dir = NULL;
     if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
@@ -279,32 +279,34 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
 }
 
 /* What a prediction is joined back by. Before anything is computed: a column that is not there is said at once. */
-static tri_status join(const served *v, const tri_settings *asked, tri_predictions *out) {
+static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
     char file[TRI_PATH_MAX];
-    if (!asked->keep_columns.n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
+    if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
     tri_table_options options = {.threads = tri__threads(&v->settings), .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(v->settings.separator, &options.separator));
     TRI_TRY(choose_file(asked->data_path, file));
     TRI_TRY(tri__table_open(file, &options, &out->table));
-    TRI_TRY(find_kept(&asked->keep_columns, out));
+    TRI_TRY(find_kept(keep, out));
     return find_rows(v, out);
 }
 
-static tri_status predict(const tri_settings *asked, const tri_log *log, served *v, tri_predictions *out) {
+static tri_status predict(const tri_settings *asked, const tri_predict_options *options, const tri_log *log, served *v,
+                          tri_predictions *out) {
     TRI_TRY(open_served(asked, log, 0, v));
-    if (asked->top_k > v->preprocess->n_classes)
-        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)asked->top_k,
+    if (options->top_k > v->preprocess->n_classes)
+        return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->preprocess->n_classes);
-    TRI_TRY(join(v, asked, out));
+    TRI_TRY(join(v, asked, &options->keep, out));
     TRI_TRY(compute(v));
     say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
 
-tri_status tri__serve_predict(const tri_settings *asked, const tri_log *log, tri_predictions *out) {
+tri_status tri__serve_predict(const tri_settings *asked, const tri_predict_options *options, const tri_log *log,
+                              tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};
-    tri_status status = predict(asked, log, &v, out);
+    tri_status status = predict(asked, options, log, &v, out);
     if (status == TRI_OK) {
         out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
         out->probs = v.probs;

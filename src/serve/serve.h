@@ -14,6 +14,12 @@ typedef struct tri_evaluation {
 } tri_evaluation;
 tri_status tri__serve_eval(const tri_settings *settings, const tri_log *log, tri_evaluation *out);
 
+/* What of a prediction is written beside the label. */
+typedef struct tri_predict_options {
+    tri_texts keep; /* columns of the table to write, or "all" */
+    int64_t top_k;  /* classes to write; 0: all */
+} tri_predict_options;
+
 /* Predictions of settings->checkpoint for settings->data_path. */
 typedef struct tri_predictions {
     int64_t n;
@@ -25,7 +31,8 @@ typedef struct tri_predictions {
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;
 } tri_predictions;
-tri_status tri__serve_predict(const tri_settings *settings, const tri_log *log, tri_predictions *out);
+tri_status tri__serve_predict(const tri_settings *settings, const tri_predict_options *options, const tri_log *log,
+                              tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
 /* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/exporting.md. facts (new

@@ -1,5 +1,5 @@
-/* changes.c - one table: keys that change no number, keys that change the order of additions, all others. The run's
- * length is one of the others, unless the run had ended: then more steps can follow. */
+/* changes.c - a run's configuration against its checkpoint's, key by key: each option's row says what a change means.
+ * The run's length makes another run, unless the run had ended: then more steps can follow. */
 #include "settings/changes.h"
 
 #include "base/text.h"
@@ -9,72 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum effect {
-    NOTHING,    /* on what is computed */
-    ROUNDING,   /* the same sums in another order or place */
-    LONGER,     /* a run that had ended goes on */
-    RUN         /* another run */
-} effect;
-
-/* What is not listed changes the run. */
-static const struct {
-    const char *key;
-    effect effect;
-} effects[] = {
-    {"output_dir", NOTHING},
-    {"data_path", NOTHING},
-    {"models_dir", NOTHING},
-    {"resume", NOTHING},
-    {"save_every", NOTHING},
-    {"save_steps", NOTHING},
-    {"keep", NOTHING},
-    {"threads", NOTHING},
-    {"log_every", NOTHING},
-    {"profile", NOTHING},
-    {"cache_dir", NOTHING},
-    {"num_workers", NOTHING},
-    {"column_info", NOTHING},
-    {"transport", NOTHING},
-    {"bind_cores", NOTHING},
-    {"progress_timeout", NOTHING},
-    {"check_replicas", NOTHING},
-    {"async_save", NOTHING},
-    {"max_restarts", NOTHING},
-    {"memory_limit", NOTHING},
-    {"max_tokens", NOTHING},
-    {"nproc_per_node", ROUNDING},
-    {"world_size", ROUNDING},
-    {"pp_size", ROUNDING},
-    {"tp_size", ROUNDING},
-    {"dp_size", ROUNDING},
-    {"mesh_order", ROUNDING},
-    {"shard", ROUNDING},
-    {"shard_size", ROUNDING},
-    {"bucket_mb", ROUNDING},
-    {"prefetch", ROUNDING},
-    {"reshard_after_forward", ROUNDING},
-    {"wrap", ROUNDING},
-    {"wrap_min_params", ROUNDING},
-    {"num_microbatches", ROUNDING},
-    {"schedule", NOTHING},
-    {"virtual_stages", ROUNDING},
-    {"pipeline_shape", ROUNDING},
-    {"stages", ROUNDING},
-    {"stage_profile", ROUNDING},
-    {"sequence_parallel", ROUNDING},
-    {"recompute", ROUNDING},
-    {"offload", ROUNDING},
-    {"device", ROUNDING},
-    {"tune_products", ROUNDING},
-    {"positive_label", NOTHING},
-    {"separator", NOTHING},
-    {"decimal_mark", NOTHING}, /* what they change is another table */
-};
-
-static effect effect_of(const char *key) {
-    for (size_t i = 0; i < sizeof effects / sizeof *effects; i++)
-        if (strcmp(effects[i].key, key) == 0) return effects[i].effect;
-    return RUN;
+/* A key that no row has changes the run. */
+static tri_effect effect_of(const char *key) {
+    const tri_option *const tables[] = {tri__model_options, tri__run_options};
+    for (int t = 0; t < 2; t++)
+        for (const tri_option *row = tables[t]; row->name; row++)
+            if (tri__option_listed(row, "config") && strcmp(row->name, key) == 0) return row->effect;
+    return TRI_EFFECT_RUN;
 }
 
 /* The member of a configuration; one that an older configuration lacks had its default. */
@@ -90,13 +31,11 @@ static int64_t length_of(const tri_changes *c, const tri_json *config, const tri
     return limit && limit < steps ? limit : steps;
 }
 
-/* What the keys of the run's length come to together. */
-static effect length_effect(const tri_changes *c, const tri_json *defaults) {
+/* What the keys of the run's length come to together: TRI_EFFECT_LENGTH when a run that had ended goes on. */
+static tri_effect length_effect(const tri_changes *c, const tri_json *defaults) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
-    return now == was ? NOTHING : now > was && c->step >= was ? LONGER : RUN;
+    return now == was ? TRI_EFFECT_NOTHING : now > was && c->step >= was ? TRI_EFFECT_LENGTH : TRI_EFFECT_RUN;
 }
-
-static int is_length(const char *key) { return !strcmp(key, "epochs") || !strcmp(key, "max_steps"); }
 
 /* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
 static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
@@ -109,9 +48,6 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
              "to 0, is %.3g in the next step and falls to 0 again at the new end",
              (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
 }
-
-/* Compared as the samples of a step, whichever of the two said how many. */
-static int is_batch(const char *key) { return !strcmp(key, "batch_size") || !strcmp(key, "global_batch_size"); }
 
 /* What is refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
 typedef struct refusal {
@@ -127,17 +63,18 @@ static int names(const tri_texts *allowed, const char *key) {
     return 0;
 }
 
-static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, effect effect, const char *key,
+static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri_effect effect, const char *key,
                    const char *a, const char *b) {
-    int refused = effect == RUN && !names(allowed, key);
+    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);
     enum { WIDTH = 200 }; /* a list of a thousand columns is shortened */
     char was[4 * WIDTH], is[4 * WIDTH];
     a = tri__text_brief(a, WIDTH, was, sizeof was);
     b = tri__text_brief(b, WIDTH, is, sizeof is);
     if (!refused) {
-        static const char *const why[] = {"", " (the same numbers, rounded differently)", "",
-                                          " (allowed)"}; /* by effect */
-        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why[effect]);
+        const char *why = effect == TRI_EFFECT_ROUNDING ? " (the same numbers, rounded differently)"
+                          : effect == TRI_EFFECT_RUN      ? " (allowed)"
+                                                          : "";
+        tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
         return;
     }
     size_t n = strlen(r->what), k = strlen(r->keys);
@@ -165,17 +102,19 @@ static tri_status compare(const tri_changes *c, const tri_json *defaults, const 
     tri_json *value;
     tri__json_each_member((tri_json *)c->now, key, value) {
         const tri_json *old = member(c->was, defaults, key);
-        effect effect = is_length(key) ? length_effect(c, defaults) : effect_of(key);
+        tri_effect effect = effect_of(key);
+        if (effect == TRI_EFFECT_BATCH) continue; /* compared by the samples of a step */
+        if (effect == TRI_EFFECT_LENGTH) effect = length_effect(c, defaults);
         char *a = old ? differing(old, value) : strdup("nothing"),
              *b = differing(value, old); /* numbers to the digits that are kept */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-        if (status == TRI_OK && strcmp(a, b) != 0 && !is_batch(key)) differ(r, allowed, log, effect, key, a, b);
+        if (status == TRI_OK && strcmp(a, b) != 0) differ(r, allowed, log, effect, key, a, b);
         free(a);
         free(b);
         TRI_TRY(status);
     }
     tri__json_each_member((tri_json *)c->was, key, value) if (!tri__json_get(c->now, key))
-        differ(r, allowed, log, RUN, key, "set", "a key that this build does not know");
+        differ(r, allowed, log, TRI_EFFECT_RUN, key, "set", "a key that this build does not know");
     return TRI_OK;
 }
 
@@ -215,17 +154,18 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
     tri__settings_free(&settings);
     tri_status status = tri__json_is_whole(defaults) ? compare(c, defaults, allowed, log, &r)
                                                      : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == LONGER) say_longer(c, defaults, log);
+    if (status == TRI_OK && !r.keys[0] && length_effect(c, defaults) == TRI_EFFECT_LENGTH) say_longer(c, defaults, log);
     tri__json_decref(defaults);
     TRI_TRY(status);
     if (c->batch_was != c->batch_now) {
         char a[32], b[32];
         snprintf(a, sizeof a, "%lld", (long long)c->batch_was);
         snprintf(b, sizeof b, "%lld", (long long)c->batch_now);
-        differ(&r, allowed, log, RUN, "global_batch_size", a, b);
+        differ(&r, allowed, log, TRI_EFFECT_RUN, "global_batch_size", a, b);
     }
     if (c->data)
-        differ(&r, allowed, log, RUN, "data", "the table it was trained on", "another, or another version of it");
+        differ(&r, allowed, log, TRI_EFFECT_RUN, "data", "the table it was trained on",
+               "another, or another version of it");
     if (!r.keys[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "%s was written with %s: that would be another run. Go on all the same with --allow-change %s, or "

@@ -36,16 +36,16 @@ static tri_status count_here(tri_settings *s) {
 static tri_status count_ranks(tri_settings *s) {
     TRI_TRY(read_nodes(s->nnodes, &s->nodes));
     TRI_TRY(count_here(s));
-    if (!s->given.world_size) {
+    if (!tri__settings_given(s, &s->world_size)) {
         s->world_size = s->nodes * s->nproc_per_node;
         return TRI_OK;
     }
-    if (!s->given.nproc_per_node) {
+    if (!tri__settings_given(s, &s->nproc_per_node)) {
         if (s->world_size % s->nodes)
             return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by %lld machines alike (--nnodes)",
                              (long long)s->world_size, (long long)s->nodes);
         s->nproc_per_node = s->world_size / s->nodes;
-    } else if (!s->given.nnodes) {
+    } else if (!tri__settings_given(s, &s->nnodes)) {
         if (s->world_size % s->nproc_per_node)
             return tri__fail(TRI_USAGE,
                              "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
@@ -70,10 +70,12 @@ int64_t tri__settings_global_batch(const tri_settings *s) {
 /* A replica's samples, and the parts that it computes them in. */
 static void share_batch(tri_settings *s) {
     int64_t replicas = tri__settings_replicas(s), parts = s->pp_size > 1 ? 2 * s->pp_size : 1;
-    if (s->given.global_batch_size && !s->given.batch_size && s->global_batch_size)
+    if (tri__settings_given(s, &s->global_batch_size) && !tri__settings_given(s, &s->batch_size) &&
+        s->global_batch_size)
         s->batch_size = (s->global_batch_size + replicas - 1) / replicas;
-    if (!s->num_microbatches) s->given.num_microbatches = 0;
-    if (!s->given.num_microbatches) s->num_microbatches = parts < s->batch_size ? parts : s->batch_size;
+    if (!s->num_microbatches) tri__settings_forget(s, &s->num_microbatches);
+    if (!tri__settings_given(s, &s->num_microbatches))
+        s->num_microbatches = parts < s->batch_size ? parts : s->batch_size;
 }
 
 tri_status tri__settings_ranks(tri_settings *s) {
@@ -89,8 +91,9 @@ static tri_status agrees(const char *option, int given, int64_t asked, int there
 }
 
 tri_status tri__settings_launched(tri_settings *s, int world, int local) {
-    TRI_TRY(agrees("--world-size", s->given.world_size, s->world_size, world, "in all"));
-    TRI_TRY(agrees("--nproc-per-node", s->given.nproc_per_node, s->nproc_per_node, local, "on this machine"));
+    TRI_TRY(agrees("--world-size", tri__settings_given(s, &s->world_size), s->world_size, world, "in all"));
+    TRI_TRY(agrees("--nproc-per-node", tri__settings_given(s, &s->nproc_per_node), s->nproc_per_node, local,
+                   "on this machine"));
     s->world_size = world;
     s->nproc_per_node = local;
     s->nodes = local > 0 ? (world + local - 1) / local : 1;

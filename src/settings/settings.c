@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORIGIN_BYTES = 512, ROWS_MAX = 256 };
+enum { ORIGIN_BYTES = 512, SETS = 3 };
 
 /* A row and the struct that it fills. */
 typedef struct place {
@@ -34,7 +34,7 @@ typedef struct heard {
     struct {
         const tri_option *row;
         char name[TRI_OPTION_FLAG];
-    } at[ROWS_MAX];
+    } at[TRI_OPTIONS_MAX];
     int n;
 } heard;
 
@@ -46,7 +46,45 @@ tri_status tri__settings_init(tri_settings *settings) {
     return status;
 }
 
+static const tri_option no_rows[] = {{0}};
+
+/* All rows that may be given. */
+static void sets_of(const tri_settings *settings, tri_option_set out[static SETS]) {
+    out[0] = (tri_option_set){tri__model_options, (void *)&settings->model};
+    out[1] = (tri_option_set){tri__run_options, (void *)settings};
+    out[2] = settings->own.rows ? settings->own : (tri_option_set){no_rows, NULL};
+}
+
+/* The bit of a row, or of the row that fills a field; -1 when there is none. One of the two is NULL. */
+static int bit_of(const tri_settings *settings, const tri_option *of, const void *field) {
+    tri_option_set sets[SETS];
+    int bit = 0;
+    sets_of(settings, sets);
+    for (int t = 0; t < SETS; t++)
+        for (const tri_option *row = sets[t].rows; row->name && bit < TRI_OPTIONS_MAX; row++, bit++)
+            if (of ? row == of : (char *)sets[t].into + row->offset == field) return bit;
+    return -1;
+}
+
+static void note(tri_settings *settings, const tri_option *row) {
+    int bit = bit_of(settings, row, NULL);
+    if (bit >= 0) settings->given[bit / 64] |= (uint64_t)1 << bit % 64;
+}
+
+int tri__settings_given(const tri_settings *settings, const void *field) {
+    int bit = bit_of(settings, NULL, field);
+    TRI_ASSERT(bit >= 0);
+    return settings->given[bit / 64] >> bit % 64 & 1;
+}
+
+void tri__settings_forget(tri_settings *settings, const void *field) {
+    int bit = bit_of(settings, NULL, field);
+    TRI_ASSERT(bit >= 0);
+    settings->given[bit / 64] &= ~((uint64_t)1 << bit % 64);
+}
+
 void tri__settings_free(tri_settings *settings) {
+    if (settings->own.rows) tri__options_free(settings->own.rows, settings->own.into);
     tri__options_free(tri__model_options, &settings->model);
     tri__options_free(tri__run_options, settings);
     for (int i = 0; i < settings->notes.n; i++) free(settings->notes.at[i]);
@@ -62,41 +100,34 @@ static const tri_option *find_row(const tri_option *rows, const char *name, cons
     return row ? row : first;
 }
 
+/* A name that is not the command's, but another's own, is found without a struct to fill. */
 static place find(tri_settings *settings, const char *name, const char *scope) {
-    place at = {.row = find_row(tri__model_options, name, scope), .into = &settings->model};
-    if (!at.row) at = (place){.row = find_row(tri__run_options, name, scope), .into = settings};
-    return at;
+    tri_option_set sets[SETS];
+    place first = {0};
+    sets_of(settings, sets);
+    for (int t = 0; t < SETS; t++) {
+        place at = {.row = find_row(sets[t].rows, name, scope), .into = sets[t].into};
+        if (at.row && tri__option_listed(at.row, scope)) return at;
+        if (at.row && !first.row) first = at;
+    }
+    for (const tri_option *const *rows = settings->others; rows && *rows && !first.row; rows++)
+        first = (place){.row = tri__option_find(*rows, name)};
+    return first;
 }
 
 /* The nearest name among those listed for `scope`; NULL when none is near. */
-static const char *nearest(const char *name, const char *scope) {
-    const tri_option *const tables[] = {tri__model_options, tri__run_options};
-    const char *names[ROWS_MAX];
+static const char *nearest(const tri_settings *settings, const char *name, const char *scope) {
+    tri_option_set sets[SETS];
+    const char *names[TRI_OPTIONS_MAX];
     int n = 0;
-    for (int t = 0; t < 2; t++)
-        for (const tri_option *row = tables[t]; row->name && n < ROWS_MAX; row++)
+    sets_of(settings, sets);
+    for (int t = 0; t < SETS; t++)
+        for (const tri_option *row = sets[t].rows; row->name && n < TRI_OPTIONS_MAX; row++)
             if (tri__option_listed(row, scope) && (row->kind != TRI_OPTION_OBJECT || strcmp(scope, "config") == 0)) {
                 names[n++] = row->name;
-                if (row->alias && n < ROWS_MAX) names[n++] = row->alias;
+                if (row->alias && n < TRI_OPTIONS_MAX) names[n++] = row->alias;
             }
     return tri__text_nearest(name, names, n);
-}
-
-static void note(tri_settings *settings, const tri_option *row) {
-    const struct {
-        const char *name;
-        int *given;
-    } related[] = {
-        {"batch_size", &settings->given.batch_size},         {"global_batch_size", &settings->given.global_batch_size},
-        {"num_classes", &settings->given.num_classes},       {"is_binary", &settings->given.is_binary},
-        {"world_size", &settings->given.world_size},         {"nproc_per_node", &settings->given.nproc_per_node},
-        {"nnodes", &settings->given.nnodes},                 {"num_microbatches", &settings->given.num_microbatches},
-        {"pp_size", &settings->given.pp_size},               {"device", &settings->given.device},
-        {"lab_model", &settings->given.lab_model},           {"output_dir", &settings->given.output_dir},
-        {"separator", &settings->given.separator},           {"missing", &settings->given.missing},
-    };
-    for (size_t i = 0; i < sizeof related / sizeof *related; i++)
-        if (strcmp(row->name, related[i].name) == 0) *related[i].given = 1;
 }
 
 static void move_text(char **from, char **to) {
@@ -131,8 +162,8 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
         move_texts(&info->categorical, &model->cat_field_list);
     }
     move_texts(&info->labels, &model->label_list);
-    if (classes > 1 && !settings->given.num_classes) model->num_classes = classes;
-    if (classes > 1 && !settings->given.is_binary) model->is_binary = model->num_classes == 2;
+    if (classes > 1 && !tri__settings_given(settings, &model->num_classes)) model->num_classes = classes;
+    if (classes > 1 && !tri__settings_given(settings, &model->is_binary)) model->is_binary = model->num_classes == 2;
 }
 
 /* A column_info.json that is named, or, where no text is, that the data folder has. */
@@ -235,7 +266,7 @@ static tri_status hear(heard *h, const tri_option *row, const char *origin, cons
         return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
                          other + (origin[0] == '-' ? 0 : 2), tri__option_flag(row->name, ours));
     }
-    if (h->n == ROWS_MAX) return TRI_OK;
+    if (h->n == TRI_OPTIONS_MAX) return TRI_OK;
     h->at[h->n].row = row;
     snprintf(h->at[h->n++].name, TRI_OPTION_FLAG, "%s", name);
     return TRI_OK;
@@ -262,7 +293,7 @@ static tri_status read_key(tri_settings *settings, heard *h, const char *path, i
     TRI_TRY(interpret(settings, "config", origin, key, text ? text : "{...}", &meant));
     const tri_option *row = meant.at.row;
     if (!row && !meant.foreign) {
-        const char *near = nearest(key, "config");
+        const char *near = nearest(settings, key, "config");
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", where, key, near);
         return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"", where, key);
     }
@@ -340,7 +371,7 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     TRI_TRY(interpret(settings, scope, tri__option_flag(out->name, written), out->name, out->value, &out->meant));
     row = out->meant.at.row;
     if (!row && !out->meant.foreign) {
-        const char *near = nearest(out->name, scope);
+        const char *near = nearest(settings, out->name, scope);
         if (near)
             return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text,
                              tri__option_flag(near, written));

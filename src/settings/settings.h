@@ -6,6 +6,8 @@
 #include "layout/mesh.h"
 #include "model/config.h"
 
+enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and its own */
+
 typedef struct tri_settings {
     tri_model_config model;
     /* optimisation: may stand in the configuration file or on the command line */
@@ -46,26 +48,19 @@ typedef struct tri_settings {
     int tune_products;
     char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
-    char *checkpoint, *output, *tokenizer, *write_config;
-    tri_texts keep_columns;        /* predict: columns to write, or all */
-    int64_t top_k;                 /* predict: classes to write; 0: all */
+    char *checkpoint, *output, *tokenizer;
     int64_t print_program;         /* plan: a rank; -1 none */
     int print_kind;                /* plan: a tri_program_kind */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
-    /* bench */
-    tri_texts op, sizes, cases, schedules, layouts;
-    int lab_model;                 /* index of its row's choices */
     /* tokenize, vocab */
     char *column;
-    int64_t max_len, size;
-    int pieces, null, lower_case;
+    int null;
     int check, json, quiet, no_color;
-    struct {                       /* given by the user, rather than left at the default */
-        int batch_size, global_batch_size, num_classes, is_binary, world_size, nproc_per_node, nnodes, num_microbatches,
-            pp_size, device, lab_model, output_dir, separator, missing;
-    } given;
+    uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
+    tri_option_set own;            /* rows that only the command has; rows NULL: none */
+    const tri_option *const *others; /* own rows of all commands, NULL-ended, while options are read; NULL: unknown */
     tri_texts notes;               /* how other programs' options were taken; owned, to be said once */
     size_t guard;                  /* bytes after each class of memory: no option, for tests */
 } tri_settings;
@@ -78,7 +73,12 @@ enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 extern const tri_option tri__run_options[];
 
 tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
+/* Frees also what the command's own rows hold. */
 void tri__settings_free(tri_settings *settings);
+/* Whether the user gave the option of this field: of the settings, of their model, or of the struct of own rows. */
+int tri__settings_given(const tri_settings *settings, const void *field);
+/* From here on it counts as left at its default. */
+void tri__settings_forget(tri_settings *settings, const void *field);
 /* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them,
  * so that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words).
  * Unknown names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */

@@ -108,7 +108,7 @@ typedef struct planning {
 static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
     char advice[TRI_MESH_ADVICE];
     tri_hardware hardware = {.ranks_per_node = (int)s->nproc_per_node};
-    if (s->hardware && !s->given.nproc_per_node) TRI_TRY(tri__hardware_find(s->hardware, &hardware));
+    if (s->hardware && !tri__settings_given(s, &s->nproc_per_node)) TRI_TRY(tri__hardware_find(s->hardware, &hardware));
     if (*tri__mesh_advice(mesh, hardware.ranks_per_node, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
     return TRI_OK;
 }

@@ -63,7 +63,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
     tri_hardware hardware;
     tri_timeline start, line;
     TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
-    if (s->given.nproc_per_node) hardware.ranks_per_node = (int)s->nproc_per_node;
+    if (tri__settings_given(s, &s->nproc_per_node)) hardware.ranks_per_node = (int)s->nproc_per_node;
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
     TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));

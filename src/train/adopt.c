@@ -16,7 +16,7 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (status == TRI_NOINPUT) return tri__changes_check_names(&s->allow_change);
     if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
     TRI_TRY(status);
-    if (s->given.global_batch_size) {
+    if (tri__settings_given(s, &s->global_batch_size)) {
         tri__json_decref(manifest);
         return TRI_OK;
     }

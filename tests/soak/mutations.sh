@@ -95,7 +95,7 @@ mutant F13 "ranks vote before a commit" src/train/saver.c 's/^        if (all\[r
 mutant F16 "files are hashed" src/checkpoint/manifest.c 's/^        if (strcmp(hex, hash) != 0) status = damaged/        if (hash[0] == 1) status = damaged/' test_damage
 mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c 's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
 mutant F12 "a save in the background has a copy of its own" src/train/saver.c 's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy : saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too
-mutant F21 "changes that make another run are refused" src/settings/changes.c 's/^    int refused = effect == RUN && !names(allowed, key);/    int refused = effect == RUN \&\& allowed->n < 0;/' test_meshes changes_are_told_apart
+mutant F21 "changes that make another run are refused" src/settings/changes.c 's/^    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);/    int refused = effect == TRI_EFFECT_RUN \&\& allowed->n < 0;/' test_meshes changes_are_told_apart
 mutant F36 "other data is refused" src/train/resume.c 's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_meshes other_data_is_refused
 mutant F48 "ranks compare digests" src/comm/world/agree.c 's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
 mutant F48 "a session's ranks agree before they begin" src/train/session.c 's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh

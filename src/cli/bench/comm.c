@@ -314,25 +314,25 @@ static tri_status run_rank(tri_world *world, const plan *p) {
 
 /* ---- What is asked for ---- */
 
-static tri_status read_plan(const tri_settings *settings, plan *p) {
-    for (int k = 0; k < settings->op.n; k++) {
+static tri_status read_plan(const tri_bench_options *asked, plan *p) {
+    for (int k = 0; k < asked->op.n; k++) {
         int found = 0;
         for (int i = 0; i < OPS; i++)
-            if (strcmp(settings->op.at[k], op_rows[i].name) == 0 || strcmp(settings->op.at[k], "all") == 0)
+            if (strcmp(asked->op.at[k], op_rows[i].name) == 0 || strcmp(asked->op.at[k], "all") == 0)
                 found = p->asked[i] = 1;
         if (!found)
             return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help lists them",
-                             settings->op.at[k]);
+                             asked->op.at[k]);
     }
-    p->bytes = calloc((size_t)settings->sizes.n + 1, sizeof *p->bytes);
-    if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", settings->sizes.n);
-    for (int k = 0; k < settings->sizes.n; k++) {
-        p->bytes[p->n_sizes++] = tri__text_size(settings->sizes.at[k]);
+    p->bytes = calloc((size_t)asked->sizes.n + 1, sizeof *p->bytes);
+    if (!p->bytes) return tri__fail(TRI_RESOURCE, "no memory for %d sizes", asked->sizes.n);
+    for (int k = 0; k < asked->sizes.n; k++) {
+        p->bytes[p->n_sizes++] = tri__text_size(asked->sizes.at[k]);
         if (p->bytes[k] < SIZE_LEAST || p->bytes[k] > SIZE_MOST)
             return tri__fail(TRI_USAGE, "--sizes %s: expected bytes from 4 to 8G, e.g. 4096, 64K, 25M",
-                             settings->sizes.at[k]);
+                             asked->sizes.at[k]);
     }
-    return p->n_sizes && settings->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
+    return p->n_sizes && asked->op.n ? TRI_OK : tri__fail(TRI_USAGE, "--op and --sizes need a value each");
 }
 
 static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, const plan *p) {
@@ -341,10 +341,10 @@ static tri_status run_joined(const tri_ranks *how, const tri_launch *launch, con
     return tri__launch_leave(p->cli, launch, world, run_rank(world, p));
 }
 
-static tri_status run_plan(tri_settings *settings, plan *p) {
+static tri_status run_plan(tri_settings *settings, const tri_bench_options *options, plan *p) {
     tri_launch launch;
     int here;
-    TRI_TRY(read_plan(settings, p));
+    TRI_TRY(read_plan(options, p));
     TRI_TRY(tri__launch_resolve(p->cli, settings, &launch));
     TRI_TRY(tri__bench_ranks(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
@@ -359,9 +359,9 @@ static tri_status run_plan(tri_settings *settings, plan *p) {
     return run_joined(&how, &launch, p);
 }
 
-tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings) {
+tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     plan p = {.cli = cli, .settings = settings};
-    tri_status status = run_plan(settings, &p);
+    tri_status status = run_plan(settings, options, &p);
     free(p.bytes);
     return status;
 }

@@ -59,6 +59,7 @@ typedef struct result {
 typedef struct lab {
     tri_cli *cli;
     const tri_settings *asked;
+    const tri_bench_options *options;
     const tri_lab_model *model;
     int n, sharing;            /* ranks; those that share a GPU */
     int chosen[LAYOUTS];
@@ -300,7 +301,7 @@ static int is_possible(const lab *b, const struct layout *layout) {
 }
 
 static tri_status choose(lab *b) {
-    const tri_texts *asked = &b->asked->layouts;
+    const tri_texts *asked = &b->options->layouts;
     for (int k = 0; k < asked->n; k++) {
         int known = strcmp(asked->at[k], "all") == 0;
         for (int i = 0; i < LAYOUTS; i++) {
@@ -315,7 +316,7 @@ static tri_status choose(lab *b) {
     return TRI_OK;
 }
 
-tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
+tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     tri_launch launch;
     TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
@@ -323,7 +324,7 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings) {
                          "bench lab starts its own ranks, one layout after another: run it without a launcher");
     lab *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
-    *b = (lab){.cli = cli, .asked = settings, .model = &tri__lab_models[settings->lab_model]};
+    *b = (lab){.cli = cli, .asked = settings, .options = options, .model = &tri__lab_models[options->lab_model]};
     b->steps = settings->max_steps ? settings->max_steps : b->model->warmup + b->model->timed;
     tri_status status = tri__bench_ranks(settings, &b->n);
     if (status == TRI_OK) status = choose(b);

@@ -37,6 +37,7 @@ typedef struct layout {
 typedef struct pipeline {
     tri_cli *cli;
     const tri_settings *asked;
+    const tri_bench_options *options;
     const char *device;
     const tri_lab_model *model;
     int stages, microbatches;
@@ -58,7 +59,7 @@ static void add_schedule(pipeline *b, tri_schedule_kind schedule) {
 }
 
 static tri_status list_layouts(pipeline *b) {
-    const tri_texts *names = &b->asked->schedules;
+    const tri_texts *names = &b->options->schedules;
     int wanted[TRI_SCHEDULE_COUNT] = {0};
     for (int i = 0; i < names->n; i++) {
         int found = strcmp(names->at[i], "all") == 0;
@@ -211,11 +212,11 @@ static tri_status run_all(pipeline *b) {
 
 static tri_status resolve(pipeline *b) {
     const tri_settings *s = b->asked;
-    b->device = s->given.device ? s->device : "timed";
+    b->device = tri__settings_given(s, &s->device) ? s->device : "timed";
     int model = strcmp(b->device, "timed") == 0 ? MODEL_DEEP : MODEL_SMALL;
-    b->model = &tri__lab_models[s->given.lab_model ? s->lab_model : model];
-    b->stages = s->given.pp_size ? (int)s->pp_size : STAGES;
-    b->microbatches = s->given.num_microbatches ? (int)s->num_microbatches : 2 * b->stages;
+    b->model = &tri__lab_models[tri__settings_given(s, &b->options->lab_model) ? b->options->lab_model : model];
+    b->stages = tri__settings_given(s, &s->pp_size) ? (int)s->pp_size : STAGES;
+    b->microbatches = tri__settings_given(s, &s->num_microbatches) ? (int)s->num_microbatches : 2 * b->stages;
     b->steps = s->max_steps ? s->max_steps : b->model->warmup + b->model->timed;
     if (b->stages < 2) return tri__fail(TRI_USAGE, "--pp-size %d: a pipeline has two stages at least", b->stages);
     if (b->steps <= b->model->warmup)
@@ -224,7 +225,7 @@ static tri_status resolve(pipeline *b) {
     return list_layouts(b);
 }
 
-tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings) {
+tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     tri_launch launch;
     TRI_TRY(tri__launch_resolve(cli, settings, &launch));
     if (launch.launcher != TRI_LAUNCHER_NONE)
@@ -232,7 +233,7 @@ tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings) {
                          "bench pipeline starts its own ranks, one schedule after another: run it without a launcher");
     pipeline *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
-    *b = (pipeline){.cli = cli, .asked = settings};
+    *b = (pipeline){.cli = cli, .asked = settings, .options = options};
     tri_status status = resolve(b);
     if (status == TRI_OK) status = run_all(b);
     free(b);

@@ -34,6 +34,7 @@ typedef struct result {
 typedef struct bench {
     tri_cli *cli;
     const tri_settings *asked;
+    const tri_bench_options *options;
     const tri_step_case *at;
     const tri_device *device;
     double ceiling;                  /* FLOPs a second */
@@ -216,10 +217,10 @@ static tri_status run_cases(bench *b) {
     tri_text_table table = {0};
     tri_status status = TRI_OK;
     tri__text_table_add(&table, "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device");
-    for (int i = 0; i < b->asked->cases.n && status == TRI_OK; i++) {
-        b->at = tri__step_case_find(b->asked->cases.at[i]);
+    for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
+        b->at = tri__step_case_find(b->options->cases.at[i]);
         if (b->at) status = run_case(b, &table);
-        else status = tri__fail(TRI_USAGE, "--cases %s: there are %s", b->asked->cases.at[i], tri__step_case_names());
+        else status = tri__fail(TRI_USAGE, "--cases %s: there are %s", b->options->cases.at[i], tri__step_case_names());
     }
     if (status == TRI_OK && !b->asked->json) {
         fprintf(b->cli->out, "%s; a large product reaches %.1f TFLOP/s\n\n", b->asked->device, b->ceiling / 1e12);
@@ -229,9 +230,12 @@ static tri_status run_cases(bench *b) {
     return status;
 }
 
-tri_status tri__bench_step(tri_cli *cli, tri_settings *settings) {
+tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
-    bench b = {.cli = cli, .asked = settings, .steps = settings->max_steps ? settings->max_steps : WARMUP + TIMED};
+    bench b = {.cli = cli,
+               .asked = settings,
+               .options = options,
+               .steps = settings->max_steps ? settings->max_steps : WARMUP + TIMED};
     if (b.steps <= WARMUP)
         return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps,
                          WARMUP);
